@@ -2,10 +2,10 @@
 //! byte says how long a message may be.
 #![no_main]
 
-use agent_toolkit::channel::telegram::send::format::check::holds;
+use agent_toolkit::channel::telegram::tests::check_markdown;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((limit, text)) = bytes.split_first() else { return };
-    holds(&String::from_utf8_lossy(text), 64 + usize::from(*limit) * 15);
+    check_markdown(&String::from_utf8_lossy(text), 64 + usize::from(*limit) * 15);
 });

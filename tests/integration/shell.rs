@@ -560,7 +560,7 @@ fn bad_lines_are_answered_and_the_daemon_goes_on() {
     let refused = [
         (r#"{"id":"b1","cmd":"dance"}"#, "dance"),
         (r#"{"id":"b2","cmd":"user"}"#, "text"),
-        (r#"{"id":"b3","cmd":"user","text":7}"#, "text"),
+        (r#"{"id":"b3","cmd":"user","text":7}"#, "expected a string"),
         (r#"{"id":"b4","v":2,"cmd":"user","text":"x"}"#, "version 2"),
         (r#"{"id":"b5"}"#, "cmd"),
         (

@@ -1,57 +1,51 @@
-//! Doors to people: what comes in as [`Incoming`], what goes out through a [`Channel`].
+//! Channels: what comes in from people as [`Incoming`], what goes out to them through a [`Channel`].
 
 pub mod telegram;
 
-use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use crate::clock;
 use crate::message::{Button, ChatRef, Command, Media, OutFile, Quoted, Sender};
 use crate::provider::BoxFuture;
 
-/// Something that came in, not yet accepted.
-#[derive(Debug, Clone, PartialEq)]
+/// A message or the press of a button that came in, not yet accepted.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Incoming {
-    /// The key by which it is known: `tg:<bot>:<update_id>`.
+    /// The idempotency key: `tg:<bot>:<update_id>`.
     pub key: String,
     /// Who wrote; `None` for what has no person behind it.
     pub sender: Option<Sender>,
     /// Where.
     pub chat: ChatRef,
-    /// The name of the group; `None` when only the sender and we read that chat.
+    /// The title of the group; `None` when only the sender and we read that chat.
     pub group: Option<String>,
     /// Whether it is meant for us: always in private, in a group when it names us or answers us.
     pub addressed: bool,
     /// The channel's id of the message.
     pub message_id: String,
-    /// The words.
+    /// The text; empty when there is none.
     pub text: String,
-    /// What came beside the words, in words: `location 52.52, 13.405`, `sticker 😀` …
+    /// What came beside the text, in words: `location 52.52, 13.405`, `sticker 😀` …
     pub kind: Option<String>,
-    /// Files that came with the words.
+    /// Files that came with the text.
     pub media: Vec<Media>,
-    /// What its files belong to: messages of one album are one message.
+    /// The album of its files: messages of one album are one message.
     pub album: Option<String>,
     /// The message that it answers.
     pub quoted: Option<Quoted>,
     /// Set when the text, or the button that was pressed, is a command of ours.
     pub command: Option<Command>,
-    /// The channel's id of the press, when it is one: it waits for [`Channel::answer_press`].
+    /// The channel's id of a press: it waits for [`Channel::answer_press`].
     pub press: Option<String>,
     /// True when the words are not the sender's own.
     pub forwarded: bool,
     /// Whose they are then, by the name they show; not always known.
     pub forwarded_from: Option<String>,
-    /// Whether it is a new wording of a message that came before.
+    /// Whether it is a new version of a message that came before.
     pub edited: bool,
 }
 
-/// Things that came in together. The channel is told of their arrival only after `done` was
-/// answered.
+/// What came in together. It is acknowledged to the channel only after `done` was answered.
 #[derive(Debug)]
 pub struct Batch {
     /// The bot and where its next poll begins; `None` when nobody polls.
@@ -71,7 +65,7 @@ pub struct Rendered {
     pub plain: String,
 }
 
-/// What is sent: words, files with words below them, or a reaction.
+/// What is sent: a text, files with a caption, or a reaction.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
     /// Where.
@@ -80,13 +74,13 @@ pub struct Outgoing<'a> {
     pub reply_to: Option<&'a str>,
     /// The channel's markup; without it `plain` is sent.
     pub markup: Option<&'a str>,
-    /// The words.
+    /// The text, or the caption of the files.
     pub plain: &'a str,
-    /// Files, with where each lies; more than one go as an album.
+    /// Files, with their paths; more than one go as an album.
     pub files: &'a [(OutFile, PathBuf)],
     /// An emoji put on the message `reply_to` instead of a message.
     pub reaction: Option<&'a str>,
-    /// Buttons below the words, in rows; a message with files has none.
+    /// Buttons below the text, in rows; a message with files has none.
     pub buttons: &'a [Vec<Button>],
     /// Whether an earlier try may have arrived: it is marked.
     pub resent: bool,
@@ -100,10 +94,10 @@ pub enum SendError {
     NotSent {
         /// Why.
         reason: String,
-        /// When the channel wants to hear from us again.
+        /// How long the channel asks us to wait.
         retry_after: Option<Duration>,
     },
-    /// The markup was refused: send the plain words.
+    /// The markup was refused: send the plain text.
     #[error("{0}")]
     Markup(String),
     /// Nobody can say whether it arrived.
@@ -136,7 +130,10 @@ pub enum FetchError {
     Never(String),
 }
 
-/// A door to people.
+/// What a call of a channel comes to.
+pub type SendFuture<'a, T = ()> = BoxFuture<'a, Result<T, SendError>>;
+
+/// A way to talk to people. What a channel does not do is left to the defaults.
 pub trait Channel: Send + Sync {
     /// Returns its name.
     fn name(&self) -> &'static str;
@@ -144,12 +141,11 @@ pub trait Channel: Send + Sync {
     /// Turns the agent's Markdown into messages; empty text into none.
     fn render(&self, markdown: &str) -> Vec<Rendered>;
 
-    /// Turns words into messages that show them as they are.
+    /// Turns a text into messages that show it as it is.
     fn plain(&self, text: &str) -> Vec<Rendered>;
 
-    /// Turns words into what stands below a file; `None` when they are too many.
-    fn caption(&self, text: &str) -> Option<Rendered> {
-        let _ = text;
+    /// Turns a text into the caption of a file; `None` when it is too long.
+    fn caption(&self, _text: &str) -> Option<Rendered> {
         None
     }
 
@@ -159,112 +155,85 @@ pub trait Channel: Send + Sync {
     }
 
     /// Waits until a message to `chat` need not wait, so that what is sent then leaves at once.
-    fn ready<'a>(&'a self, chat: &'a ChatRef) -> BoxFuture<'a, ()> {
-        let _ = chat;
+    fn ready<'a>(&'a self, _chat: &'a ChatRef) -> BoxFuture<'a, ()> {
         Box::pin(async {})
     }
 
     /// Sends one message and returns the channel's id of it.
-    fn send<'a>(&'a self, message: Outgoing<'a>) -> BoxFuture<'a, Result<String, SendError>>;
+    fn send<'a>(&'a self, message: Outgoing<'a>) -> SendFuture<'a, String>;
 
-    /// Fetches a file that came with a message, of at most `max` bytes, into the new file `to`.
+    /// Downloads a file that came with a message, of at most `max` bytes, into the new file `to`.
     fn fetch<'a>(
         &'a self,
-        media: &'a Media,
-        to: &'a Path,
-        max: u64,
+        _media: &'a Media,
+        _to: &'a Path,
+        _max: u64,
     ) -> BoxFuture<'a, Result<(), FetchError>> {
-        let _ = (media, to, max);
         Box::pin(async { Err(FetchError::Never("this channel brings no files".to_owned())) })
     }
 
-    /// Puts an emoji on a message as a sign that it was heard, or leaves it when there is much to say.
+    /// Puts an emoji on a message as a sign that it arrived; leaves it out when the chat is busy.
     fn mark<'a>(
         &'a self,
-        chat: &'a ChatRef,
-        message: &'a str,
-        emoji: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
-        let _ = (chat, message, emoji);
-        Box::pin(async { Err(unable()) })
+        _chat: &'a ChatRef,
+        _message: &'a str,
+        _emoji: &'a str,
+    ) -> SendFuture<'a> {
+        unable()
     }
 
-    /// Shows words that will be changed and removed again, quietly, and returns the channel's id of
-    /// them.
-    fn show<'a>(
-        &'a self,
-        chat: &'a ChatRef,
-        text: &'a str,
-    ) -> BoxFuture<'a, Result<String, SendError>> {
-        let _ = (chat, text);
-        Box::pin(async { Err(unable()) })
+    /// Shows a preview, a message without a notification that is changed and removed again, and returns
+    /// the channel's id of it.
+    fn show<'a>(&'a self, _chat: &'a ChatRef, _text: &'a str) -> SendFuture<'a, String> {
+        unable()
     }
 
-    /// Changes words that are shown.
-    fn change<'a>(
-        &'a self,
-        chat: &'a ChatRef,
-        id: &'a str,
-        text: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
-        let _ = (chat, id, text);
-        Box::pin(async { Err(unable()) })
+    /// Changes a preview.
+    fn change<'a>(&'a self, _chat: &'a ChatRef, _id: &'a str, _text: &'a str) -> SendFuture<'a> {
+        unable()
     }
 
-    /// Removes words that are shown.
-    fn remove<'a>(
-        &'a self,
-        chat: &'a ChatRef,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
-        let _ = (chat, id);
-        Box::pin(async { Err(unable()) })
+    /// Removes a preview.
+    fn remove<'a>(&'a self, _chat: &'a ChatRef, _id: &'a str) -> SendFuture<'a> {
+        unable()
     }
 
     /// Makes a message that was sent say `text` from now on, as it is and without a link in it, and takes
     /// its buttons away. May be done twice.
     fn close<'a>(
         &'a self,
-        chat: &'a ChatRef,
-        message: &'a str,
-        text: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
-        let _ = (chat, message, text);
-        Box::pin(async { Err(unable()) })
+        _chat: &'a ChatRef,
+        _message: &'a str,
+        _text: &'a str,
+    ) -> SendFuture<'a> {
+        unable()
     }
 
-    /// Answers the press of a button with some words, at most 200 characters of them, that only who
-    /// pressed it sees; empty ones only tell that it was heard. A failure is nobody's problem: what came
-    /// of it is seen elsewhere.
-    fn answer_press<'a>(&'a self, press: &'a str, text: &'a str) -> BoxFuture<'a, ()> {
-        let _ = (press, text);
+    /// Answers the press of a button with a text of at most 200 characters that only who pressed it
+    /// sees; an empty one only confirms it. A failure is ignored: the effect is seen elsewhere.
+    fn answer_press<'a>(&'a self, _press: &'a str, _text: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(async {})
     }
 
-    /// Shows words as the draft `number` of an answer, which the answer replaces by itself.
-    fn draft<'a>(
-        &'a self,
-        chat: &'a ChatRef,
-        number: i64,
-        text: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
-        let _ = (chat, number, text);
-        Box::pin(async { Err(unable()) })
+    /// Shows a text as the draft `number` of an answer, which the answer replaces by itself.
+    fn draft<'a>(&'a self, _chat: &'a ChatRef, _number: i64, _text: &'a str) -> SendFuture<'a> {
+        unable()
     }
 
     /// Shows for some seconds that an answer is being written.
-    fn typing<'a>(&'a self, chat: &'a ChatRef) -> BoxFuture<'a, Result<(), SendError>>;
+    fn typing<'a>(&'a self, chat: &'a ChatRef) -> SendFuture<'a>;
 
     /// Returns how it is.
     fn health(&self) -> Health;
 }
 
-/// What a channel answers that shows nothing but whole messages.
-fn unable() -> SendError {
-    SendError::Never {
-        reason: "this channel shows nothing but messages".to_owned(),
+/// What a channel answers that sends nothing but whole messages.
+fn unable<T: Send + 'static>() -> SendFuture<'static, T> {
+    let reason = "this channel shows nothing but messages".to_owned();
+    Box::pin(std::future::ready(Err(SendError::Never {
+        reason,
         chat_is_there: true,
-    }
+    })))
 }
 
 /// How a channel is.
@@ -278,58 +247,4 @@ pub struct Health {
     pub last_ok_at: Option<i64>,
     /// When something came in last, milliseconds since 1970 UTC.
     pub last_update_at: Option<i64>,
-}
-
-/// The health of a channel, shared by those who talk through it. Whoever shows it is told when it
-/// changes.
-#[derive(Debug)]
-pub struct Pulse {
-    health: Mutex<Health>,
-    changed: Arc<Notify>,
-}
-
-impl Pulse {
-    /// Begins as `connecting`, for messages that come in by `mode`.
-    pub fn new(mode: &'static str, changed: Arc<Notify>) -> Self {
-        let health = Health {
-            state: "connecting".to_owned(),
-            mode,
-            last_ok_at: None,
-            last_update_at: None,
-        };
-        Self {
-            health: Mutex::new(health),
-            changed,
-        }
-    }
-
-    /// Notes a success.
-    pub fn ok(&self) {
-        self.set("ok", Some(clock::now_ms()));
-    }
-
-    /// Notes that something came in.
-    pub fn update(&self) {
-        self.health.lock().last_update_at = Some(clock::now_ms());
-    }
-
-    /// Notes what is wrong.
-    pub fn wrong(&self, state: &str) {
-        let last_ok_at = self.read().last_ok_at;
-        self.set(state, last_ok_at);
-    }
-
-    /// Returns how it is.
-    pub fn read(&self) -> Health {
-        self.health.lock().clone()
-    }
-
-    fn set(&self, state: &str, last_ok_at: Option<i64>) {
-        let mut health = self.health.lock();
-        health.last_ok_at = last_ok_at;
-        if health.state != state {
-            state.clone_into(&mut health.state);
-            self.changed.notify_one();
-        }
-    }
 }

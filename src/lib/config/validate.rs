@@ -253,10 +253,10 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
         ),
         (
             "memory.embeddings.model",
-            embeddings.provider != "local"
-                || embeddings.model.is_empty()
-                || Path::new(&embeddings.model).is_absolute(),
-            "expected the absolute path of a model's directory, or nothing: the table that ships with the project",
+            embeddings.provider != "local" || embeddings.model.is_empty(),
+            "expected nothing: `local` is the table that ships with the project, and models in directories are not read; \
+             for another model set `memory.embeddings.provider` to a server (Ollama, llama-server, vLLM: \
+             a provider of type `openai`)",
         ),
         (
             "memory.embeddings.dims",

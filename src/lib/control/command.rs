@@ -1,11 +1,10 @@
-//! The commands, and how they stand on a line.
+//! The commands and their fields on a line.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Id;
 use crate::message::{Approval, JobOrder};
-
-const VERBS_OF_LATER_BUILDS: &[&str] = &["pair"];
 
 /// What a line may say of a job that is added, see `jobs::Ask`.
 const JOB_FIELDS: [&str; 17] = [
@@ -29,90 +28,102 @@ const JOB_FIELDS: [&str; 17] = [
 ];
 
 /// What the daemon is asked to do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "cmd", rename_all = "snake_case")]
 pub enum Command {
     /// A message for the agent.
     User {
-        /// The words and how they are to be taken.
+        /// The text and how it is to be taken.
+        #[serde(flatten)]
         words: Words,
-        /// Who says them; `cli` when absent.
+        /// The name of the sender.
+        #[serde(default = "cli")]
         sender: String,
-        /// The session to speak in; the sender's own when absent.
+        /// The session; the sender's own when absent.
         session: Option<String>,
-        /// Whether `replies/<id>.part` is to grow while the reply is written.
+        /// Whether `replies/<id>.part` grows while the reply is written.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stream: bool,
-        /// Files that come with the words.
+        /// Files that come with the text.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     },
     /// An event: the agent works on it, its reply goes to the caller only.
     System {
-        /// The words and how they are to be taken.
+        /// The text and how it is to be taken.
+        #[serde(flatten)]
         words: Words,
-        /// What it comes from.
+        /// The name of its source.
         source: Option<String>,
     },
     /// An event whose reply goes to the owner.
     Notify {
-        /// The words and how they are to be taken.
+        /// The text and how it is to be taken.
+        #[serde(flatten)]
         words: Words,
-        /// What it comes from.
+        /// The name of its source.
         source: String,
         /// What it is about.
+        #[serde(rename = "ref")]
         reference: Option<String>,
-        /// What is kept with it and not shown to the model.
+        /// Data that is kept with it and not shown to the model.
         data: Option<Value>,
-        /// Files that come with the words.
+        /// Files that come with the text.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     },
-    /// Words that go to a person as they are, with no model call.
+    /// A text that is sent to a person as it is, with no model call.
     Raw {
-        /// Whom: a chat id, an @username, a name, or `owner`.
+        /// A chat id, an @username, a name, or `owner`.
         to: String,
-        /// The words; below them when files come along.
+        /// The text; the caption when files come along.
         text: String,
         /// Files.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
         /// The topic of the chat.
         topic: Option<String>,
-        /// The message it answers.
+        /// The message it replies to.
         reply_to: Option<String>,
         /// An emoji that is put on that message; then nothing else is sent.
         emoji: Option<String>,
     },
-    /// Stop the run of a session, or all runs.
+    /// Cancel the run of a session; all runs when none is named.
     Stop {
-        /// A session; all runs when absent.
+        /// The session.
         session: Option<String>,
     },
-    /// Sum up the older part of a session.
+    /// Compact a session; the shell's own when none is named.
     Compact {
-        /// A session; the shell's own when absent.
+        /// The session.
         session: Option<String>,
     },
-    /// The owner's word about something the agent asked for.
+    /// The owner's decision about an approval request.
     Approval {
-        /// The request, or the batch of them.
+        /// The id of the request, or of its batch; that of the line when absent.
         request: String,
-        /// Yes or no.
+        /// The decision.
         verdict: Approval,
         /// Why not, for the model.
         why: Option<String>,
     },
-    /// Take back what a run changed in files.
+    /// Undo what a run changed in files; the newest that changed any when none is named.
     Undo {
-        /// Its id; the newest run that changed any when absent.
+        /// The id of the run.
         run: Option<String>,
     },
-    /// Let a fact or a person count no more.
+    /// Forget a fact or a person.
     Forget {
-        /// A name, other name, id or username, or a fact: its number, or words of it.
+        /// A name, alias, id or username, or a fact: its number, or words of it.
         target: String,
         /// Erase it from everything that the agent keeps.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         hard: bool,
     },
-    /// Add, change or take out a job.
+    /// Add, change or remove a job.
+    #[serde(with = "job_line")]
     Job(JobOrder),
-    /// Wake now, if there is a reason to.
+    /// Run the heartbeat now, if it has a reason to.
     Heartbeat,
     /// Archive a session.
     Reset {
@@ -121,204 +132,109 @@ pub enum Command {
     },
     /// Read the configuration again.
     Reload,
-    /// Look at this spooled command.
+    /// Read this spooled command.
     Spool {
         /// Its id.
         id: Id,
     },
 }
 
-/// Words for the agent, and how they are to be taken.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A text for the agent, and how it is to be taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Words {
-    /// The words.
+    /// The text.
     pub text: String,
-    /// What the caller knows beside them; the model reads it first.
+    /// What the caller knows beside it; the model reads it first.
     pub context: Option<String>,
-    /// How much the model is told beside them.
+    /// The context tier.
     pub tier: Option<String>,
     /// The configured model to use.
     pub model: Option<String>,
-    /// True when they are not the owner's own.
+    /// True when the text is not the owner's own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
 }
 
 /// A file that comes with a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// A name in `spool/new/<id>.d/`, or an absolute path.
     pub path: String,
     /// Its MIME type, when the sender knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// What it is called.
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
 }
 
-/// The fields of a command on a line.
-pub(super) struct Fields<'a>(pub &'a Map<String, Value>);
+fn cli() -> String {
+    "cli".to_owned()
+}
 
-impl Fields<'_> {
-    /// A string field: absent and null are `None`.
-    pub(super) fn text(&self, name: &str) -> Result<Option<String>, String> {
-        match self.0.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(format!("the field {name:?} must be a string")),
+/// A job on a line: `op`, `job`, and for `add` what `jobs::Ask` reads, beside them.
+mod job_line {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+    use super::{Id, JOB_FIELDS, JobOrder, Map, Value};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Op {
+        Add,
+        Remove,
+        Run,
+        Pause,
+        Resume,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Line {
+        op: Op,
+        job: String,
+        #[serde(flatten)]
+        more: Map<String, Value>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(order: &JobOrder, to: S) -> Result<S::Ok, S::Error> {
+        let (op, ask) = match order {
+            JobOrder::Add { ask, .. } => (Op::Add, ask.as_object().cloned()),
+            JobOrder::Remove { .. } => (Op::Remove, None),
+            JobOrder::Run { .. } => (Op::Run, None),
+            JobOrder::Pause { .. } => (Op::Pause, None),
+            JobOrder::Resume { .. } => (Op::Resume, None),
+        };
+        let line = Line {
+            op,
+            job: order.job().to_owned(),
+            more: ask.unwrap_or_default(),
+        };
+        line.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<JobOrder, D::Error> {
+        let Line { op, job, mut more } = Line::deserialize(from)?;
+        if Id::parse(&job).is_none() {
+            return Err(D::Error::custom(
+                "the field `job` must match [A-Za-z0-9_-]{1,64}",
+            ));
         }
-    }
-
-    fn required(&self, name: &str) -> Result<String, String> {
-        self.text(name)?
-            .ok_or_else(|| format!("the field {name:?} is missing"))
-    }
-
-    fn is_true(&self, name: &str) -> bool {
-        matches!(self.0.get(name), Some(Value::Bool(true)))
-    }
-
-    fn words(&self) -> Result<Words, String> {
-        Ok(Words {
-            text: self.required("text")?,
-            context: self.text("context")?,
-            tier: self.text("tier")?,
-            model: self.text("model")?,
-            untrusted: self.is_true("untrusted"),
+        more.retain(|name, _| JOB_FIELDS.contains(&name.as_str()));
+        Ok(match op {
+            Op::Add => JobOrder::Add {
+                job,
+                ask: more.into(),
+            },
+            Op::Remove => JobOrder::Remove { job },
+            Op::Run => JobOrder::Run { job },
+            Op::Pause => JobOrder::Pause { job },
+            Op::Resume => JobOrder::Resume { job },
         })
-    }
-
-    fn attachments(&self) -> Result<Vec<Attachment>, String> {
-        let list = match self.0.get("attachments") {
-            None | Some(Value::Null) => return Ok(Vec::new()),
-            Some(Value::Array(list)) => list,
-            Some(_) => return Err("the field \"attachments\" must be a list".to_owned()),
-        };
-        let one = |value: &Value| -> Result<Attachment, String> {
-            let fields = Fields(value.as_object().ok_or("an attachment must be an object")?);
-            Ok(Attachment {
-                path: fields.required("path")?,
-                content_type: fields.text("content_type")?,
-                filename: fields.text("filename")?,
-            })
-        };
-        list.iter().map(one).collect()
-    }
-
-    /// A line without `request` means the request that has the id of the line.
-    fn approval(&self, id: Option<&Id>) -> Result<Command, String> {
-        let request = self
-            .text("request")?
-            .or_else(|| id.map(|id| id.as_str().to_owned()));
-        let request = request.ok_or("the field \"id\" is missing")?;
-        let verdict = self.required("verdict")?;
-        let verdict = Approval::of_name(&verdict)
-            .ok_or("the field \"verdict\" must be approve, session or deny")?;
-        Ok(Command::Approval {
-            request,
-            verdict,
-            why: self.text("why")?,
-        })
-    }
-
-    /// A job that is added without an id of its own is called after the line: by the end of a UUID, which
-    /// nobody wants to type, or as the line is.
-    fn job(&self, id: Option<&Id>) -> Result<JobOrder, String> {
-        let named = self
-            .text("job")?
-            .map(|job| Id::parse(&job).ok_or("the field \"job\" must match [A-Za-z0-9_-]{1,64}"));
-        let named = named.transpose()?.map(|job| job.as_str().to_owned());
-        let job = || {
-            named
-                .clone()
-                .ok_or_else(|| "the field \"job\" is missing".to_owned())
-        };
-        match self.required("op")?.as_str() {
-            "add" => {
-                let of_line = || id.map_or_else(|| Id::new().short(), Id::short);
-                let job = named.clone().unwrap_or_else(of_line);
-                let given = JOB_FIELDS
-                    .iter()
-                    .filter_map(|name| Some(((*name).to_owned(), self.0.get(*name)?.clone())));
-                Ok(JobOrder::Add {
-                    job,
-                    ask: given
-                        .filter(|(_, value)| !value.is_null())
-                        .collect::<Map<String, Value>>()
-                        .into(),
-                })
-            }
-            "remove" => Ok(JobOrder::Remove { job: job()? }),
-            "run" => Ok(JobOrder::Run { job: job()? }),
-            "pause" => Ok(JobOrder::Pause { job: job()? }),
-            "resume" => Ok(JobOrder::Resume { job: job()? }),
-            _ => Err("the field \"op\" must be add, remove, run, pause or resume".to_owned()),
-        }
-    }
-
-    /// Reads the command called `verb`; `id` is that of the line.
-    pub(super) fn command(&self, verb: &str, id: Option<&Id>) -> Result<Command, String> {
-        match verb {
-            "user" => Ok(Command::User {
-                words: self.words()?,
-                sender: self.text("sender")?.unwrap_or_else(|| "cli".to_owned()),
-                session: self.text("session")?,
-                stream: self.is_true("stream"),
-                attachments: self.attachments()?,
-            }),
-            "system" => Ok(Command::System {
-                words: self.words()?,
-                source: self.text("source")?,
-            }),
-            "notify" => Ok(Command::Notify {
-                words: self.words()?,
-                source: self.required("source")?,
-                reference: self.text("ref")?,
-                data: self.0.get("data").filter(|data| !data.is_null()).cloned(),
-                attachments: self.attachments()?,
-            }),
-            "raw" => Ok(Command::Raw {
-                to: self.required("to")?,
-                text: self.required("text")?,
-                attachments: self.attachments()?,
-                topic: self.text("topic")?,
-                reply_to: self.text("reply_to")?,
-                emoji: self.text("emoji")?,
-            }),
-            "stop" => Ok(Command::Stop {
-                session: self.text("session")?,
-            }),
-            "compact" => Ok(Command::Compact {
-                session: self.text("session")?,
-            }),
-            "approval" => self.approval(id),
-            "undo" => Ok(Command::Undo {
-                run: self.text("run")?,
-            }),
-            "forget" => Ok(Command::Forget {
-                target: self.required("target")?,
-                hard: self.is_true("hard"),
-            }),
-            "job" => self.job(id).map(Command::Job),
-            "heartbeat" => Ok(Command::Heartbeat),
-            "reset" => Ok(Command::Reset {
-                target: self.required("target")?,
-            }),
-            "reload" => Ok(Command::Reload),
-            "spool" => Ok(Command::Spool {
-                id: id.cloned().ok_or("the field \"id\" is missing")?,
-            }),
-            other if VERBS_OF_LATER_BUILDS.contains(&other) => {
-                Err(format!("the command {other:?} is not in this build"))
-            }
-            other => Err(format!(
-                "the command {:?} is not known",
-                crate::text::shorten(other, 40)
-            )),
-        }
     }
 }
 
 impl Command {
-    /// Returns words for somebody, and nothing with them.
+    /// Returns a text for somebody, with nothing beside it.
     pub fn raw(to: String, text: String) -> Self {
         Self::Raw {
             to,
@@ -338,141 +254,5 @@ impl Command {
             | Self::Notify { attachments, .. } => Some(attachments),
             _ => None,
         }
-    }
-
-    /// Returns the verb and the fields that [`Fields::command`] reads; null ones are left out.
-    pub(super) fn fields(&self) -> (&'static str, Vec<(&'static str, Value)>) {
-        let optional = |text: &Option<String>| Value::from(text.clone());
-        let flag = |set: bool| if set { Value::Bool(true) } else { Value::Null };
-        let files = |attachments: &[Attachment]| match attachments {
-            [] => Value::Null,
-            some => Value::Array(some.iter().map(Attachment::to_json).collect()),
-        };
-        let spoken = |words: &Words, mut more: Vec<(&'static str, Value)>| {
-            let mut fields = vec![
-                ("text", Value::from(words.text.as_str())),
-                ("context", optional(&words.context)),
-            ];
-            fields.append(&mut more);
-            fields.extend([
-                ("tier", optional(&words.tier)),
-                ("model", optional(&words.model)),
-                ("untrusted", flag(words.untrusted)),
-            ]);
-            fields
-        };
-        match self {
-            Command::User {
-                words,
-                sender,
-                session,
-                stream,
-                attachments,
-            } => {
-                let more = vec![
-                    ("sender", sender.as_str().into()),
-                    ("session", optional(session)),
-                    ("stream", flag(*stream)),
-                    ("attachments", files(attachments)),
-                ];
-                ("user", spoken(words, more))
-            }
-            Command::System { words, source } => {
-                ("system", spoken(words, vec![("source", optional(source))]))
-            }
-            Command::Notify {
-                words,
-                source,
-                reference,
-                data,
-                attachments,
-            } => {
-                let more = vec![
-                    ("source", source.as_str().into()),
-                    ("ref", optional(reference)),
-                    ("data", data.clone().unwrap_or_default()),
-                    ("attachments", files(attachments)),
-                ];
-                ("notify", spoken(words, more))
-            }
-            Command::Raw {
-                to,
-                text,
-                attachments,
-                topic,
-                reply_to,
-                emoji,
-            } => {
-                let fields = vec![
-                    ("to", to.as_str().into()),
-                    ("text", text.as_str().into()),
-                    ("attachments", files(attachments)),
-                    ("topic", optional(topic)),
-                    ("reply_to", optional(reply_to)),
-                    ("emoji", optional(emoji)),
-                ];
-                ("raw", fields)
-            }
-            Command::Stop { session } => ("stop", vec![("session", optional(session))]),
-            Command::Compact { session } => ("compact", vec![("session", optional(session))]),
-            Command::Approval {
-                request,
-                verdict,
-                why,
-            } => {
-                let fields = vec![
-                    ("request", request.as_str().into()),
-                    ("verdict", verdict.as_str().into()),
-                    ("why", optional(why)),
-                ];
-                ("approval", fields)
-            }
-            Command::Undo { run } => ("undo", vec![("run", optional(run))]),
-            Command::Forget { target, hard } => (
-                "forget",
-                vec![("target", target.as_str().into()), ("hard", flag(*hard))],
-            ),
-            Command::Job(order) => {
-                let none = Value::Null;
-                let (op, ask) = match order {
-                    JobOrder::Add { ask, .. } => ("add", ask),
-                    JobOrder::Remove { .. } => ("remove", &none),
-                    JobOrder::Run { .. } => ("run", &none),
-                    JobOrder::Pause { .. } => ("pause", &none),
-                    JobOrder::Resume { .. } => ("resume", &none),
-                };
-                let asked = JOB_FIELDS
-                    .iter()
-                    .map(|name| (*name, ask.get(name).cloned().unwrap_or_default()));
-                (
-                    "job",
-                    [("op", op.into()), ("job", order.job().into())]
-                        .into_iter()
-                        .chain(asked)
-                        .collect(),
-                )
-            }
-            Command::Heartbeat => ("heartbeat", Vec::new()),
-            Command::Reset { target } => ("reset", vec![("target", target.as_str().into())]),
-            Command::Reload => ("reload", Vec::new()),
-            Command::Spool { id } => ("spool", vec![("id", id.as_str().into())]),
-        }
-    }
-}
-
-impl Attachment {
-    fn to_json(&self) -> Value {
-        let mut fields = Map::from_iter([("path".to_owned(), Value::from(self.path.as_str()))]);
-        for (name, value) in [
-            ("content_type", &self.content_type),
-            ("filename", &self.filename),
-        ] {
-            fields.extend(
-                value
-                    .as_ref()
-                    .map(|value| (name.to_owned(), Value::from(value.as_str()))),
-            );
-        }
-        Value::Object(fields)
     }
 }

@@ -1,7 +1,7 @@
 //! How the processes talk: commands in, answers out. This is the whole protocol.
 //!
 //! A command is one JSON object. `agent-send` writes it to `spool/tmp/<id>.json`, fsyncs, renames
-//! it into `spool/new/` and rings the FIFO; the daemon commits it to `queue.db` and unlinks it.
+//! it into `spool/new/` and wakes the daemon through the FIFO; the daemon commits it to `queue.db` and unlinks it.
 //! A script may also write a whole command (at most 4096 bytes with the newline) to the FIFO.
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //!                                 {"v":1,"id":"disk-1","status":"done","reply":"…","tokens":812,"cost_usd":0.0031, …}
 //! ```
 //!
-//! | `cmd` | fields beside `id` | what comes of it |
+//! | `cmd` | fields beside `id` | result |
 //! |---|---|---|
 //! | `user` | `text`, `sender?`, `session?`, `context?`, `tier?`, `model?`, `untrusted?`, `stream?`, `attachments?` | a turn; its reply goes to the caller |
 //! | `system` | `text`, `source?`, `tier?`, `model?`, `untrusted?` | a turn on an event; nobody else hears of it |
@@ -31,16 +31,24 @@ pub mod spool;
 
 pub use command::{Attachment, Command, Words};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use command::Fields;
 
 /// The largest command: a spool file above it is refused (the model's window is smaller anyway).
 pub const MAX_COMMAND: u64 = 8 << 20;
 
 /// An id of a command: `[A-Za-z0-9_-]{1,64}`, so that it is a safe file name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Id(String);
+
+impl TryFrom<String> for Id {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("the id must match [A-Za-z0-9_-]{1,64}")
+    }
+}
 
 impl Id {
     /// Returns the id, or `None` when `text` is not of the form.
@@ -105,63 +113,66 @@ pub struct Bad {
     pub reason: String,
 }
 
-/// Decodes one line of the FIFO or one spool file.
+/// Decodes one line of the FIFO or one spool file. Unknown fields are ignored, null ones count as
+/// absent.
 ///
 /// # Errors
-/// When it is no JSON object, its version or verb is unknown, or a field is missing.
+/// When it is no JSON object, its version or command is unknown, or a field is missing or wrong.
 pub fn decode(line: &[u8]) -> Result<Order, Bad> {
-    let bad = |id: Option<&Id>, reason: String| Bad {
-        id: id.cloned(),
+    let bad = |reason: String| Bad { id: None, reason };
+    let value: Value =
+        serde_json::from_slice(line).map_err(|error| bad(format!("no JSON: {error}")))?;
+    let Value::Object(mut fields) = value else {
+        return Err(bad("no JSON object".to_owned()));
+    };
+    fields.retain(|_, value| !value.is_null());
+    let id = match fields.get("id") {
+        None => None,
+        Some(id) => {
+            let id = id.as_str().and_then(Id::parse);
+            Some(id.ok_or_else(|| bad("the id must match [A-Za-z0-9_-]{1,64}".to_owned()))?)
+        }
+    };
+    let wrong = |reason: String| Bad {
+        id: id.clone(),
         reason,
     };
-    let value: Value =
-        serde_json::from_slice(line).map_err(|error| bad(None, format!("no JSON: {error}")))?;
-    let Value::Object(fields) = value else {
-        return Err(bad(None, "no JSON object".to_owned()));
-    };
-    let named = match fields.get("id") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) => Some(
-            Id::parse(text)
-                .ok_or_else(|| bad(None, "the id must match [A-Za-z0-9_-]{1,64}".to_owned()))?,
-        ),
-        Some(_) => return Err(bad(None, "the id must be a string".to_owned())),
-    };
-    let wrong = |reason: String| bad(named.as_ref(), reason);
     match fields.get("v") {
         None => {}
         Some(v) if v.as_i64() == Some(1) => {}
         Some(v) => return Err(wrong(format!("version {v} is not known, 1 is"))),
     }
-    let fields = Fields(&fields);
-    let verb = fields
-        .text("cmd")
-        .map_err(&wrong)?
-        .ok_or_else(|| wrong("the field \"cmd\" is missing".to_owned()))?;
-    let command = fields.command(&verb, named.as_ref()).map_err(&wrong)?;
-    let answer = named.is_some();
+    name_after_line(&mut fields, id.as_ref());
+    let command =
+        serde_json::from_value(fields.into()).map_err(|error| wrong(error.to_string()))?;
     Ok(Order {
-        id: named.unwrap_or_default(),
-        answer,
+        answer: id.is_some(),
+        id: id.unwrap_or_default(),
         command,
     })
 }
 
-/// Encodes an order as the one line that [`decode`] reads.
+/// Completes what a line may leave to its own id: the approval request it decides, or the name of
+/// the job it adds (the short form of a UUID, which nobody wants to type).
+fn name_after_line(fields: &mut Map<String, Value>, id: Option<&Id>) {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    let (field, value) = match (text("cmd"), text("op"), id) {
+        (Some("approval"), _, Some(id)) => ("request", id.as_str().to_owned()),
+        (Some("job"), Some("add"), Some(id)) => ("job", id.short()),
+        (Some("job"), Some("add"), None) => ("job", Id::new().short()),
+        _ => return,
+    };
+    fields.entry(field).or_insert(value.into());
+}
+
+/// Encodes a command as the one line that [`decode`] reads.
 pub fn encode(id: &Id, command: &Command) -> String {
-    let (verb, fields) = command.fields();
-    let head = [
-        ("v", Value::from(1)),
-        ("cmd", verb.into()),
-        ("id", id.as_str().into()),
-    ];
-    let mut line = Map::from_iter(head.map(|(name, value)| (name.to_owned(), value)));
-    line.extend(
-        fields
-            .into_iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(|(name, value)| (name.to_owned(), value)),
-    );
+    let mut line = Map::new();
+    line.insert("v".to_owned(), Value::from(1));
+    if let Ok(Value::Object(fields)) = serde_json::to_value(command) {
+        line.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+    line.insert("id".to_owned(), id.as_str().into());
     Value::Object(line).to_string()
 }
 
@@ -179,31 +190,28 @@ mod tests {
     fn a_bad_line_says_what_is_wrong() {
         assert!(reason("hello").starts_with("no JSON"));
         assert_eq!(reason("[1]"), "no JSON object");
-        assert_eq!(reason(r#"{"cmd":"user"}"#), "the field \"text\" is missing");
-        assert_eq!(
-            reason(r#"{"cmd":"user","text":1}"#),
-            "the field \"text\" must be a string"
-        );
-        assert_eq!(
-            reason(r#"{"cmd":"dance"}"#),
-            "the command \"dance\" is not known"
-        );
-        assert_eq!(
-            reason(r#"{"cmd":"pair"}"#),
-            "the command \"pair\" is not in this build"
-        );
-        assert_eq!(
-            reason(r#"{"cmd":"job","op":"dance"}"#),
-            "the field \"op\" must be add, remove, run, pause or resume"
-        );
-        assert_eq!(
-            reason(r#"{"cmd":"job","op":"run"}"#),
-            "the field \"job\" is missing"
-        );
-        assert_eq!(
-            reason(r#"{"cmd":"job","op":"add","job":"../x"}"#),
-            "the field \"job\" must match [A-Za-z0-9_-]{1,64}"
-        );
+        for (line, expected) in [
+            (r#"{"cmd":"user"}"#, "missing field `text`"),
+            (r#"{"text":"hi"}"#, "missing field `cmd`"),
+            (r#"{"cmd":"user","text":1}"#, "expected a string"),
+            (
+                r#"{"cmd":"user","text":"hi","untrusted":"yes"}"#,
+                "expected a boolean",
+            ),
+            (r#"{"cmd":"dance"}"#, "unknown variant `dance`"),
+            (
+                r#"{"cmd":"job","op":"dance","job":"x"}"#,
+                "unknown variant `dance`",
+            ),
+            (r#"{"cmd":"job","op":"run"}"#, "missing field `job`"),
+            (
+                r#"{"cmd":"job","op":"add","job":"../x"}"#,
+                "the field `job` must match [A-Za-z0-9_-]{1,64}",
+            ),
+            (r#"{"cmd":"spool"}"#, "missing field `id`"),
+        ] {
+            assert!(reason(line).contains(expected), "{line}: {}", reason(line));
+        }
         assert_eq!(
             reason(r#"{"v":2,"cmd":"reload"}"#),
             "version 2 is not known, 1 is"
@@ -238,21 +246,21 @@ mod tests {
             ),
             approval("k3f9w2", Approval::Deny, Some("no"))
         );
-        assert_eq!(
-            reason(r#"{"cmd":"approval","verdict":"approve"}"#),
-            "the field \"id\" is missing"
-        );
-        assert_eq!(
-            reason(r#"{"cmd":"approval","id":"k3f9w2"}"#),
-            "the field \"verdict\" is missing"
-        );
+        for (line, expected) in [
+            (
+                r#"{"cmd":"approval","verdict":"approve"}"#,
+                "missing field `request`",
+            ),
+            (
+                r#"{"cmd":"approval","id":"k3f9w2"}"#,
+                "missing field `verdict`",
+            ),
+        ] {
+            assert!(reason(line).contains(expected), "{line}: {}", reason(line));
+        }
         for verdict in ["yes", "Approve", "approve ", "", "true"] {
-            let line = serde_json::json!({"cmd": "approval", "id": "k3f9w2", "verdict": verdict})
-                .to_string();
-            assert_eq!(
-                reason(&line),
-                "the field \"verdict\" must be approve, session or deny"
-            );
+            let line = serde_json::json!({"cmd": "approval", "id": "k3f9w2", "verdict": verdict});
+            assert!(reason(&line.to_string()).starts_with("unknown variant"));
         }
     }
 

@@ -201,7 +201,11 @@ pub fn abandon(connection: Connection) {
     drop(connection);
 }
 
-fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str]) -> Result<(), Error> {
+pub(crate) fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    migrations: &[&str],
+) -> Result<(), Error> {
     let fail = |source| Error::of(path, source);
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     let schema = |connection: &Connection| {

@@ -1,38 +1,31 @@
-//! Texts as vectors: near in meaning, near in direction.
+//! Embeddings: texts as vectors whose cosine says how near they are in meaning.
 //!
 //! ```text
-//! table      the table that ships with the project: a vector a piece of word, added up; no neural pass
-//! directory  a larger model that the owner laid down: a table, or a small transformer (bert)
-//! provider/embedding   a server
+//! static_table          ships with the project: a vector for each word piece, added up; no neural pass
+//! provider/embeddings   a server, behind the trait [`Model`]
 //! ```
-//! Whoever asks keeps the vectors under [`Model::name`]: those of two models are never compared.
+//! Vectors are kept under [`Model::name`]: those of two models are never compared.
 
-mod bert;
-mod char_class;
-pub mod directory;
-mod matrix;
-mod safetensors;
 pub mod similar_words;
 pub mod static_table;
-mod tokenizer;
-pub mod wordpiece;
+mod wordpiece;
 
 use std::sync::Arc;
 
 use static_table::Table;
 
-/// A text cannot be made a vector.
+/// A text cannot be embedded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The settings or the files of the model are wrong; trying again changes nothing.
+    /// The settings or the table are wrong; a retry changes nothing.
     #[error("{0}")]
     Unusable(String),
-    /// This time it did not work: the server is down, or slow.
+    /// The server is down or slow; a retry may help.
     #[error("{0}")]
     Failed(String),
 }
 
-/// What texts are: some models want to know, and make other vectors of the one than of the other.
+/// What is embedded: some models make other vectors of questions than of passages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// What is searched for.
@@ -41,16 +34,16 @@ pub enum Kind {
     Passage,
 }
 
-/// What texts are made vectors with.
+/// What makes the vectors.
 pub enum Embedder {
-    /// The table: so cheap that single lines and words have vectors, too.
+    /// The table: so fast that single lines and words are embedded too.
     Table(Table),
-    /// Anything that takes its time.
+    /// A server.
     Model(Box<dyn Model>),
 }
 
 impl Embedder {
-    /// Returns what the vectors are called, see [`Model::name`].
+    /// Returns the name of its vectors, see [`Model::name`].
     pub fn name(&self) -> &str {
         match self {
             Self::Table(table) => table.name(),
@@ -62,32 +55,31 @@ impl Embedder {
 /// Opens the embedder that the settings name; `None` when they name none.
 pub type Opener = Arc<dyn Fn() -> Result<Option<Embedder>, Error> + Send + Sync>;
 
-/// Makes vectors. Its calls block.
+/// Embeds texts. Its calls block.
 pub trait Model: Send {
-    /// Returns provider, model and dimensions as one word that changes when the vectors of passages do:
+    /// Returns provider, model and dimensions as one word:
     /// `local/minilm-1/256`, `openai/text-embedding-3-small/0` (0: as many as the model has).
     fn name(&self) -> &str;
 
-    /// Returns what vectors of `texts` would cost, US dollars; `None` when nobody knows. On this machine
-    /// they cost nothing.
+    /// Returns what embedding `texts` would cost, US dollars; `None` when the price is unknown.
     fn cost_usd(&self, _texts: &[&str]) -> Option<f64> {
         Some(0.0)
     }
 
-    /// Returns what was spent since it was opened, US dollars, as far as that has a price.
+    /// Returns what was spent since it was opened, US dollars, as far as prices are known.
     fn spent_usd(&self) -> f64 {
         0.0
     }
 
-    /// Returns the vector of each of `texts`, of length 1; `None` for a text that it has no words for.
+    /// Returns the vector of each of `texts`, of length 1; `None` for a text without known words.
     ///
     /// # Errors
     /// See [`Error`]; then none of `texts` has a vector.
     fn embed(&mut self, kind: Kind, texts: &[&str]) -> Result<Vec<Option<Vec<f32>>>, Error>;
 }
 
-/// Makes a vector's length 1; `None` for one that points nowhere.
-pub fn normal(mut vector: Vec<f32>) -> Option<Vec<f32>> {
+/// Scales a vector to length 1; `None` for one of length 0.
+pub fn normalize(mut vector: Vec<f32>) -> Option<Vec<f32>> {
     let length = dot(&vector, &vector).sqrt();
     if !length.is_finite() || length < 1e-6 {
         return None;
@@ -97,7 +89,7 @@ pub fn normal(mut vector: Vec<f32>) -> Option<Vec<f32>> {
     Some(vector)
 }
 
-/// Returns the sum of the products of two vectors' numbers: their cosine, if both have length 1.
+/// Returns the dot product of two vectors: their cosine, if both have length 1.
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
     // Eight sums at once, which the compiler keeps in one register.

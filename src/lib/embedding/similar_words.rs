@@ -1,27 +1,28 @@
-//! Which words are near to those of a question. A question meets thousands of words, but of fewer pieces: what
-//! the pieces have to do with the question is added up, and no vector is made of a word. Only its length is needed
-//! beside that, where it may be near.
+//! Cosines between the words of a question and thousands of other words, by the pieces of the words.
+//!
+//! The product of each piece with the question's words is computed once and added up for a word; its own vector is
+//! never made. Its length is computed only for words that may be similar enough.
 
 use super::dot;
 use super::static_table::Table;
 
-/// A word whose pieces point against each other is shorter than they are side by side; its length squared is taken
-/// for at least this share of the sum of theirs: of 34,000 words, made up or English, none is shorter.
+/// A lower bound: the squared length of a word's vector is at least this share of the sum of those of its pieces (of
+/// 34,000 words, made up or English, none is shorter).
 const SHORTEST: f32 = 0.7;
-/// What the largest number of a word's vector becomes: a sum of 4,096 products fits into 32 bits. A cosine is
-/// off by less than 0.0002.
+/// The largest number of a word's vector in whole numbers: a sum of 4,096 products fits into 32 bits. The error of a
+/// cosine is below 0.0002.
 const ROUNDED: f32 = 4095.0;
 
-/// Some words that others are compared with.
-pub struct Near<'a> {
+/// The words of a question, ready to be compared with others.
+pub struct SimilarWords<'a> {
     table: &'a mut Table,
     words: Vec<Word>,
-    /// By piece, where its row begins, and the rows: its product with each of the words, then its length squared.
-    places: Vec<u32>,
+    /// For each piece where its row starts in `rows`; the row has its product with each of the words, then its squared
+    /// length.
+    row_starts: Vec<u32>,
     rows: Vec<f32>,
-    /// The numbers of the piece whose row is made.
+    /// Scratch space: the numbers of a piece, and the cosines of the last word.
     numbers: Vec<i16>,
-    /// Of the word that was looked at last.
     cosines: Vec<f32>,
 }
 
@@ -35,24 +36,24 @@ struct Word {
 
 const NONE: u32 = u32::MAX;
 
-impl<'a> Near<'a> {
-    /// Begins with some words; one that is `None` or unknown is near to nothing.
+impl<'a> SimilarWords<'a> {
+    /// Takes the words to compare with; one that is `None` or unknown is similar to nothing.
     pub fn new<'b>(table: &'a mut Table, words: impl Iterator<Item = Option<&'b str>>) -> Self {
         let words: Vec<Word> = words
             .map(|word| Word::new(word.and_then(|word| table.word(word)).unwrap_or_default()))
             .collect();
-        let places = vec![NONE; table.len()];
+        let row_starts = vec![NONE; table.len()];
         Self {
             table,
             words,
-            places,
+            row_starts,
             rows: Vec::new(),
             numbers: Vec::new(),
             cosines: Vec::new(),
         }
     }
 
-    /// Returns true when there are no words to compare with.
+    /// Returns true without words to compare with.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -62,12 +63,11 @@ impl<'a> Near<'a> {
         self.table.text(text)
     }
 
-    /// Returns the cosines of `word` and each of the words; `None` when none of them is `least`, or the word is
-    /// unknown.
+    /// Returns the cosines of `word` with each of the words; `None` when all are below `least`, or `word` is unknown.
     pub fn cosines(&mut self, word: &str, least: f32) -> Option<&[f32]> {
-        let cut = *self.table.cut(word);
+        let split = *self.table.split(word);
         self.cosines.clear();
-        let Some(pieces) = cut.pieces() else {
+        let Some(pieces) = split.pieces() else {
             let vector = self.table.word(word)?;
             self.cosines
                 .extend(self.words.iter().map(|word| dot(&word.vector, &vector)));
@@ -75,32 +75,32 @@ impl<'a> Near<'a> {
         };
         let (first, others) = pieces.split_first()?;
         let width = self.words.len() + 1;
-        let place = self.row(*first);
+        let start = self.row(*first);
         self.cosines
-            .extend_from_slice(self.rows.get(place..place.saturating_add(width))?);
+            .extend_from_slice(self.rows.get(start..start.saturating_add(width))?);
         for piece in others {
-            let place = self.row(*piece);
+            let start = self.row(*piece);
             self.cosines
                 .iter_mut()
-                .zip(self.rows.get(place..)?)
+                .zip(self.rows.get(start..)?)
                 .for_each(|(sum, x)| *sum += x);
         }
         let squares = self.cosines.pop()?;
-        let shortest = if cut.length > 0.0 {
-            cut.length
+        let shortest = if split.length > 0.0 {
+            split.length
         } else {
             (SHORTEST * squares).sqrt()
         };
         self.reached(least * shortest)?;
-        let length = if cut.length > 0.0 {
-            cut.length
+        let length = if split.length > 0.0 {
+            split.length
         } else {
-            self.table.length(&cut)
+            self.table.length(&split)
         };
         if length < 1e-6 {
             return None;
         }
-        self.table.cut(word).length = length;
+        self.table.split(word).length = length;
         self.cosines.iter_mut().for_each(|cosine| *cosine /= length);
         self.reached(least)
     }
@@ -112,13 +112,13 @@ impl<'a> Near<'a> {
             .then_some(&*self.cosines)
     }
 
-    /// Returns where the row of a piece begins.
+    /// Returns where the row of a piece starts in `rows`.
     fn row(&mut self, piece: u16) -> usize {
-        let Some(place) = self.places.get_mut(usize::from(piece)) else {
+        let Some(start) = self.row_starts.get_mut(usize::from(piece)) else {
             return usize::MAX;
         };
-        if *place == NONE {
-            *place = u32::try_from(self.rows.len()).unwrap_or(NONE);
+        if *start == NONE {
+            *start = u32::try_from(self.rows.len()).unwrap_or(NONE);
             let (scale, _, bytes) = self.table.piece(u32::from(piece)).unwrap_or_default();
             let Self {
                 words,
@@ -135,11 +135,11 @@ impl<'a> Near<'a> {
             );
             rows.push(scale * scale * product(numbers, numbers));
         }
-        usize::try_from(*place).unwrap_or(usize::MAX)
+        usize::try_from(*start).unwrap_or(usize::MAX)
     }
 }
 
-/// Returns the sum of the products; of whole numbers of this size the compiler multiplies eight at once.
+/// Returns the dot product; of whole numbers of this size the compiler multiplies eight at once.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
 fn product(numbers: &[i16], others: &[i16]) -> f32 {
     numbers
@@ -210,7 +210,7 @@ mod tests {
             .map(Some)
             .into_iter()
             .chain([None, Some("🦔")]);
-        let mut near = Near::new(&mut table, given);
+        let mut near = SimilarWords::new(&mut table, given);
         let (least, mut found) = (0.3, 0);
         for word in words.iter().chain(&words) {
             let exact = other.word(word).map_or([0.0; 4], |vector| {

@@ -1,14 +1,14 @@
-//! The table that ships with the project: a vector for each piece of a word, eight bits a number.
+//! The embedding table that ships with the project: a vector for each word piece, eight bits a number.
 //!
 //! ```text
 //! "AGENTEM1"  dims u32  pieces u32  bytes of the vocabulary u32  length of its name u32      little-endian
-//! name        what the table is called, UTF-8
-//! vocabulary  the pieces, a newline behind each
-//! scales      f32 a piece: what the numbers of its vector are multiplied with
-//! weights     f32 a piece: what it says in a text; frequent pieces say little
-//! numbers     i8, dims a piece
+//! name        of the table, UTF-8
+//! vocabulary  the pieces, a newline after each
+//! scales      f32 for each piece: the factor of its numbers
+//! weights     f32 for each piece: how much it counts in a text; frequent pieces count little
+//! numbers     i8, dims for each piece
 //! ```
-//! `scripts/make-embeddings` makes it; `share/embeddings/README.md` says of what.
+//! `scripts/make-embeddings.py` makes it; `share/embeddings/README.md` names its source.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -16,37 +16,35 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::wordpiece::Vocabulary;
-use super::{Error, dot, normal};
+use super::{Error, dot, normalize};
 
 const MAGIC: &[u8] = b"AGENTEM1";
-/// The file beside the other files that come with the programs.
+/// Its path below the share directory.
 pub const FILE: &str = "embeddings/table.bin";
-/// A longer file is none of ours (specification §24: the table has at most 8 MiB).
+/// The longest table, bytes (specification §24).
 const MAX_BYTES: usize = 8 << 20;
-/// Pieces whose numbers are kept in memory: all of the table that ships, 7.5 MB once each was met. What is looked at
-/// for a question has a few thousand; with 8,192 of them a question takes half as long again (measured).
-const KEPT: u16 = 32_768;
-/// Twice as many words are kept as their pieces (1 MB), and so many pieces of one.
-const WORDS: usize = 1 << 14;
-const PIECES: usize = 11;
+/// The cache of words and their pieces holds twice as many words (1 MB), each of at most so many pieces.
+const CACHED_WORDS: usize = 1 << 14;
+const CACHED_PIECES: usize = 11;
 
-/// A table. Of its file the head is read when it is opened, what is no number when the first text comes, and the
-/// numbers of a piece when that is met: all of it would be 8 MB that a daemon keeps.
+/// An open table. Its head is read when it is opened, its vocabulary with the first text, and the numbers of a piece
+/// when it first occurs: all of them would be 8 MB that a daemon keeps.
 pub struct Table {
     shared: Arc<Shared>,
     rows: Rows,
-    /// The words that were cut last, two at the place of a hash: the later one first.
-    words: Vec<[Cut; 2]>,
+    /// The words that were split last, two for each hash value: the later one first.
+    words: Vec<[SplitWord; 2]>,
 }
 
-/// What all that use a table have together; each keeps numbers and words of its own.
+/// The part of a table that its users share; each has its own caches.
 pub struct Shared {
     file: File,
     name: String,
     dims: usize,
-    /// How many pieces, in how many bytes, and where they begin in the file.
+    /// How many pieces.
     count: usize,
-    words: usize,
+    /// Bytes of the vocabulary, and where it starts in the file.
+    vocabulary_bytes: usize,
     start: usize,
     pieces: OnceLock<Pieces>,
 }
@@ -62,7 +60,7 @@ impl Table {
     /// Opens the table at `path`.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when there is none or it is not whole.
+    /// [`Error::Unusable`] when it is missing or incomplete.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let unusable = |why: String| Error::Unusable(format!("{}: {why}", path.display()));
         let file = File::open(path).map_err(|error| unusable(error.to_string()))?;
@@ -73,24 +71,24 @@ impl Table {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > MAX_BYTES {
             return Err(unusable(format!(
-                "it has {length} bytes, a table has at most {MAX_BYTES}"
+                "it has {length} bytes, at most {MAX_BYTES} are read"
             )));
         }
         let shared = Shared::new(file, length)
-            .ok_or_else(|| unusable("it is no table of vectors, or not whole".to_owned()))?;
+            .ok_or_else(|| unusable("it is not an embedding table, or not complete".to_owned()))?;
         Ok(Self::of(Arc::new(shared)))
     }
 
-    /// Returns a table of what another one read.
+    /// Returns a second user of an open table.
     pub fn of(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            rows: Rows::keeping(KEPT),
+            rows: Rows::default(),
             words: Vec::new(),
         }
     }
 
-    /// Returns what others may use, too.
+    /// Returns the part for [`Table::of`].
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -100,12 +98,12 @@ impl Table {
         self.shared.dims
     }
 
-    /// Returns what the table is called.
+    /// Returns the name of its vectors, `local/<table>/<dims>`.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Looks whether its pieces can be read: without them it knows no word.
+    /// Checks that its vocabulary can be read: without it every word is unknown.
     ///
     /// # Errors
     /// [`Error::Unusable`] when they cannot.
@@ -132,7 +130,7 @@ impl Table {
         }
     }
 
-    /// Returns what the numbers of a piece are multiplied with, what it says in a text, and its numbers.
+    /// Returns the scale of a piece, its weight in a text, and its numbers.
     pub(super) fn piece(&mut self, piece: u32) -> Option<(f32, f32, &[u8])> {
         let Self { shared, rows, .. } = self;
         let at = usize::try_from(piece).ok()?;
@@ -150,26 +148,23 @@ impl Table {
         let (mut known, mut unknown) = (0_usize, 0_usize);
         let shared = self.shared.clone();
         shared.pieces().vocabulary.words(text, |word| {
-            let cut = *self.cut(word);
-            let mut take = |table: &mut Self, piece| match piece {
+            let split = *self.split(word);
+            let mut count = |piece| match piece {
                 Some(piece) => {
                     known += 1;
-                    table.add(piece, true, &mut sum);
+                    self.add(piece, true, &mut sum);
                 }
                 None => unknown += 1,
             };
-            match cut.pieces() {
-                Some([]) => take(self, None),
+            match split.pieces() {
+                Some([]) => count(None),
                 Some(pieces) => pieces
                     .iter()
-                    .for_each(|piece| take(self, Some(u32::from(*piece)))),
-                None => shared
-                    .pieces()
-                    .vocabulary
-                    .word(word, &mut |piece| take(self, piece)),
+                    .for_each(|piece| count(Some(u32::from(*piece)))),
+                None => shared.pieces().vocabulary.word(word, &mut count),
             }
         });
-        normal(sum).filter(|_| known > unknown)
+        normalize(sum).filter(|_| known > unknown)
     }
 
     /// Returns the vector of one word in lower case and without accents, of length 1; `None` when it is unknown.
@@ -184,27 +179,27 @@ impl Table {
                 Some(piece) => self.add(piece, false, &mut sum),
                 None => is_known = false,
             });
-        normal(sum).filter(|_| is_known)
+        normalize(sum).filter(|_| is_known)
     }
 
-    /// Returns the pieces of one word, written as [`Table::word`] wants it.
-    pub(super) fn cut(&mut self, word: &str) -> &mut Cut {
+    /// Returns the pieces of one word, written as for [`Table::word`].
+    pub(super) fn split(&mut self, word: &str) -> &mut SplitWord {
         let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
             (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         if self.words.is_empty() {
-            self.words = vec![Default::default(); WORDS];
+            self.words = vec![Default::default(); CACHED_WORDS];
         }
         let key = u32::try_from(hash >> 32).unwrap_or(0);
-        let place = usize::try_from(hash ^ hash >> 32).unwrap_or(0) % WORDS;
-        let [first, second] = &mut self.words[place];
+        let slot = usize::try_from(hash ^ hash >> 32).unwrap_or(0) % CACHED_WORDS;
+        let [first, second] = &mut self.words[slot];
         if first.key != key {
             std::mem::swap(first, second);
         }
         if first.key != key {
-            *first = Cut {
+            *first = SplitWord {
                 key,
-                ..Cut::default()
+                ..SplitWord::default()
             };
             self.shared
                 .pieces()
@@ -214,24 +209,24 @@ impl Table {
         first
     }
 
-    /// Returns the length of the vector of a word of these pieces.
-    pub(super) fn length(&mut self, cut: &Cut) -> f32 {
+    /// Returns the length of the vector of a word.
+    pub(super) fn length(&mut self, word: &SplitWord) -> f32 {
         let mut sum = vec![0.0; self.dims()];
-        cut.pieces()
+        word.pieces()
             .unwrap_or_default()
             .iter()
             .for_each(|piece| self.add(u32::from(*piece), false, &mut sum));
         dot(&sum, &sum).sqrt()
     }
 
-    /// Returns the vector of a passage: the sum of those of its lines, each as long as any other, so
-    /// that a long line does not speak for all.
+    /// Returns the vector of a passage: the sum of those of its lines, each of length 1, so that a long line
+    /// does not dominate.
     pub fn passage<'a>(&mut self, lines: impl Iterator<Item = &'a str>) -> Option<Vec<f32>> {
         let mut sum = vec![0.0; self.dims()];
         for line in lines.filter_map(|line| self.text(line)) {
             sum.iter_mut().zip(&line).for_each(|(sum, x)| *sum += x);
         }
-        normal(sum)
+        normalize(sum)
     }
 }
 
@@ -241,13 +236,13 @@ impl Shared {
         file.read_exact_at(&mut head, 0).ok()?;
         let mut sizes = head.strip_prefix(MAGIC)?.as_chunks::<4>().0.iter();
         let mut size = || usize::try_from(u32::from_le_bytes(*sizes.next()?)).ok();
-        let (dims, count, words, name) = (size()?, size()?, size()?, size()?);
+        let (dims, count, vocabulary_bytes, name) = (size()?, size()?, size()?, size()?);
         let start = head.len().checked_add(name)?;
-        // Of each piece two numbers of four bytes, and those of its vector.
+        // A piece has a scale and a weight of four bytes each, and its numbers.
         let whole = dims
             .checked_add(8)?
             .checked_mul(count)?
-            .checked_add(words)?
+            .checked_add(vocabulary_bytes)?
             .checked_add(start)?;
         if dims == 0 || whole != length {
             return None;
@@ -260,23 +255,23 @@ impl Shared {
             name,
             dims,
             count,
-            words,
+            vocabulary_bytes,
             start,
             pieces: OnceLock::new(),
         })
     }
 
-    /// Returns the pieces; none where they cannot be read: then every word is unknown.
+    /// Returns the pieces; none when they cannot be read: then every word is unknown.
     fn pieces(&self) -> &Pieces {
         self.pieces.get_or_init(|| self.read().unwrap_or_default())
     }
 
     fn read(&self) -> Option<Pieces> {
-        let mut bytes = vec![0; self.words + 8 * self.count];
+        let mut bytes = vec![0; self.vocabulary_bytes + 8 * self.count];
         self.file
             .read_exact_at(&mut bytes, u64::try_from(self.start).ok()?)
             .ok()?;
-        let (words, numbers) = bytes.split_at_checked(self.words)?;
+        let (words, numbers) = bytes.split_at_checked(self.vocabulary_bytes)?;
         let (scales, weights) = numbers.split_at_checked(4 * self.count)?;
         let vocabulary = Vocabulary::new(std::str::from_utf8(words).ok()?.split_terminator('\n'));
         let floats = |bytes: &[u8]| {
@@ -295,19 +290,19 @@ impl Shared {
     }
 }
 
-/// A word as its pieces; never in two lines of the processor's cache.
+/// A word as its pieces; aligned so that it never spans two cache lines.
 #[derive(Clone, Copy, Default)]
 #[repr(align(32))]
-pub(super) struct Cut {
+pub(super) struct SplitWord {
     /// A part of a hash of the word.
     key: u32,
-    /// The length of its vector, as soon as somebody asked for it; 0 before that.
+    /// The length of its vector once it was computed; 0 before that.
     pub length: f32,
-    pieces: [u16; PIECES],
+    pieces: [u16; CACHED_PIECES],
     count: u8,
 }
 
-impl Cut {
+impl SplitWord {
     const UNKNOWN: u8 = u8::MAX;
     const TOO_MANY: u8 = u8::MAX - 1;
 
@@ -320,15 +315,15 @@ impl Cut {
             self.pieces.get_mut(usize::from(self.count)),
             u16::try_from(piece),
         ) {
-            (Some(place), Ok(piece)) => {
-                *place = piece;
+            (Some(slot), Ok(piece)) => {
+                *slot = piece;
                 self.count += 1;
             }
             _ => self.count = Self::TOO_MANY,
         }
     }
 
-    /// Returns the pieces, none of an unknown word; `None` when they are too many to be kept.
+    /// Returns the pieces, none of an unknown word; `None` when they are too many for the cache.
     pub(super) fn pieces(&self) -> Option<&[u16]> {
         match self.count {
             Self::UNKNOWN => Some(&[]),
@@ -337,49 +332,33 @@ impl Cut {
     }
 }
 
-/// Numbers of pieces that were read.
+/// The numbers of the pieces that have occurred.
+#[derive(Default)]
 struct Rows {
-    /// So many at most; then it begins anew.
-    most: u16,
-    /// By piece, which row has its numbers, from 1.
-    places: Vec<u16>,
+    /// For each piece its row in `numbers`, from 1; 0 before it occurred.
+    index: Vec<u16>,
     numbers: Vec<u8>,
     count: u16,
 }
 
 impl Rows {
-    fn keeping(most: u16) -> Self {
-        Self {
-            most,
-            places: Vec::new(),
-            numbers: Vec::new(),
-            count: 0,
-        }
-    }
-
     fn get(&mut self, shared: &Shared, piece: usize) -> Option<&[u8]> {
-        let row =
-            |place: u16| usize::from(place - 1) * shared.dims..usize::from(place) * shared.dims;
-        match self.places.get(piece) {
-            Some(place) if *place > 0 => return self.numbers.get(row(*place)),
-            _ => {}
+        let range = |row: u16| usize::from(row - 1) * shared.dims..usize::from(row) * shared.dims;
+        if self.index.is_empty() {
+            self.index = vec![0; shared.count];
         }
-        if self.count == self.most || self.places.is_empty() {
-            (self.count, self.places) = (0, vec![0; shared.count]);
+        let row = self.index.get_mut(piece)?;
+        if *row == 0 {
+            let next = self.count.checked_add(1)?;
+            self.numbers.resize(range(next).end, 0);
+            let start =
+                shared.start + shared.vocabulary_bytes + 8 * shared.count + piece * shared.dims;
+            let numbers = self.numbers.get_mut(range(next))?;
+            let start = u64::try_from(start).ok()?;
+            shared.file.read_exact_at(numbers, start).ok()?;
+            (self.count, *row) = (next, next);
         }
-        let place = self.count + 1;
-        if self.numbers.len() < row(place).end {
-            self.numbers.resize(row(place).end, 0);
-        }
-        let numbers = self.numbers.get_mut(row(place))?;
-        let start = shared.start + shared.words + 8 * shared.count + piece * shared.dims;
-        shared
-            .file
-            .read_exact_at(numbers, u64::try_from(start).ok()?)
-            .ok()?;
-        *self.places.get_mut(piece)? = place;
-        self.count = place;
-        Some(numbers)
+        self.numbers.get(range(*row))
     }
 }
 
@@ -465,7 +444,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn numbers_are_right_also_after_more_pieces_than_are_kept() {
+    fn the_numbers_of_every_piece_are_those_of_the_file() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("share")
             .join(FILE);
@@ -473,9 +452,7 @@ pub(crate) mod tests {
             Table::open(&path).expect("a table"),
             std::fs::read(&path).expect("read"),
         );
-        let (count, dims, most) = (table.len(), table.dims(), 8192);
-        table.rows = Rows::keeping(most);
-        assert!(count > usize::from(most) * 2);
+        let (count, dims) = (table.len(), table.dims());
         let numbers = bytes.get(bytes.len() - count * dims..).expect("numbers");
         for at in (0..count)
             .chain((0..count).step_by(7))
@@ -490,7 +467,6 @@ pub(crate) mod tests {
             );
         }
         assert!(table.piece(u32::try_from(count).expect("small")).is_none());
-        assert!(table.rows.numbers.len() <= usize::from(most) * dims);
     }
 
     #[test]

@@ -1,82 +1,40 @@
-//! Words as the pieces that a model of the BERT family knows; mostly in lower case and without accents.
+//! Splits text into the word pieces that a model of the BERT family knows, in lower case and without accents.
 //!
-//! A word that is not in the vocabulary is cut into the longest pieces that are; those that go on
-//! are written `##ing`. The rules are those of the `BertTokenizer`; by default the uncased one.
+//! A word that is not in the vocabulary is cut into the longest pieces that are; a piece that continues a word
+//! is written `##ing`. The rules are those of the uncased `BertTokenizer`.
 
 use unicode_normalization::UnicodeNormalization;
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
-use super::char_class::{is_accent, is_alone, is_nothing};
-
-/// A longer word is none that the vocabulary was made of.
+/// A longer word is unknown.
 const MAX_LETTERS: usize = 100;
 
-/// The pieces that a model knows, each with its number. Made in less than a millisecond: a program that
-/// answers one question has one, too.
+/// The pieces that a model knows, numbered from 0. Built in less than a millisecond: a program that
+/// answers one question builds one, too.
 #[derive(Debug, Clone, Default)]
-pub struct Vocabulary {
+pub(super) struct Vocabulary {
     /// All pieces, one behind the other, and where each begins; the last entry is the end.
     text: String,
     starts: Vec<u32>,
-    /// Hashes and numbers of pieces, each near the place of its hash; [`FREE`] where there is none. As many as
+    /// Hash table of pieces with open addressing: hashes and numbers, [`FREE`] where there is none. Its length is
     /// a power of two.
     slots: Vec<(u32, u32)>,
-    /// A bit for each piece at a place that its hash gives: most of what is no piece is known for that at once,
-    /// without a look at the slots (a third of the time of cutting a word).
-    there: Vec<u64>,
-    /// The numbers that others know them by, where those are not 0, 1, 2, ….
-    numbers: Option<Vec<u32>>,
+    /// Bloom filter over the hashes: most non-pieces are recognised without a look at the slots (which saves a third
+    /// of the time).
+    filter: Vec<u64>,
     /// Bytes of the longest piece.
     longest: usize,
-    spelling: Spelling,
 }
 
 const FREE: u32 = u32::MAX;
 
-/// How the pieces are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spelling {
-    /// In lower case.
-    pub lower: bool,
-    /// Without accents.
-    pub plain: bool,
-}
-
-impl Default for Spelling {
-    fn default() -> Self {
-        Self {
-            lower: true,
-            plain: true,
-        }
-    }
-}
-
 impl Vocabulary {
     /// Returns the vocabulary of `pieces`; the first has number 0. Of equals the first counts.
-    pub fn new<'a>(pieces: impl Iterator<Item = &'a str>) -> Self {
-        Self::made(pieces, None, Spelling::default())
-    }
-
-    /// Returns the vocabulary of `pieces` with their numbers, which are written as `spelling` says.
-    pub fn numbered(pieces: impl Iterator<Item = (Box<str>, u32)>, spelling: Spelling) -> Self {
-        let (pieces, numbers): (Vec<Box<str>>, Vec<u32>) = pieces.unzip();
-        Self::made(pieces.iter().map(|piece| &**piece), Some(numbers), spelling)
-    }
-
-    fn made<'a>(
-        pieces: impl Iterator<Item = &'a str>,
-        numbers: Option<Vec<u32>>,
-        spelling: Spelling,
-    ) -> Self {
-        let (text, starts, slots, there) =
-            (String::new(), vec![0], Vec::new(), vec![0; THERE / 64]);
+    pub(super) fn new<'a>(pieces: impl Iterator<Item = &'a str>) -> Self {
         let mut all = Self {
-            text,
-            starts,
-            slots,
-            there,
-            numbers,
-            longest: 0,
-            spelling,
+            starts: vec![0],
+            filter: vec![0; FILTER_BITS / 64],
+            ..Self::default()
         };
         for piece in pieces {
             all.text.push_str(piece);
@@ -88,71 +46,44 @@ impl Vocabulary {
         for number in 0..u32::try_from(all.len()).unwrap_or(0) {
             let piece = all.piece(number).as_bytes();
             let hash = hash(BASIS, piece);
-            let (at, bit) = bit_of(hash);
-            if let Err(place) = all.find(hash, piece, &[]) {
-                all.slots
-                    .get_mut(place)
-                    .into_iter()
-                    .for_each(|slot| *slot = (hash, number));
-                all.there
-                    .get_mut(at)
-                    .into_iter()
-                    .for_each(|bits| *bits |= bit);
+            if let Err(free) = all.find(hash, piece, &[]) {
+                let (word, bit) = filter_bit(hash);
+                all.slots[free] = (hash, number);
+                all.filter[word] |= bit;
             }
         }
         all
     }
 
     /// Returns how many pieces there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
-    }
-
-    /// Returns the highest number of a piece.
-    pub fn highest(&self) -> Option<u32> {
-        let last = u32::try_from(self.len()).ok()?.checked_sub(1)?;
-        self.numbers
-            .as_ref()
-            .map_or(Some(last), |numbers| numbers.iter().max().copied())
-    }
-
-    /// Returns the number of `piece`.
-    pub fn get(&self, piece: &str) -> Option<u32> {
-        self.number(hash(BASIS, piece.as_bytes()), piece.as_bytes(), &[])
     }
 
     /// Returns the number of the piece that is `begin` and `end` together; `hash` is that of both.
     fn number(&self, hash: u32, begin: &[u8], end: &[u8]) -> Option<u32> {
-        let (place, bit) = bit_of(hash);
-        self.there.get(place).filter(|bits| *bits & bit != 0)?;
-        let at = self.find(hash, begin, end).ok()?;
-        self.numbers.as_ref().map_or(Some(at), |numbers| {
-            numbers.get(usize::try_from(at).ok()?).copied()
-        })
+        let (word, bit) = filter_bit(hash);
+        self.filter.get(word).filter(|bits| *bits & bit != 0)?;
+        self.find(hash, begin, end).ok()
     }
 
     fn piece(&self, number: u32) -> &str {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
-        let bounds = self
-            .starts
-            .get(at)
-            .zip(self.starts.get(at.saturating_add(1)));
-        let bounds = bounds.and_then(|(start, end)| {
-            Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?)
-        });
+        let bound = |at: usize| usize::try_from(*self.starts.get(at)?).ok();
+        let bounds = bound(at).zip(bound(at.saturating_add(1)));
         bounds
-            .and_then(|bounds| self.text.get(bounds))
+            .and_then(|(start, end)| self.text.get(start..end))
             .unwrap_or_default()
     }
 
-    /// Returns the place of that piece, else the slot that is free for it.
+    /// Returns the number of that piece, else the slot that is free for it.
     fn find(&self, hash: u32, begin: &[u8], end: &[u8]) -> Result<u32, usize> {
         let mask = self.slots.len() - 1;
-        let mut place = usize::try_from(hash ^ hash >> 15).unwrap_or(0) & mask;
+        let mut slot = usize::try_from(hash ^ hash >> 15).unwrap_or(0) & mask;
         loop {
-            let (other, number) = self.slots.get(place).copied().unwrap_or((0, FREE));
+            let (other, number) = self.slots.get(slot).copied().unwrap_or((0, FREE));
             if number == FREE {
-                return Err(place);
+                return Err(slot);
             }
             if other == hash
                 && self
@@ -163,58 +94,39 @@ impl Vocabulary {
             {
                 return Ok(number);
             }
-            place = (place + 1) & mask;
+            slot = (slot + 1) & mask;
         }
     }
 
-    /// Gives `each` the pieces of `text` in order; `None` for a word that it has no pieces for.
-    pub fn pieces(&self, text: &str, mut each: impl FnMut(Option<u32>)) {
-        self.words(text, |word| self.word(word, &mut each));
-    }
-
-    /// Gives `each` the words of `text` in order, as the vocabulary writes them; what is a word by itself is one.
-    pub fn words(&self, text: &str, mut each: impl FnMut(&str)) {
+    /// Calls `each` with the words of `text` in order, as the vocabulary writes them; punctuation is a word.
+    pub(super) fn words(&self, text: &str, mut each: impl FnMut(&str)) {
         let mut word = String::new();
-        if text.is_ascii() && self.spelling.lower {
+        if text.is_ascii() {
             return ascii_words(text, &mut word, &mut each);
         }
-        let mut put = |c: char| {
-            let is_alone = is_alone(c);
-            if is_alone || c.is_whitespace() {
+        let letters = text.chars().filter(|c| !is_invisible(*c));
+        for c in letters.nfd().filter(|c| !is_accent(*c)) {
+            for c in c.to_lowercase() {
+                let is_alone = is_punctuation(c) || is_han(c);
+                if !is_alone && !c.is_whitespace() {
+                    word.push(c);
+                    continue;
+                }
                 end(&mut word, &mut each);
-            } else {
-                word.push(c);
+                if is_alone {
+                    each(c.encode_utf8(&mut [0; 4]));
+                }
             }
-            if is_alone {
-                each(c.encode_utf8(&mut [0; 4]));
-            }
-        };
-        let Spelling { lower, plain } = self.spelling;
-        let letters = text.chars().filter(|c| !is_nothing(*c));
-        let mut spell = |c: char| {
-            if lower {
-                c.to_lowercase().for_each(&mut put)
-            } else {
-                put(c)
-            }
-        };
-        if plain && !text.is_ascii() {
-            letters
-                .nfd()
-                .filter(|c| !is_accent(*c))
-                .for_each(&mut spell);
-        } else {
-            letters.for_each(&mut spell);
         }
-        put(' ');
+        end(&mut word, &mut each);
     }
 
-    /// Gives `each` the pieces of one word that is written as the vocabulary writes it.
-    pub fn word(&self, word: &str, each: &mut impl FnMut(Option<u32>)) {
+    /// Calls `each` with the pieces of one word that is written as the vocabulary writes it; `None` for an unknown word.
+    pub(super) fn word(&self, word: &str, each: &mut impl FnMut(Option<u32>)) {
         if word.is_empty() {
             return;
         }
-        if let Some(piece) = self.get(word) {
+        if let Some(piece) = self.number(hash(BASIS, word.as_bytes()), word.as_bytes(), &[]) {
             return each(Some(piece));
         }
         let (mut found, mut hashes) = (Vec::new(), Vec::new());
@@ -282,16 +194,47 @@ fn step(sum: u32, byte: u8) -> u32 {
     (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
 }
 
-/// Bits of [`Vocabulary::there`]: a tenth of them are set for 30,000 pieces, and they fit into the nearest memory.
-const THERE: usize = 1 << 18;
+/// Bits of [`Vocabulary::filter`]: a tenth of them are set for 30,000 pieces, and they fit into the nearest memory.
+const FILTER_BITS: usize = 1 << 18;
 
-fn bit_of(hash: u32) -> (usize, u64) {
+fn filter_bit(hash: u32) -> (usize, u64) {
     let bit = usize::try_from(hash.wrapping_mul(0x9e37_79b1) >> 14).unwrap_or(0);
     (bit / 64, 1 << (bit % 64))
 }
 
 fn hash(before: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(before, |sum, byte| step(sum, *byte))
+}
+
+/// Returns true for punctuation: in ASCII every symbol is.
+fn is_punctuation(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_punctuation();
+    }
+    c.general_category_group() == GeneralCategoryGroup::Punctuation
+}
+
+/// Returns true for Chinese characters, each of which is a word by itself.
+fn is_han(c: char) -> bool {
+    matches!(
+        u32::from(c),
+        0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x2_0000..=0x2_a6df | 0x2_a700..=0x2_ceaf | 0x2_f800..=0x2_fa1f
+    )
+}
+
+fn is_accent(c: char) -> bool {
+    !c.is_ascii() && c.general_category() == GeneralCategory::NonspacingMark
+}
+
+/// Returns true for control, format and private characters, which are dropped.
+fn is_invisible(c: char) -> bool {
+    use GeneralCategory::{Control, Format, PrivateUse};
+    match c {
+        '\t' | '\n' | '\r' => false,
+        '\u{fffd}' => true,
+        _ if c.is_ascii() => c.is_ascii_control(),
+        _ => matches!(c.general_category(), Control | Format | PrivateUse),
+    }
 }
 
 #[cfg(test)]
@@ -305,7 +248,9 @@ mod tests {
         );
         let check = |text: &str, expected: &[Option<u32>]| {
             let mut found = Vec::new();
-            vocabulary.pieces(text, |piece| found.push(piece));
+            vocabulary.words(text, |word| {
+                vocabulary.word(word, &mut |piece| found.push(piece))
+            });
             assert_eq!(found, expected, "{text}");
         };
         check("The cats", &[Some(0), Some(1), Some(2)]);
@@ -319,55 +264,25 @@ mod tests {
     }
 
     #[test]
-    fn a_vocabulary_with_capitals_or_accents_keeps_them() {
-        let found = |spelling: Spelling, text: &str| {
-            let pieces = ["Cafe", "café", "cafe", "CAFÉ"]
-                .into_iter()
-                .map(Box::from)
-                .zip(0..);
-            let mut found = Vec::new();
-            Vocabulary::numbered(pieces, spelling).pieces(text, |piece| found.extend(piece));
-            found
+    fn characters_are_classed_as_the_models_tokenizer_does() {
+        let check = |yes: fn(char) -> bool, these: &str, not: &str| {
+            these.chars().for_each(|c| assert!(yes(c), "{c:?}"));
+            not.chars().for_each(|c| assert!(!yes(c), "{c:?}"));
         };
-        assert_eq!(
-            found(
-                Spelling {
-                    lower: false,
-                    plain: true
-                },
-                "Café"
-            ),
-            [0]
+        check(
+            |c| is_punctuation(c) || is_han(c),
+            "!$`~\u{a1}\u{2014}\u{2026}\u{3001}\u{3400}\u{9fff}\u{ff01}\u{10100}",
+            "aZ0 \u{a0}\u{a2}\u{e9}\u{20ac}\u{3042}\u{1f600}",
         );
-        assert_eq!(
-            found(
-                Spelling {
-                    lower: true,
-                    plain: false
-                },
-                "CAFÉ"
-            ),
-            [1]
+        check(
+            is_accent,
+            "\u{300}\u{36f}\u{93c}\u{fe0f}\u{e01ef}",
+            "a\u{2ff}\u{370}\u{93e}\u{20dd}\u{1f3fb}",
         );
-        assert_eq!(
-            found(
-                Spelling {
-                    lower: true,
-                    plain: true
-                },
-                "CAFÉ"
-            ),
-            [2]
-        );
-        assert_eq!(
-            found(
-                Spelling {
-                    lower: false,
-                    plain: false
-                },
-                "CAFÉ"
-            ),
-            [3]
+        check(
+            is_invisible,
+            "\0\u{7f}\u{85}\u{ad}\u{200d}\u{feff}\u{fffd}\u{e000}\u{10fffd}",
+            "\t\n\r a\u{a0}\u{2028}",
         );
     }
 }

@@ -1,9 +1,5 @@
-//! What makes the vectors of the search index: `[memory.embeddings]` as something that works.
-//!
-//! ```text
-//! provider   "local" = the table that ships with the project, or a directory (`model`);
-//!            "none"  = nothing: words find enough; else a loaded provider
-//! ```
+//! Opens the embedder that `[memory.embeddings]` names: `local` is the table that ships with the project, `none` is
+//! keyword search only, any other name a loaded provider.
 
 use parking_lot::Mutex;
 use std::path::Path;
@@ -11,9 +7,8 @@ use std::sync::{Arc, Weak};
 
 use crate::auth::{Keys, ProviderKey};
 use crate::config;
-use crate::config::{Embeddings, Environment, Home, Models, Provider};
+use crate::config::{Embeddings, Environment, Home};
 use crate::cost::{Ledger, Till};
-use crate::embedding::directory;
 use crate::embedding::static_table;
 use crate::embedding::static_table::Table;
 use crate::embedding::{Embedder, Error, Opener};
@@ -21,51 +16,53 @@ use crate::net;
 use crate::provider::Key;
 use crate::provider::embeddings::Remote;
 
-/// Returns what opens the embedder of `home` as its settings are then. While anybody has the table, nobody
-/// reads it a second time. What a server is paid goes to `ledger`, where this process has one; else cost.db is opened
-/// when a server is asked.
+/// Returns what opens the embedder of `home` as its settings are then. The table is shared while anybody has it. Calls
+/// to a server are booked in `ledger`; without one cost.db is opened with the first call.
 pub fn opener(home: &Home, env: &Environment, ledger: Option<Ledger>) -> Opener {
     let (home, env) = (home.clone(), env.clone());
-    let there: Mutex<Weak<static_table::Shared>> = Mutex::default();
+    let open_table: Mutex<Weak<static_table::Shared>> = Mutex::default();
     Arc::new(move || {
         let config =
             config::load_config(&home, &env).map_err(|error| Error::Unusable(error.to_string()))?;
         let settings = &config.memory.embeddings;
-        let mut there = there.lock();
+        let mut open_table = open_table.lock();
         if settings == &Embeddings::default()
-            && let Some(table) = there.upgrade()
+            && let Some(table) = open_table.upgrade()
         {
             return Ok(Some(Embedder::Table(Table::of(table))));
         }
         let opened = of_home(&home, &env, settings, ledger.clone())?;
         if let Some(Embedder::Table(table)) = &opened {
-            *there = Arc::downgrade(table.shared());
+            *open_table = Arc::downgrade(table.shared());
         }
         Ok(opened)
     })
 }
 
-/// Returns what `settings` of `home` ask for; `None` when nothing is embedded. Provider files and keys are read
-/// only when a server is asked, and nothing is sent yet.
+/// Returns the embedder of `settings`; `None` for `none`. Provider files and keys are read only for a server, and
+/// nothing is sent yet.
 ///
 /// # Errors
-/// [`Error::Unusable`], which names the setting or the file: words still find.
+/// [`Error::Unusable`], which names the setting or the file: keyword search still works.
 fn of_home(
     home: &Home,
     env: &Environment,
     settings: &Embeddings,
     ledger: Option<Ledger>,
 ) -> Result<Option<Embedder>, Error> {
-    let embedder = match (settings.server(), settings.model.as_str()) {
-        (None, _) if settings.provider == "none" => return Ok(None),
-        (None, "") => Embedder::Table(shipped(config::share_dir(env).as_deref(), settings.dims)?),
-        (None, path) => Embedder::Model(directory::open(Path::new(path), settings.dims)?),
-        (Some(name), model) => {
+    let embedder = match settings.server() {
+        None if settings.provider == "none" => return Ok(None),
+        None => Embedder::Table(shipped(config::share_dir(env).as_deref(), settings.dims)?),
+        Some(name) => {
             let unusable =
                 |error: config::Error| Error::Unusable(format!("{error}; {}", error.hint()));
             let models = config::load(home, env, &[]).map_err(unusable)?.models;
             let keys = Arc::new(Keys::open(home, env).map_err(unusable)?);
-            let provider = provider(name, &models)?;
+            let provider = models.provider(name).ok_or_else(|| {
+                Error::Unusable(format!(
+                    "`[memory.embeddings] provider` is `{name}`, and no loaded provider is called so"
+                ))
+            })?;
             let till =
                 |id: &str| Box::new(Till::new(home, env, ledger, &models, provider, id)) as Box<_>;
             // A client of its own, for the issuer of tokens too: see `Remote::new`.
@@ -81,7 +78,7 @@ fn of_home(
                 client,
                 provider,
                 key,
-                model,
+                &settings.model,
                 settings.dims,
                 till,
             )?))
@@ -101,19 +98,11 @@ fn shipped(share: Option<&Path>, dims: u32) -> Result<Table, Error> {
     let table = Table::open(&share.join(static_table::FILE))?;
     if dims != 0 && usize::try_from(dims) != Ok(table.dims()) {
         return Err(Error::Unusable(format!(
-            "`[memory.embeddings] dims` is {dims}, and a vector of the table has {} numbers: write 0 there, or name a model",
+            "`[memory.embeddings] dims` is {dims}, and a vector of the table has {} numbers: write 0 there",
             table.dims()
         )));
     }
     Ok(table)
-}
-
-fn provider<'a>(name: &str, models: &'a Models) -> Result<&'a Arc<Provider>, Error> {
-    models.provider(name).ok_or_else(|| {
-        Error::Unusable(format!(
-            "`[memory.embeddings] provider` is `{name}`, and no loaded provider is called so"
-        ))
-    })
 }
 
 #[cfg(test)]
@@ -210,7 +199,7 @@ mod tests {
         place.put("agent.toml", "[memory.embeddings]\ndims = 3\n");
         assert_eq!(
             place.refused(),
-            "`[memory.embeddings] dims` is 3, and a vector of the table has 2 numbers: write 0 there, or name a model"
+            "`[memory.embeddings] dims` is 3, and a vector of the table has 2 numbers: write 0 there"
         );
     }
 

@@ -16,6 +16,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::{BeneathError, Root};
+use crate::text::front_matter::Field;
+use crate::text::front_matter::FrontMatter;
 use crate::{clock, text};
 
 /// The longest item, bytes; longer texts are files.
@@ -143,33 +145,30 @@ fn same(root: &Root, item: &Item) -> Option<Item> {
         })
 }
 
-/// Reads an item file; what it does not say is empty.
+/// Reads an item file; a field that it does not have is empty.
 pub fn parse(id: &str, file: &str) -> Item {
-    let (fields, content) = front_matter(file);
-    let field = |name: &str| {
-        fields
-            .iter()
-            .find(|(key, _)| *key == name)
-            .map_or("", |(_, value)| *value)
+    let matter = FrontMatter::split(file);
+    let (fields, body) = match matter.and_then(|matter| Some((matter.fields()?, matter.body))) {
+        Some(found) => found,
+        None => (Vec::new(), file.strip_prefix('\u{feff}').unwrap_or(file)),
     };
-    let plain = |name: &str| unquote(field(name));
+    let field = |name: &str| fields.iter().find(|field| field.key == name);
+    let text = |name: &str| field(name).map(Field::text).unwrap_or_default();
     let stated = Stated {
-        entity: plain("entity"),
-        attribute: plain("attribute"),
-        value: plain("value"),
+        entity: text("entity"),
+        attribute: text("attribute"),
+        value: text("value"),
     };
-    let is_whole = ![&stated.entity, &stated.attribute, &stated.value]
+    let is_fact = ![&stated.entity, &stated.attribute, &stated.value]
         .iter()
         .any(|part| part.is_empty());
-    let tags = parts(field("tags").trim_start_matches('[').trim_end_matches(']'))
-        .into_iter()
-        .map(unquote);
+    let content = body.replace("\r\n", "\n");
     Item {
         id: id.to_owned(),
-        kind: plain("type"),
-        tags: tags.filter(|tag| !tag.is_empty()).collect(),
-        created_at: plain("created_at"),
-        fact: is_whole.then_some(stated),
+        kind: text("type"),
+        tags: field("tags").map(Field::list).unwrap_or_default(),
+        created_at: text("created_at"),
+        fact: is_fact.then_some(stated),
         content: content.trim_start_matches('\n').trim_end().to_owned(),
     }
 }
@@ -198,38 +197,6 @@ fn render(item: &Item) -> String {
     format!("---\n{head}---\n{}\n", item.content.trim_end())
 }
 
-/// Returns the fields between the `---` lines at the beginning of a Markdown file, and what comes
-/// after them. A file without has no fields.
-pub fn front_matter(file: &str) -> (Vec<(&str, &str)>, &str) {
-    let whole = || (Vec::new(), file);
-    let Some(rest) = file.strip_prefix("---\n") else {
-        return whole();
-    };
-    let Some((head, body)) = rest
-        .split_once("\n---\n")
-        .or_else(|| rest.strip_suffix("\n---").map(|head| (head, "")))
-    else {
-        return whole();
-    };
-    // A rule before and after some words makes no fields of them.
-    if head
-        .lines()
-        .any(|line| field(line).is_none() && !line.starts_with([' ', '-', '#']))
-    {
-        return whole();
-    }
-    (head.lines().filter_map(field).collect(), body)
-}
-
-fn field(line: &str) -> Option<(&str, &str)> {
-    let (key, value) = line.split_once(':')?;
-    let is_key = !key.is_empty()
-        && key
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    (is_key && (value.is_empty() || value.starts_with(' '))).then(|| (key, value.trim()))
-}
-
 /// Writes a value so that it is one again when it is read, also for those who read YAML.
 fn quote(value: &str) -> String {
     let is_plain = value.starts_with(char::is_alphabetic)
@@ -244,22 +211,6 @@ fn quote(value: &str) -> String {
     } else {
         serde_json::Value::from(value).to_string()
     }
-}
-
-/// Returns what stands between the commas of a list; one within quotes parts nothing.
-fn parts(list: &str) -> Vec<&str> {
-    let (mut quoted, mut escaped) = (false, false);
-    let between = |c: char| {
-        quoted ^= c == '"' && !escaped;
-        escaped = c == '\\' && !escaped;
-        c == ',' && !quoted
-    };
-    list.split(between).collect()
-}
-
-fn unquote(value: &str) -> String {
-    let value = value.trim();
-    serde_json::from_str(value).unwrap_or_else(|_| value.to_owned())
 }
 
 /// Returns the first words of `content` as a part of a name, with a `-` at its end.
@@ -378,6 +329,20 @@ mod tests {
         assert_eq!(item.fact.map(|fact| fact.value).as_deref(), Some("Porto"));
         assert_eq!(item.content, "Ana lives in Porto.");
         let rules = "---\nTold him: never\n---\nmore";
-        assert_eq!(front_matter(rules), (Vec::new(), rules));
+        assert_eq!(parse("x", rules).content, rules);
+    }
+
+    #[test]
+    fn heads_with_crlf_and_block_lists_are_read() {
+        let head = "---\ntype: fact\ntags:\n  - family\n  - Porto\nentity: Ana\nattribute: lives in\nvalue: 'Porto'\n---\nOne.\nTwo.\n";
+        for file in [head.to_owned(), head.replace('\n', "\r\n")] {
+            let item = parse("x", &file);
+            assert_eq!(
+                (item.kind.as_str(), item.content.as_str()),
+                ("fact", "One.\nTwo.")
+            );
+            assert_eq!(item.tags, ["family", "Porto"]);
+            assert_eq!(item.fact.map(|fact| fact.value).as_deref(), Some("Porto"));
+        }
     }
 }

@@ -87,7 +87,7 @@ pub struct Sender {
 }
 
 /// Where a reply goes on its channel.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChatRef {
     /// The channel's chat id.
     pub chat: String,

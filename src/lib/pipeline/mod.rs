@@ -44,7 +44,7 @@ use crate::control::replies::Reply;
 use crate::memory::Memory;
 use crate::message::SessionKey;
 use crate::queue::Accepted;
-use crate::workspace::Grounds;
+use crate::workspace::PathPolicy;
 use crate::{audit, people, prompt, queue, session, undo};
 
 /// Everything the path needs; the daemon puts it together.
@@ -118,7 +118,7 @@ pub struct Live {
     /// The program that puts recordings into words, when there is one.
     pub listener: Option<Listener>,
     /// Where file tools work, and an undo.
-    pub grounds: Arc<Grounds>,
+    pub path_policy: Arc<PathPolicy>,
 }
 
 /// A run in progress.

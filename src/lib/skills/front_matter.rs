@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::is_name;
 use crate::text;
+use crate::text::front_matter::FrontMatter;
 use crate::text::hidden_chars;
 
 use super::Why;
@@ -44,20 +45,17 @@ pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Said, Why> {
     if !hidden.is_empty() {
         return Err(Why::Hidden(hidden));
     }
-    let file = file
-        .strip_prefix('\u{feff}')
-        .unwrap_or(file)
-        .replace("\r\n", "\n");
-    let (head, body) = split(&file)
+    let matter = FrontMatter::split(file)
         .ok_or_else(|| wrong("it does not begin with a head between two lines `---`"))?;
-    if head.len() > MAX_HEAD {
+    if matter.head.len() > MAX_HEAD {
         return Err(Why::Wrong(format!(
             "its head has {} bytes, at most {MAX_HEAD} are read",
-            head.len()
+            matter.head.len()
         )));
     }
-    let head: Head = serde_saphyr::from_str_with_options(head, limits())
-        .map_err(|error| Why::Wrong(format!("its head is no YAML: {}", first_line(&error))))?;
+    let head: Head = matter
+        .read()
+        .map_err(|error| Why::Wrong(format!("its head is no YAML: {error}")))?;
     let name = head
         .name
         .filter(|name| !name.is_empty())
@@ -89,6 +87,7 @@ pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Said, Why> {
         }
         _ => {}
     }
+    let body = matter.body.replace("\r\n", "\n");
     let body = body.trim();
     if body.is_empty() {
         return Err(wrong("it has no text below its head"));
@@ -98,36 +97,4 @@ pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Said, Why> {
         always_on: head.always_on.unwrap_or(false),
         body: body.to_owned(),
     })
-}
-
-/// What a head may take: eight keys need no aliases, with which a few lines stand for billions.
-fn limits() -> serde_saphyr::Options {
-    serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_aliases: 0, max_anchors: 0, max_events: 2_000, max_nodes: 1_000, max_depth: 16 },
-    }
-}
-
-/// Returns what stands between the two `---`, and what comes after them.
-fn split(file: &str) -> Option<(&str, &str)> {
-    let (first, rest) = file.split_once('\n')?;
-    if first.trim_end() != "---" {
-        return None;
-    }
-    let mut at = 0;
-    for line in rest.split_inclusive('\n') {
-        if line.trim_end() == "---" {
-            return Some((rest.get(..at)?, rest.get(at + line.len()..)?));
-        }
-        at += line.len();
-    }
-    None
-}
-
-/// The reader's messages go on with a picture of the place.
-fn first_line(error: &serde_saphyr::Error) -> String {
-    let message = error.to_string();
-    text::shorten(
-        &text::visible(message.lines().next().unwrap_or_default()),
-        200,
-    )
 }

@@ -1,6 +1,7 @@
 //! Cutting and measuring text without breaking it: every shortened string is made here.
 
 pub mod argv;
+pub mod front_matter;
 mod hex;
 pub mod hidden_chars;
 

@@ -98,6 +98,37 @@ async fn what_is_shown_for_a_while_is_changed_and_removed() {
 }
 
 #[tokio::test]
+async fn a_preview_of_a_group_that_moved_is_left_and_no_other_message_is_changed_for_it() {
+    let line = Line::new();
+    for (chat_id, method) in [("-5", "editMessageText"), ("-6", "deleteMessage")] {
+        let to = chat(chat_id, None);
+        line.fake.fault(Fault {
+            method,
+            kind: FaultKind::MovedTo(-100_500),
+            count: 1,
+        });
+        let id = line.telegram.show(&to, "Thinking").await.unwrap();
+        for _ in 0..2 {
+            let moved = match method {
+                "deleteMessage" => line.telegram.remove(&to, &id).await,
+                _ => line.telegram.change(&to, &id, "Reading").await,
+            };
+            assert!(
+                matches!(
+                    moved,
+                    Err(SendError::Never {
+                        chat_is_there: true,
+                        ..
+                    })
+                ),
+                "{moved:?}"
+            );
+        }
+        assert_eq!(line.fake.calls_of(method).len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_draft_is_shown_in_private_only() {
     let line = Line::new();
     line.telegram

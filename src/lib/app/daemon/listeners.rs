@@ -118,7 +118,7 @@ pub(super) async fn open_telegram(
         taker.closing.cancelled().await;
     });
     let owners = owners(pipeline);
-    tokio::spawn(async move { telegram.settle_in(&owners).await });
+    tokio::spawn(async move { telegram.introduce_until_known(&owners).await });
     Ok(collected)
 }
 

@@ -73,7 +73,7 @@ pub(super) fn run(shared: &Shared, doors: Doors) -> Result<End, Failure> {
     let systemd = Systemd::of(&|name| env.get(name), std::process::id());
     // Before the log is open, which is one of the places.
     let erased = erase(&home, &env, &systemd)?;
-    workspace::make_shape(home.workspace()).map_err(sys::Error::at(
+    workspace::create_protected(home.workspace()).map_err(sys::Error::at(
         "make the agent's files in",
         home.workspace(),
     ))?;
@@ -443,7 +443,11 @@ impl Daemon {
     }
 
     /// Listens for requests, if the settings say so. Who handles what waits and ends has no time for them.
-    async fn api(&self, loaded: &Loaded, secrets: &Secrets) -> Result<Option<http::Door>, Failure> {
+    async fn api(
+        &self,
+        loaded: &Loaded,
+        secrets: &Secrets,
+    ) -> Result<Option<http::BoundServer>, Failure> {
         let Some(settings) = http::settings(&loaded.config, secrets)?.filter(|_| !self.doors.once)
         else {
             return Ok(None);
@@ -451,7 +455,7 @@ impl Daemon {
         if let Some(warning) = &settings.warning {
             tracing::warn!("{warning}");
         }
-        http::Door::open(settings).await.map(Some)
+        http::BoundServer::open(settings).await.map(Some)
     }
 
     /// A damaged ledger with a cap set stops the daemon: nobody could say what is left to spend.

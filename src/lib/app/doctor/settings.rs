@@ -326,7 +326,7 @@ fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     let wanted = loaded.config.tools.enabled.as_ref()?;
     let root = Arc::new(Root::open(patient.home.workspace()).ok()?);
     let needs = Needs {
-        grounds: Arc::new(assemble::grounds(
+        path_policy: Arc::new(assemble::path_policy(
             &patient.home,
             &loaded.config,
             root.clone(),

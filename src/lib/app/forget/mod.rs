@@ -34,7 +34,7 @@ use crate::memory::consolidate;
 use crate::memory::consolidate::{Means, Named, Options};
 use crate::memory::embedder;
 use crate::memory::facts;
-use crate::memory::facts::{Evidence, Fact, Target};
+use crate::memory::facts::{Fact, Target};
 use crate::memory::index;
 use crate::memory::index::Place;
 use crate::people;
@@ -419,7 +419,7 @@ fn stands_in_bytes(path: &Path, is_in: &dyn Fn(&str) -> bool) -> Result<bool, Fa
 
 /// Returns the words of a fact, and the runs in which it was said.
 fn of_fact(home: &Home, fact: &Fact) -> Result<Words, Failure> {
-    let Evidence { origins, others } = facts::evidence(&facts::database(home), fact)?;
+    let facts::Evidence { origins, others } = facts::evidence(&facts::database(home), fact)?;
     let mut runs = Vec::new();
     for (id, seq) in origins
         .iter()

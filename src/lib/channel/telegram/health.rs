@@ -1,27 +1,78 @@
-//! What a failed poll means: what is shown of it, how long to wait, and what is said once.
+//! How the channel is: what a failed call means, what is shown of it, how long to wait, and what is logged once.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
 use super::send::api::Error;
-use crate::channel::Pulse;
+use crate::channel::Health;
+use crate::clock;
 use crate::net;
 
 /// Waiting after a failed poll (specification §6).
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// After a wrong token we look again this seldom: only a person can mend it.
+/// After a wrong token it is tried again this seldom: only a person can repair it.
 const UNAUTHORIZED: Duration = Duration::from_secs(300);
 /// However long a server wants us to wait.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Who sets a webhook again and again shall not be fought.
-const UNHOOKED: Duration = Duration::from_secs(3600);
+/// Whoever sets a webhook again and again wins in the end.
+const WEBHOOK_REMOVAL: Duration = Duration::from_secs(3600);
+
+/// The health of the channel, for all who talk through it.
+pub(super) struct SharedHealth {
+    health: Mutex<Health>,
+    changed: Arc<Notify>,
+}
+
+impl SharedHealth {
+    /// Begins as `connecting`; `changed` is notified when the state changes.
+    pub(super) fn new(mode: &'static str, changed: Arc<Notify>) -> Self {
+        let health = Health {
+            state: "connecting".to_owned(),
+            mode,
+            last_ok_at: None,
+            last_update_at: None,
+        };
+        Self {
+            health: Mutex::new(health),
+            changed,
+        }
+    }
+
+    pub(super) fn ok(&self) {
+        self.health.lock().last_ok_at = Some(clock::now_ms());
+        self.set("ok");
+    }
+
+    /// Notes that an update came in.
+    pub(super) fn received(&self) {
+        self.health.lock().last_update_at = Some(clock::now_ms());
+    }
+
+    /// Sets the state and returns whether it is another one.
+    pub(super) fn set(&self, state: &str) -> bool {
+        let mut health = self.health.lock();
+        let is_new = health.state != state;
+        if is_new {
+            state.clone_into(&mut health.state);
+            self.changed.notify_one();
+        }
+        is_new
+    }
+
+    pub(super) fn read(&self) -> Health {
+        self.health.lock().clone()
+    }
+}
 
 /// Why a poll brought nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Trouble {
-    /// The call failed.
+pub(super) enum PollError {
     #[error("{0}")]
     Call(#[from] Error),
-    /// It said nothing for so long.
+    /// There was no answer for so long.
     #[error("no answer to the last poll for {} s: connecting anew", .0.as_secs())]
     Silent(Duration),
     /// The machine slept for so long.
@@ -29,7 +80,7 @@ pub(super) enum Trouble {
     Slept(Duration),
 }
 
-impl Trouble {
+impl PollError {
     /// Returns whether the old connections are not to be used again.
     pub(super) fn needs_new_connection(&self) -> bool {
         matches!(
@@ -40,87 +91,86 @@ impl Trouble {
         )
     }
 
-    /// Returns whether updates are brought to somebody and cannot be fetched.
+    /// Returns whether a webhook is set for the bot, so that updates cannot be polled.
     pub(super) fn is_webhook(&self) -> bool {
         matches!(self, Self::Call(Error::Refused { status: 409, description, .. })
             if description.to_ascii_lowercase().contains("webhook"))
     }
 
-    /// Returns what is wrong in words for people.
+    /// Returns the state of the channel.
     fn state(&self) -> String {
-        match self {
-            Self::Call(Error::Refused { status: 401, .. }) => {
-                "unauthorized: the bot token is wrong".to_owned()
+        let Self::Call(Error::Refused { status, .. }) = self else {
+            return self.to_string();
+        };
+        let state = match status {
+            401 => "unauthorized: the bot token is wrong",
+            404 => "unauthorized: there is no such bot, the token or api_url is wrong",
+            409 if self.is_webhook() => {
+                "conflict: a webhook is set for this bot, so that nothing can be fetched"
             }
-            Self::Call(Error::Refused { status: 404, .. }) => {
-                "unauthorized: there is no such bot, the token or api_url is wrong".to_owned()
-            }
-            Self::Call(Error::Refused { status: 409, .. }) if self.is_webhook() => {
-                "conflict: a webhook is set for this bot, so that nothing can be fetched".to_owned()
-            }
-            Self::Call(Error::Refused { status: 409, .. }) => {
-                "conflict: another program polls with the same token".to_owned()
-            }
-            other => other.to_string(),
-        }
+            409 => "conflict: another program polls with the same token",
+            _ => return self.to_string(),
+        };
+        state.to_owned()
     }
 }
 
-/// The line to Telegram as we remember it.
+/// The failures of one poller since its last success.
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    failures: u32,
-    unhooked: Option<Instant>,
+pub(super) struct Failures {
+    count: u32,
+    webhook_removed: Option<Instant>,
 }
 
-impl Line {
-    /// Notes a success.
-    pub(super) fn works(&mut self, pulse: &Pulse) {
-        if self.failures > 0 {
-            tracing::info!(failures = self.failures, "Telegram answers again");
+impl Failures {
+    pub(super) fn end(&mut self, health: &SharedHealth) {
+        if self.count > 0 {
+            tracing::info!(failures = self.count, "Telegram answers again");
         }
-        self.failures = 0;
-        pulse.ok();
+        self.count = 0;
+        health.ok();
     }
 
     /// Notes a failed call and returns how long to wait. It is logged when it is news.
-    pub(super) fn fails(
+    pub(super) fn add(
         &mut self,
-        trouble: &Trouble,
+        error: &PollError,
         poll_timeout: Duration,
-        pulse: &Pulse,
+        health: &SharedHealth,
     ) -> Duration {
-        let backoff = net::backoff(self.failures, BACKOFF.0, BACKOFF.1);
-        let wait = match trouble {
-            Trouble::Slept(_) => Duration::ZERO,
+        let backoff = net::backoff(self.count, BACKOFF.0, BACKOFF.1);
+        let wait = match error {
+            PollError::Slept(_) => Duration::ZERO,
             // The time for waiting is over already, once.
-            Trouble::Silent(_) if self.failures == 0 => Duration::ZERO,
-            Trouble::Call(Error::Refused {
-                status: 401 | 404, ..
-            }) => UNAUTHORIZED,
-            Trouble::Call(Error::Refused { status: 409, .. }) => poll_timeout.max(backoff),
-            Trouble::Call(Error::Refused {
-                retry_after: Some(wait),
+            PollError::Silent(_) if self.count == 0 => Duration::ZERO,
+            PollError::Call(Error::Refused {
+                status,
+                retry_after,
                 ..
-            }) => (*wait).clamp(BACKOFF.0, LONGEST),
-            Trouble::Silent(_) | Trouble::Call(_) => backoff,
+            }) => match (status, retry_after) {
+                (401 | 404, _) => UNAUTHORIZED,
+                (409, _) => poll_timeout.max(backoff),
+                (_, Some(wait)) => (*wait).clamp(BACKOFF.0, LONGEST),
+                (_, None) => backoff,
+            },
+            PollError::Silent(_) | PollError::Call(_) => backoff,
         };
-        self.failures = self.failures.saturating_add(1);
-        let state = trouble.state();
-        if pulse.read().state == state {
-            tracing::debug!(%trouble, wait_ms = wait.as_millis(), "a call of Telegram failed again");
+        self.count = self.count.saturating_add(1);
+        let state = error.state();
+        if health.set(&state) {
+            tracing::warn!(%error, wait_ms = wait.as_millis(), "{state}");
         } else {
-            tracing::warn!(%trouble, wait_ms = wait.as_millis(), "{state}");
+            tracing::debug!(%error, wait_ms = wait.as_millis(), "a call to Telegram failed again");
         }
-        pulse.wrong(&state);
         wait
     }
 
     /// Returns whether a webhook may be removed now; not again within the hour.
-    pub(super) fn may_unhook(&mut self) -> bool {
-        let may = self.unhooked.is_none_or(|last| last.elapsed() > UNHOOKED);
+    pub(super) fn may_remove_webhook(&mut self) -> bool {
+        let last = self.webhook_removed;
+        let may = last.is_none_or(|last| last.elapsed() > WEBHOOK_REMOVAL);
         if may {
-            self.unhooked = Some(Instant::now());
+            self.webhook_removed = Some(Instant::now());
         }
         may
     }
@@ -130,65 +180,48 @@ impl Line {
 mod tests {
     use super::*;
 
-    fn refused(status: u16, retry_after: Option<u64>) -> Trouble {
-        Error::Refused {
+    fn refused(status: u16, description: &str, retry_after: Option<u64>) -> PollError {
+        PollError::Call(Error::Refused {
             status,
-            description: "d".to_owned(),
+            description: description.to_owned(),
             retry_after: retry_after.map(Duration::from_secs),
             moved_to: None,
-        }
-        .into()
+        })
     }
 
     #[test]
     fn how_long_is_waited_after_what() {
-        let secs = |troubles: &[Trouble]| {
-            let (mut line, pulse) = (
-                Line::default(),
-                Pulse::new("polling", std::sync::Arc::default()),
-            );
-            let wait = troubles
-                .iter()
-                .map(|trouble| line.fails(trouble, Duration::from_secs(50), &pulse))
-                .last();
-            wait.expect("a trouble").as_secs_f64().round()
+        let health = SharedHealth::new("polling", Arc::default());
+        let secs = |errors: &[PollError]| {
+            let mut failures = Failures::default();
+            let wait = |error| failures.add(error, Duration::from_secs(50), &health);
+            let last = errors.iter().map(wait).last();
+            last.expect("an error").as_secs_f64().round()
         };
-        let silent = Trouble::Silent(Duration::from_secs(60));
-        assert_eq!(secs(&[Trouble::Slept(Duration::from_secs(36_000))]), 0.0);
-        assert_eq!(secs(std::slice::from_ref(&silent)), 0.0);
+        let silent = PollError::Silent(Duration::from_secs(60));
+        for (error, expected) in [
+            (PollError::Slept(Duration::from_secs(36_000)), 0.0),
+            (silent.clone(), 0.0),
+            (refused(401, "", None), 300.0),
+            (refused(404, "", None), 300.0),
+            (refused(409, "", None), 50.0),
+            (refused(429, "", Some(0)), 1.0),
+            (refused(429, "", Some(7)), 7.0),
+            (refused(429, "", Some(1_000_000)), 3600.0),
+            (refused(502, "", None), 1.0),
+        ] {
+            assert_eq!(secs(&[error.clone()]), expected, "{error}");
+        }
         assert!(secs(&[silent.clone(), silent]) >= 1.0);
-        assert_eq!(
-            [401, 404].map(|status| secs(&[refused(status, None)])),
-            [300.0, 300.0]
-        );
-        assert_eq!(secs(&[refused(409, None)]), 50.0);
-        assert_eq!(
-            [0, 7, 1_000_000].map(|wait| secs(&[refused(429, Some(wait))])),
-            [1.0, 7.0, 3600.0]
-        );
-        assert_eq!(secs(&[refused(502, None)]), 1.0);
     }
 
     #[test]
     fn a_webhook_is_told_from_another_poller() {
-        let conflict = |description: &str| {
-            Trouble::from(Error::Refused {
-                status: 409,
-                description: description.to_owned(),
-                retry_after: None,
-                moved_to: None,
-            })
-        };
-        let hooked = conflict(
-            "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook",
-        );
-        let polled = conflict("Conflict: terminated by other getUpdates request");
-        assert!(hooked.is_webhook() && !polled.is_webhook());
-        assert_eq!(
-            polled.state(),
-            "conflict: another program polls with the same token"
-        );
-        let mut line = Line::default();
-        assert_eq!((line.may_unhook(), line.may_unhook()), (true, false));
+        let webhook = "Conflict: can't use getUpdates method while webhook is active";
+        let other = "Conflict: terminated by other getUpdates request";
+        let (webhook, other) = (refused(409, webhook, None), refused(409, other, None));
+        assert!(webhook.is_webhook() && !other.is_webhook());
+        let mut failures = Failures::default();
+        assert!(failures.may_remove_webhook() && !failures.may_remove_webhook());
     }
 }

@@ -1,27 +1,151 @@
 //! Telegram through the Bot API: long polling or a webhook in, HTML messages out.
 //!
-//! Types and methods are teloxide's; the transport is ours ([`api`]), because what became of a
+//! Types and methods are teloxide's; the transport is ours (`send/api.rs`), because what became of a
 //! request that failed (never written, refused, or nobody knows) decides whether a message may be
 //! sent again, and teloxide's own sending hides it (and sleeps 10 s inside a call on a 5xx).
 
 mod health;
-pub mod receive;
-pub mod send;
+mod receive;
+mod send;
 mod single_poller;
+#[cfg(any(test, fuzzing))]
+pub mod tests;
 
-pub use send::messages::Telegram;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Returns the id of an update and what it brings to the bot 42, `@our_bot` or Robo, as the poller reads it. For
-/// `fuzz/`, which sees no more than what is public.
-#[cfg(fuzzing)]
-pub fn read_update(raw: &serde_json::Value) -> (Option<i64>, Option<super::Incoming>) {
-    let us = receive::update::Identity {
-        bot: 42,
-        username: Some("our_bot".to_owned()),
-        aliases: vec!["Robo".to_owned()],
-    };
-    (
-        receive::update::update_id(raw),
-        receive::update::incoming(raw, &us),
-    )
+use parking_lot::Mutex;
+use serde_json::Value;
+use teloxide::payloads::{GetMe, SetMyCommands};
+use teloxide::types::{BotCommandScope, ChatId};
+use tokio::sync::Notify;
+
+use crate::config;
+use crate::net;
+use crate::secret::Secret;
+use health::SharedHealth;
+use receive::slash_commands;
+use receive::updates::Identity;
+use receive::webhook::{Sink, Webhook};
+use send::api::{Api, Error};
+use send::classify_error::says;
+use send::pace::Pace;
+
+/// The server whose limits we keep by ourselves.
+const PACED: &str = "api.telegram.org";
+/// Between tries to learn the bot's name.
+const NAME_BACKOFF: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
+
+/// The Telegram channel.
+pub struct Telegram {
+    api: Api,
+    health: SharedHealth,
+    username: Mutex<Option<String>>,
+    aliases: Vec<String>,
+    poll_timeout: Duration,
+    webhook: Option<Webhook>,
+    /// Where updates of the webhook go; `None` while it is not open.
+    webhook_sink: Mutex<Option<Sink>>,
+    pace: Pace,
+    /// The new ids of groups, by the old ones.
+    moved_groups: Mutex<HashMap<i64, i64>>,
+}
+
+impl Telegram {
+    /// Returns the channel for the bot of `token`, which listens where `http` says when there is a
+    /// webhook; `changed` is notified when its health changes.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn new(
+        config: &config::Telegram,
+        http: &config::Http,
+        token: Secret,
+        changed: Arc<Notify>,
+    ) -> Result<Self, reqwest::Error> {
+        let webhook = Webhook::new(config, http);
+        let mode = webhook.as_ref().map_or("polling", |_| "webhook");
+        Ok(Self {
+            api: Api::new(&config.api_url, token)?,
+            health: SharedHealth::new(mode, changed),
+            username: Mutex::default(),
+            aliases: config.aliases.clone(),
+            poll_timeout: Duration::from_secs(config.poll_timeout_secs),
+            webhook,
+            webhook_sink: Mutex::default(),
+            pace: Pace::new(is_paced(config)),
+            moved_groups: Mutex::default(),
+        })
+    }
+
+    /// Returns the bot's numeric id.
+    pub fn bot_id(&self) -> i64 {
+        self.api.bot_id()
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            id: self.bot_id(),
+            username: self.username.lock().clone(),
+            aliases: self.aliases.clone(),
+        }
+    }
+
+    /// Learns the bot's name, when it is not known yet.
+    async fn learn_name(&self) -> Result<(), Error> {
+        if self.username.lock().is_some() {
+            return Ok(());
+        }
+        let me = self.call(GetMe::new()).await?;
+        let name = me.get("username").and_then(Value::as_str);
+        *self.username.lock() = name.map(str::to_owned);
+        Ok(())
+    }
+
+    /// Introduces the bot until its name is known: groups call it by that.
+    pub async fn introduce_until_known(&self, owners: &[i64]) {
+        let mut tries = 0;
+        loop {
+            self.introduce(owners).await;
+            if self.username.lock().is_some() {
+                return;
+            }
+            // Why nothing can be asked is shown by the poller.
+            loop {
+                tokio::time::sleep(net::backoff(tries, NAME_BACKOFF.0, NAME_BACKOFF.1)).await;
+                tries = tries.saturating_add(1);
+                if self.health.read().state == "ok" {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Learns the bot's name and sets the menu of its commands, for each of the `owners` one of their
+    /// own. Nothing waits for it.
+    pub async fn introduce(&self, owners: &[i64]) {
+        if let Err(error) = self.learn_name().await {
+            tracing::warn!(%error, "the bot's name is not known yet");
+        }
+        for owner in std::iter::once(None).chain(owners.iter().map(Some)) {
+            let mut menu = SetMyCommands::new(slash_commands::menu(owner.is_some()));
+            menu.scope = owner.map(|owner| BotCommandScope::Chat {
+                chat_id: ChatId(*owner).into(),
+            });
+            match self.call(menu).await {
+                Ok(_) => {}
+                Err(error) if owner.is_some() && says(&error, "chat not found") => {
+                    tracing::debug!(owner, "an owner who has not written yet has no own menu");
+                }
+                Err(error) => tracing::warn!(%error, owner, "the command menu could not be set"),
+            }
+        }
+    }
+}
+
+fn is_paced(config: &config::Telegram) -> bool {
+    let official =
+        || reqwest::Url::parse(&config.api_url).is_ok_and(|url| url.host_str() == Some(PACED));
+    config.pace.unwrap_or_else(official)
 }

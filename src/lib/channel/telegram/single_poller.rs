@@ -1,41 +1,37 @@
-//! How messages come in, to one daemon of this machine: by polls or by a webhook, for who holds the token.
+//! One poller per token: of all daemons on this machine only one receives updates for a bot.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::send::messages::Telegram;
+use super::Telegram;
 use crate::channel::Batch;
-use crate::net;
-use crate::sys::machine_lock;
-use crate::sys::machine_lock::{Claim, Held};
+use crate::sys::machine_lock::{self, Claim, Held};
 
-/// Whether the other one still runs is looked at this often.
-const LOOK: Duration = Duration::from_secs(2);
-/// The bot's name is asked for until it is known.
-const NAMELESS: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(600));
+/// How often to look whether the other daemon still runs.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Telegram {
-    /// Takes in what comes for ever, from update `offset` (the next id, and when it was last moved) on,
-    /// as soon as no other daemon of this machine uses the token. Every batch goes to `batches`, and
-    /// Telegram is told that it came only when it was taken. Ends when nobody takes batches.
+    /// Receives updates for ever, from update `offset` (the next id, and when it was last moved) on,
+    /// as soon as no other daemon of this machine uses the token. Every batch goes to `batches`, and is
+    /// acknowledged only when it was stored. Ends when nobody takes batches.
     pub async fn receive(
         self: Arc<Self>,
         offset: Option<(i64, i64)>,
         batches: mpsc::Sender<Batch>,
     ) {
         let _claim = tokio::select! {
-            claim = self.hold() => claim,
+            claim = self.claim() => claim,
             () = batches.closed() => return,
         };
-        match &self.hook {
-            Some(hook) => self.be_told(hook, &batches).await,
+        match &self.webhook {
+            Some(webhook) => self.receive_webhook(webhook, &batches).await,
             None => self.poll(offset, &batches).await,
         }
     }
 
-    /// Takes what waits, once, and returns when nothing more does; by asking, webhook or not.
+    /// Receives what waits, once, and returns when nothing more does; by polling, webhook or not.
     ///
     /// # Errors
     /// When another daemon has the token, Telegram cannot be asked or nobody takes batches; says why.
@@ -44,65 +40,38 @@ impl Telegram {
         offset: Option<(i64, i64)>,
         batches: mpsc::Sender<Batch>,
     ) -> Result<(), String> {
-        let _claim = match machine_lock::take(&self.claim_name()).await {
-            Ok(Held::ByOther { pid }) => {
-                let state = conflict(pid);
-                self.pulse.wrong(&state);
-                return Err(state);
-            }
-            Ok(Held::ByUs(claim)) => Some(claim),
-            Ok(Held::ByStranger) | Err(_) => None,
-        };
-        self.collect(offset, &batches).await
-    }
-
-    /// Learns the bot's name, sooner or later: groups call it by that.
-    pub async fn settle_in(&self, owners: &[i64]) {
-        let mut tries = 0;
-        loop {
-            self.introduce(owners).await;
-            if self.identity().username.is_some() {
-                return;
-            }
-            // Why nothing can be asked is told by who fetches messages.
-            loop {
-                tokio::time::sleep(net::backoff(tries, NAMELESS.0, NAMELESS.1)).await;
-                tries = tries.saturating_add(1);
-                if self.pulse.read().state == "ok" {
-                    break;
-                }
-            }
+        let claim = machine_lock::take(&self.claim_name()).await;
+        if let Ok(Held::ByOther { pid }) = claim {
+            let state = conflict(pid);
+            self.health.set(&state);
+            return Err(state);
         }
+        self.poll_once(offset, &batches).await
     }
 
-    /// Waits until the token is ours on this machine. `None` when nobody can tell: then we go on, and
-    /// Telegram tells of a conflict.
-    async fn hold(&self) -> Option<Claim> {
+    /// Waits until the token is ours on this machine. `None` when nobody can tell: then a second
+    /// poller shows as a conflict that Telegram reports.
+    async fn claim(&self) -> Option<Claim> {
         let name = self.claim_name();
         let mut waited = false;
         loop {
             match machine_lock::take(&name).await {
                 Ok(Held::ByUs(claim)) => {
                     if waited {
-                        tracing::info!(
-                            "the other agent-daemon is gone: messages come here from now on"
-                        );
-                        self.pulse.wrong("connecting");
+                        tracing::info!("the other agent-daemon is gone: updates come here now");
+                        self.health.set("connecting");
                     }
                     return Some(claim);
                 }
                 Ok(Held::ByOther { pid }) => {
                     let state = conflict(pid);
-                    if self.pulse.read().state != state {
+                    if self.health.set(&state) {
                         tracing::warn!("{state}; messages come there, not here");
                     }
-                    self.pulse.wrong(&state);
                     waited = true;
                 }
                 Ok(Held::ByStranger) => {
-                    tracing::warn!(
-                        "a process of another user says that it uses this token; it is not obeyed"
-                    );
+                    tracing::warn!("a process of another user claims this token; it is ignored");
                     return None;
                 }
                 Err(error) => {
@@ -110,11 +79,11 @@ impl Telegram {
                     return None;
                 }
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// The same for everybody with this token at this server, and says nothing of the token.
+    /// The same for everybody with this token at this server, and does not give the token away.
     fn claim_name(&self) -> String {
         format!("agent-toolkit/telegram/{}", self.api.fingerprint())
     }

@@ -433,19 +433,22 @@ fn embeddings_come_from_a_loaded_provider_that_has_some() {
 }
 
 #[test]
-fn a_model_of_this_machine_is_a_directory_by_its_whole_path() {
+fn a_model_in_a_directory_is_refused_with_the_servers_that_run_it() {
     let with = |settings: &str| {
         loaded(
             &[("a", ANTHROPIC)],
             &format!("[memory.embeddings]\n{settings}\n"),
         )
     };
-    with("model = \"/srv/model\"").expect("a path");
-    let error = with("model = \"bge-m3\"").expect_err("no path");
-    assert!(
-        error.starts_with("agent.toml:4: `memory.embeddings.model`: expected the absolute path"),
-        "{error}"
-    );
+    for model in ["/srv/model", "bge-m3"] {
+        let error = with(&format!("model = {model:?}")).expect_err("a directory");
+        let says =
+            "agent.toml:4: `memory.embeddings.model`: expected nothing: `local` is the table";
+        assert!(
+            error.starts_with(says) && error.contains("(Ollama, llama-server, vLLM"),
+            "{error}"
+        );
+    }
     let error = with("dims = 16385").expect_err("too many");
     assert!(
         error.starts_with("agent.toml:4: `memory.embeddings.dims`: expected 0"),

@@ -305,7 +305,7 @@ pub enum Synthesis {
 pub struct Embeddings {
     /// `local` (default), `none`, or the name of a loaded provider.
     pub provider: String,
-    /// The model; default empty: for `local` the table that ships with the project, else the vendor's usual one.
+    /// The model of that provider; default empty: the vendor's usual one. Empty for `local`.
     pub model: String,
     /// Dimensions; default 0: the model's own.
     pub dims: u32,

@@ -104,9 +104,6 @@ pub fn runs(home: &Home) -> Result<Vec<Run>, Error> {
         return Ok(Vec::new());
     };
     let read = || -> rusqlite::Result<Vec<Run>> {
-        if !facts::has_promises(&connection)? {
-            return Ok(Vec::new());
-        }
         // A run's name begins with its time.
         let sql = "SELECT run, max(at), sum(put_in), sum(taken_out), sum(promised), sum(episodes) FROM (
                      SELECT run, at, put_in, NOT put_in AS taken_out, 0 AS promised, 0 AS episodes FROM source_log

@@ -1,13 +1,12 @@
 //! What a file of the workspace states.
 
-use serde_json::Value;
-
 use crate::memory::extract;
 use crate::memory::extract::Claim;
 use crate::memory::facts::store::Statement;
 use crate::memory::scope::Scope;
 use crate::memory::sources;
 use crate::memory::sources::{Candidate, Source};
+use crate::text::front_matter::FrontMatter;
 use crate::workspace;
 
 /// Returns what the file states.
@@ -60,58 +59,38 @@ fn without_template(shown: &str, text: &str) -> String {
 
 /// Returns what an item states: one of `type: fact` what its head says, any other what its text says.
 fn item(text: &str) -> Vec<Claim> {
-    let mut lines = text.lines();
-    if lines.next().map(str::trim_end) != Some("---") {
+    let matter = FrontMatter::split(text);
+    let Some((matter, fields)) = matter.and_then(|matter| Some((matter, matter.fields()?))) else {
         return extract::notes(text);
-    }
-    let head: Vec<&str> = lines.take_while(|line| line.trim_end() != "---").collect();
-    let field = |name: &str| {
-        (1_u32..).zip(&head).find_map(|(line, words)| {
-            let (key, value) = words.split_once(':')?;
-            (key.trim() == name).then(|| (line, plain(value)))
-        })
     };
-    let named = |name: &str| field(name).filter(|(_, value)| !value.is_empty());
-    if named("type").is_some_and(|(_, kind)| kind == "fact")
-        && let (Some((whom, entity)), Some((which, attribute)), Some((line, value))) =
-            (named("entity"), named("attribute"), field("value"))
+    let field = |name: &str| {
+        let field = fields.iter().find(|field| field.key == name)?;
+        Some((field.line, field.text())).filter(|(_, value)| !value.is_empty())
+    };
+    if field("type").is_some_and(|(_, kind)| kind == "fact")
+        && let (Some((entity_line, entity)), Some((attribute_line, attribute)), Some((line, value))) =
+            (field("entity"), field("attribute"), field("value"))
     {
         // The value alone may be that of another, too.
-        let (first, last) = (line.min(whom).min(which), line.max(whom).max(which));
-        let words = (1..)
-            .zip(&head)
+        let first = line.min(entity_line).min(attribute_line);
+        let last = line.max(entity_line).max(attribute_line);
+        let lines = (2..)
+            .zip(matter.head.lines())
             .filter(|(number, _)| (first..=last).contains(number))
-            .map(|(_, words)| words.trim());
-        let quote = words.collect::<Vec<_>>().join(" ");
+            .map(|(_, line)| line.trim());
         return vec![Claim {
             entity,
             attribute,
             value,
             ended: false,
             confidence: 1.0,
-            line,
-            quote,
+            // Claims count lines from 0.
+            line: line - 1,
+            quote: lines.collect::<Vec<_>>().join(" "),
         }];
     }
     // Blank lines in place of the head, so that the others keep their numbers.
-    let body = text
-        .lines()
-        .enumerate()
-        .map(|(number, line)| if number < head.len() + 2 { "" } else { line });
-    extract::notes(&body.collect::<Vec<_>>().join("\n"))
-}
-
-/// Returns a value of the head without its quotes.
-fn plain(value: &str) -> String {
-    let value = value.trim();
-    match serde_json::from_str(value) {
-        Ok(Value::String(text)) => text,
-        _ => value
-            .strip_prefix('\'')
-            .and_then(|rest| rest.strip_suffix('\''))
-            .unwrap_or(value)
-            .to_owned(),
-    }
+    extract::notes(&format!("{}{}", "\n".repeat(matter.lines()), matter.body))
 }
 
 #[cfg(test)]
@@ -194,6 +173,12 @@ mod tests {
             "workspace/memory/items/i1.md",
             Source::Item,
             head,
+            &[("owner", "city", "New: York", 6)],
+        );
+        check(
+            "workspace/memory/items/i1.md",
+            Source::Item,
+            &format!("\u{feff}{}", head.replace('\n', "\r\n")),
             &[("owner", "city", "New: York", 6)],
         );
         let note = "---\nid: i1\ntype: note\ntags: x\n---\n- Birthday: 3 May\n";

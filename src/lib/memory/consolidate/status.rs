@@ -96,7 +96,7 @@ pub fn status(home: &Home) -> Result<Status, Error> {
         Ok(())
     });
     read.map_err(|error| db::Error::of(&path, error))?;
-    if facts::has_promises(&connection).map_err(|error| db::Error::of(&path, error))? {
+    {
         let sql = "SELECT (SELECT count(*) FROM commitments WHERE status = 'open'), (SELECT count(*) FROM episodes)";
         let read = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
         (status.commitments, status.episodes) =
@@ -119,9 +119,6 @@ pub fn parked(home: &Home) -> Result<Vec<Parked>, Error> {
 }
 
 fn parked_in(connection: &Connection) -> rusqlite::Result<Vec<Parked>> {
-    if !facts::has_promises(connection)? {
-        return Ok(Vec::new());
-    }
     let mut query = connection
         .prepare("SELECT session_id, first, last, why, at FROM parked ORDER BY at DESC")?;
     let read = |row: &rusqlite::Row<'_>| {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::claim::{COLUMNS, Holder, LEASE_MS, Owner};
+use crate::memory::facts::Change;
 use crate::memory::facts::store::Applied;
 use crate::memory::sources::Stamp;
 
@@ -319,7 +320,7 @@ pub(super) fn done(
     applied: &Applied,
     now: i64,
 ) -> rusqlite::Result<()> {
-    let (added, superseded, gone) = applied.counts();
+    let [added, superseded, gone] = Change::counts(&applied.changes);
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     connection
         .prepare_cached(

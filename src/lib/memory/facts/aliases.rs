@@ -16,7 +16,7 @@ use crate::memory::scope::Scope;
 pub(crate) const ALIAS: &str = "alias";
 
 /// Returns true for a statement that names an alias.
-pub(super) fn is_one(statement: &Statement) -> bool {
+pub(super) fn is_alias(statement: &Statement) -> bool {
     folded(&statement.attribute) == ALIAS
 }
 
@@ -69,7 +69,7 @@ impl<'a> Aliases<'a> {
         mut statement: Statement,
     ) -> rusqlite::Result<Option<Statement>> {
         statement.entity = self.name_of(&statement.scope, &statement.entity)?;
-        if !is_one(&statement) {
+        if !is_alias(&statement) {
             return Ok(Some(statement));
         }
         let (alias, name) = (value_key(&statement.value), folded(&statement.entity));

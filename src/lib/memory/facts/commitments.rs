@@ -7,11 +7,13 @@ use std::path::Path;
 
 use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 use chrono_tz::Tz;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 
 use super::forgotten::Forgotten;
 use super::normalize::{folded, value_key};
-use super::{Error, Places, schema};
+use super::queries::read_rows;
+use super::store::Part;
+use super::{Error, schema};
 use crate::memory::scope::Scope;
 use crate::{clock, db, text};
 
@@ -22,7 +24,7 @@ const MAX_QUOTE: usize = 400;
 /// How a time in the agent's zone is written.
 const LOCAL: &str = "%Y-%m-%dT%H:%M";
 /// One that nobody was shown expires this long after its deadline all the same.
-const PATIENCE_MS: i64 = 7 * 24 * 3600 * 1000;
+const UNSHOWN_MS: i64 = 7 * 24 * 3600 * 1000;
 
 /// How it stands with a commitment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,28 +61,24 @@ impl Status {
 /// A promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commitment {
-    /// Its number, never used twice.
-    pub id: i64,
-    /// Whose it is.
-    pub scope: Scope,
-    /// Who promised: `user`, or a name.
-    pub who: String,
-    /// What.
-    pub what: String,
+    /// Never used twice.
+    pub(crate) id: i64,
+    pub(crate) scope: Scope,
+    /// `user`, or a name.
+    pub(crate) who: String,
+    pub(crate) what: String,
     /// A day (`2026-05-08`) or a time of it (`2026-05-08T17:00`) in the agent's zone, or a moment in RFC 3339.
-    pub deadline: Option<String>,
-    /// How it stands.
-    pub status: Status,
+    pub(crate) deadline: Option<String>,
+    pub(crate) status: Status,
     /// The file that states it, as printed; where that lies now.
-    pub source: String,
-    /// The line there, from 1.
-    pub source_line: i64,
-    /// The words.
-    pub quote: String,
-    /// When it was first written down, milliseconds since 1970 UTC.
-    pub created_at: i64,
+    pub(crate) source: String,
+    /// From 1.
+    pub(crate) source_line: i64,
+    pub(crate) quote: String,
+    /// Milliseconds since 1970 UTC.
+    pub(crate) created_at: i64,
     /// When it was brought up after its deadline.
-    pub shown_at: Option<i64>,
+    pub(crate) shown_at: Option<i64>,
 }
 
 impl Commitment {
@@ -144,66 +142,51 @@ const COLUMNS: &str =
 pub(crate) fn restate(
     connection: &Connection,
     run: &str,
-    part: super::store::Part<'_>,
+    part: Part<'_>,
     promises: &[Promise],
     episode: Option<i64>,
     now: i64,
 ) -> rusqlite::Result<usize> {
     let mut before = ids_of_part(connection, part)?;
     let (mut new, forgotten) = (0, Forgotten::read(connection)?);
+    let is_short = |text: &str, max: usize| !text.is_empty() && text.chars().count() <= max;
     for promise in promises {
-        let Promise {
-            scope,
-            who,
-            what,
-            deadline,
-            path,
-            line,
-            session,
-            quote,
-            at,
-        } = promise;
-        let (who, what) = (who.trim(), what.trim());
-        if who.is_empty()
-            || what.is_empty()
-            || who.chars().count() > MAX_WHO
-            || what.chars().count() > MAX_WHAT
+        let (who, what) = (promise.who.trim(), promise.what.trim());
+        let words = format!("{who} {what} {}", promise.quote);
+        if !is_short(who, MAX_WHO)
+            || !is_short(what, MAX_WHAT)
+            || forgotten.has(&promise.scope, &words, promise.at)
         {
             continue;
         }
-        if forgotten.has(scope, &format!("{who} {what} {quote}"), *at) {
-            continue;
-        }
+        let (scope, path, line) = (promise.scope.to_string(), &promise.path, promise.line);
+        let (session, seq) = promise.session.clone().unzip();
+        let quote = text::shorten(promise.quote.trim(), MAX_QUOTE);
         // The same promise in other lines is one promise; one that was settled may be made again.
         let key = format!("{}\n{}", folded(who), value_key(what));
         let sql = "SELECT id FROM commitments WHERE scope = ?1 AND what_key = ?2
                      AND (status = 'open' OR (path = ?3 AND line = ?4)) ORDER BY status = 'open' DESC LIMIT 1";
         let known: Option<i64> = connection
             .prepare_cached(sql)?
-            .query_row((scope.to_string(), &key, path, line), |row| row.get(0))
+            .query_row((&scope, &key, path, line), |row| row.get(0))
             .optional()?;
-        let (session, seq) = session
-            .as_ref()
-            .map_or((None, None), |(id, seq)| (Some(id), Some(seq)));
-        let quote = text::shorten(quote.trim(), MAX_QUOTE);
         if let Some(id) = known {
             before.retain(|other| *other != id);
             let sql = "UPDATE commitments SET deadline = coalesce(?2, deadline), path = ?3, line = ?4, session_id = ?5, seq = ?6,
                          quote = ?7, updated_at = ?8
                        WHERE id = ?1 AND (path, line, quote) IS NOT (?3, ?4, ?7)";
-            connection
-                .prepare_cached(sql)?
-                .execute((id, deadline, path, line, session, seq, quote, now))?;
+            let values = (id, &promise.deadline, path, line, session, seq, quote, now);
+            connection.prepare_cached(sql)?.execute(values)?;
             continue;
         }
         let sql = "INSERT INTO commitments(scope, who, what, what_key, deadline, status, path, line, session_id, seq, quote, run,
                      created_at, updated_at, episode_id) VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13)";
         connection.prepare_cached(sql)?.execute(rusqlite::params![
-            scope.to_string(),
+            scope,
             who,
             what,
             key,
-            deadline,
+            promise.deadline,
             path,
             line,
             session,
@@ -223,27 +206,18 @@ pub(crate) fn restate(
     Ok(new)
 }
 
-fn ids_of_part(
-    connection: &Connection,
-    part: super::store::Part<'_>,
-) -> rusqlite::Result<Vec<i64>> {
-    use super::store::Part;
-    match part {
-        Part::File(path) => {
-            let sql = "SELECT id FROM commitments WHERE path = ?1 AND session_id IS NULL";
-            connection
-                .prepare_cached(sql)?
-                .query_map([path], |row| row.get(0))?
-                .collect()
-        }
-        Part::Span { session, from, to } => {
-            let sql = "SELECT id FROM commitments WHERE session_id = ?1 AND seq BETWEEN ?2 AND ?3";
-            connection
-                .prepare_cached(sql)?
-                .query_map((session, from, to), |row| row.get(0))?
-                .collect()
-        }
-    }
+fn ids_of_part(connection: &Connection, part: Part<'_>) -> rusqlite::Result<Vec<i64>> {
+    let (condition, values): (_, &[&dyn ToSql]) = match &part {
+        Part::File(path) => ("path = ?1 AND session_id IS NULL", &[path]),
+        Part::Span { session, from, to } => (
+            "session_id = ?1 AND seq BETWEEN ?2 AND ?3",
+            &[session, from, to],
+        ),
+    };
+    connection
+        .prepare_cached(&format!("SELECT id FROM commitments WHERE {condition}"))?
+        .query_map(values, |row| row.get(0))?
+        .collect()
 }
 
 /// Returns commitments of the database at `path`: the open ones, with `all` the settled ones too. Those with a
@@ -267,24 +241,10 @@ pub(crate) fn select(
     path: &Path,
     filter: &str,
 ) -> Result<Vec<Commitment>, Error> {
-    if !schema::has_promises(connection).map_err(|error| db::Error::of(path, error))? {
-        return Ok(Vec::new());
-    }
     let sql = format!(
         "SELECT {COLUMNS} FROM commitments {filter} ORDER BY deadline IS NULL, deadline, id"
     );
-    let read = || {
-        connection
-            .prepare(&sql)?
-            .query_map([], commitment_of)?
-            .collect::<rusqlite::Result<Vec<_>>>()
-    };
-    let mut found = read().map_err(|error| db::Error::of(path, error))?;
-    let mut places = Places::of(path);
-    found
-        .iter_mut()
-        .for_each(|one| places.bring_up_to_date(&mut one.source));
-    Ok(found)
+    read_rows(connection, path, &sql, commitment_of, |one| &mut one.source)
 }
 
 fn commitment_of(row: &Row<'_>) -> rusqlite::Result<Commitment> {
@@ -307,10 +267,9 @@ fn commitment_of(row: &Row<'_>) -> rusqlite::Result<Commitment> {
 /// What becomes of a commitment; `None` leaves it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
-    /// How it stands.
-    pub status: Option<Status>,
-    /// See [`Commitment::deadline`].
-    pub deadline: Option<Option<String>>,
+    pub(crate) status: Option<Status>,
+    /// `Some(None)` takes it away.
+    pub(crate) deadline: Option<Option<String>>,
 }
 
 /// Returns true for what may stand as a deadline.
@@ -332,34 +291,35 @@ pub fn update(
     if !path.exists() {
         return Ok(None);
     }
-    let connection = schema::open(path)?;
-    let Some(old) = select(&connection, path, &format!("WHERE id = {id}"))?
-        .pop()
-        .filter(may)
-    else {
-        return Ok(None);
-    };
-    let status = change.status.unwrap_or(old.status);
-    let deadline = change.deadline.unwrap_or_else(|| old.deadline.clone());
-    let is_same =
-        deadline == old.deadline && (old.status == Status::Open || status != Status::Open);
-    let shown_at = old.shown_at.filter(|_| is_same);
-    let sql = "UPDATE commitments SET status = ?2, deadline = ?3, shown_at = ?4, updated_at = ?5 WHERE id = ?1";
-    let done = connection.execute(
-        sql,
-        (id, status.as_str(), &deadline, shown_at, clock::now_ms()),
-    );
-    done.map_err(|error| db::Error::of(path, error))?;
-    Ok(Some(Commitment {
-        status,
-        deadline,
-        shown_at,
-        ..old
-    }))
+    schema::transact(&mut schema::open(path)?, path, |connection| {
+        let found = select(connection, path, &format!("WHERE id = {id}"))?.pop();
+        let Some(mut one) = found.filter(may) else {
+            return Ok(None);
+        };
+        let deadline = change.deadline.unwrap_or_else(|| one.deadline.clone());
+        let status = change.status.unwrap_or(one.status);
+        let is_open_again = one.status != Status::Open && status == Status::Open;
+        if is_open_again || deadline != one.deadline {
+            one.shown_at = None;
+        }
+        (one.status, one.deadline) = (status, deadline);
+        let sql = "UPDATE commitments SET status = ?2, deadline = ?3, shown_at = ?4, updated_at = ?5 WHERE id = ?1";
+        let values = (
+            id,
+            status.as_str(),
+            &one.deadline,
+            one.shown_at,
+            clock::now_ms(),
+        );
+        connection
+            .execute(sql, values)
+            .map_err(|error| db::Error::of(path, error))?;
+        Ok(Some(one))
+    })
 }
 
 /// Lets those expire whose time is over and who were brought up after it, or whose time has been over for a week;
-/// returns them.
+/// returns them. Inside the caller's transaction.
 pub(crate) fn expire(
     connection: &Connection,
     path: &Path,
@@ -373,36 +333,39 @@ pub(crate) fn expire(
     )?;
     over.retain(|one| {
         let was_shown =
-            one.shown_at.is_some() || one.due_ms(zone).is_some_and(|due| due + PATIENCE_MS <= now);
+            one.shown_at.is_some() || one.due_ms(zone).is_some_and(|due| due + UNSHOWN_MS <= now);
         one.is_overdue(now, zone) && was_shown
     });
     let sql = "UPDATE commitments SET status = 'expired', updated_at = ?2 WHERE id = ?1 AND status = 'open'";
-    for one in &over {
-        connection
-            .execute(sql, (one.id, now))
-            .map_err(|error| db::Error::of(path, error))?;
-    }
+    set_each(connection, path, sql, over.iter().map(|one| one.id), now)?;
     Ok(over)
 }
 
-/// Notes that overdue commitments were brought up.
+/// Notes that overdue commitments were brought up: all of them, or none.
 ///
 /// # Errors
 /// When the database cannot be used.
 pub(crate) fn shown(path: &Path, ids: &[i64], now: i64) -> Result<(), Error> {
-    let connection = schema::open(path)?;
     let sql = "UPDATE commitments SET shown_at = ?2 WHERE id = ?1 AND shown_at IS NULL";
-    let all = || {
-        ids.iter()
-            .try_for_each(|id| connection.execute(sql, (id, now)).map(drop))
-    };
-    Ok(all().map_err(|error| db::Error::of(path, error))?)
+    schema::transact(&mut schema::open(path)?, path, |connection| {
+        set_each(connection, path, sql, ids.iter().copied(), now)
+    })
+}
+
+fn set_each(
+    connection: &Connection,
+    path: &Path,
+    sql: &str,
+    mut ids: impl Iterator<Item = i64>,
+    now: i64,
+) -> Result<(), Error> {
+    let done = ids.try_for_each(|id| connection.execute(sql, (id, now)).map(drop));
+    Ok(done.map_err(|error| db::Error::of(path, error))?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::facts::store::Part;
 
     fn promise(what: &str, line: i64, deadline: Option<&str>) -> Promise {
         Promise {
@@ -590,7 +553,41 @@ mod tests {
             .id;
         shown(&place.path(), &[b], now).expect("shown");
         assert_eq!((expire(now), expire(now)), (1, 0));
-        assert_eq!(expire(now + PATIENCE_MS), 1);
+        assert_eq!(expire(now + UNSHOWN_MS), 1);
         assert_eq!(place.shown(false), [("c".to_owned(), None, "open")]);
+    }
+
+    #[test]
+    fn several_are_changed_together_or_not_at_all() {
+        let place = Place::new();
+        let all = [("a", 1), ("b", 2)].map(|(what, line)| promise(what, line, Some("2026-05-08")));
+        place.state(&all);
+        let ids: Vec<i64> = list(&place.path(), false)
+            .expect("list")
+            .iter()
+            .map(|one| one.id)
+            .collect();
+        place
+            .connection
+            .execute_batch("CREATE TRIGGER full BEFORE UPDATE ON commitments WHEN OLD.what = 'b' BEGIN SELECT RAISE(FAIL, 'full'); END")
+            .expect("a trigger");
+        let before = list(&place.path(), true).expect("list");
+        shown(&place.path(), &ids, 7).expect_err("the second cannot be written");
+        assert_eq!(list(&place.path(), true).expect("list"), before);
+    }
+
+    #[test]
+    fn nobody_changes_a_commitment_between_its_reading_and_its_writing() {
+        let place = Place::new();
+        place.state(&[promise("a", 1, None)]);
+        let id = list(&place.path(), false).expect("list")[0].id;
+        let other = schema::open(&place.path()).expect("open");
+        other
+            .busy_timeout(std::time::Duration::ZERO)
+            .expect("no waiting");
+        let sql = "UPDATE commitments SET status = 'done'";
+        let may = |_: &Commitment| other.execute(sql, []).is_err();
+        let done = update(&place.path(), id, Change::default(), may).expect("update");
+        assert!(done.is_some(), "the other had to wait");
     }
 }

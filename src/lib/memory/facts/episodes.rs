@@ -5,9 +5,10 @@ use std::path::Path;
 use rusqlite::{Connection, Row};
 
 use super::forgotten::Forgotten;
-use super::{Error, Places, schema};
+use super::queries::read_rows;
+use super::{Error, schema};
 use crate::memory::scope::Scope;
-use crate::{db, text};
+use crate::text;
 
 /// Characters of a summary and of each word beside it.
 const MAX_SUMMARY: usize = 1_200;
@@ -18,28 +19,21 @@ const MAX_LISTED: usize = 8;
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Episode {
-    /// Its number, never used twice.
-    pub id: i64,
-    /// Whose it is.
-    pub scope: Scope,
-    /// The conversation.
-    pub session_id: String,
+    /// Never used twice.
+    pub(crate) id: i64,
+    pub(crate) scope: Scope,
+    pub(crate) session_id: String,
     /// The day, in the agent's zone.
-    pub date: String,
-    /// Who took part.
-    pub participants: Vec<String>,
-    /// What it was about.
-    pub topics: Vec<String>,
-    /// What was decided.
-    pub decisions: Vec<String>,
-    /// What happened.
-    pub summary: String,
-    /// In which mood; may be empty.
-    pub emotional_tone: String,
-    /// The transcript, as printed, and the line where it begins.
-    pub source: String,
-    /// From 1.
-    pub source_line: i64,
+    pub(crate) date: String,
+    pub(crate) participants: Vec<String>,
+    pub(crate) topics: Vec<String>,
+    pub(crate) decisions: Vec<String>,
+    pub(crate) summary: String,
+    /// May be empty.
+    pub(crate) emotional_tone: String,
+    /// The transcript, as printed, and the line, from 1, where it begins.
+    pub(crate) source: String,
+    pub(crate) source_line: i64,
 }
 
 impl Episode {
@@ -144,23 +138,9 @@ pub fn list(path: &Path) -> Result<Vec<Episode>, Error> {
 }
 
 pub(crate) fn select(connection: &Connection, path: &Path) -> Result<Vec<Episode>, Error> {
-    if !schema::has_promises(connection).map_err(|error| db::Error::of(path, error))? {
-        return Ok(Vec::new());
-    }
     let sql = "SELECT id, scope, session_id, date, participants, topics, decisions, summary, emotional_tone, path, line
                FROM episodes ORDER BY date DESC, id DESC";
-    let read = || {
-        connection
-            .prepare(sql)?
-            .query_map([], episode_of)?
-            .collect::<rusqlite::Result<Vec<_>>>()
-    };
-    let mut found = read().map_err(|error| db::Error::of(path, error))?;
-    let mut places = Places::of(path);
-    found
-        .iter_mut()
-        .for_each(|one| places.bring_up_to_date(&mut one.source));
-    Ok(found)
+    read_rows(connection, path, sql, episode_of, |one| &mut one.source)
 }
 
 fn episode_of(row: &Row<'_>) -> rusqlite::Result<Episode> {

@@ -16,7 +16,7 @@ use crate::db::Hit;
 ///
 /// # Errors
 /// See [`db::Error`].
-pub fn erase(
+pub(crate) fn erase(
     path: &Path,
     hit: &Hit,
     fact: Option<&Fact>,
@@ -76,7 +76,7 @@ pub fn erase(
 
 /// What states a fact, and what states others.
 #[derive(Debug, Default)]
-pub struct Evidence {
+pub(crate) struct Evidence {
     /// Where it is stated, and where it was as far as runs are noted.
     pub origins: Vec<Origin>,
     /// The words of what states others, elsewhere.
@@ -87,7 +87,7 @@ pub struct Evidence {
 ///
 /// # Errors
 /// See [`db::Error`].
-pub fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> {
+pub(crate) fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> {
     let Some(connection) = schema::open_read(path)? else {
         return Ok(Evidence::default());
     };
@@ -95,7 +95,7 @@ pub fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> {
         scope,
         entity,
         attribute,
-    } = Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value);
+    } = fact.key();
     let read = || -> rusqlite::Result<Evidence> {
         let sql = "SELECT s.path, s.line, s.session_id, s.seq, s.quote, s.at,
                      f.scope = ?1 AND f.entity_key = ?2 AND f.attribute_key = ?3 AND f.value_key = ?4
@@ -118,17 +118,13 @@ pub fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> {
             .filter(|(_, other)| !own.contains(&place(other)))
             .map(|(_, other)| other.quote)
             .collect();
-        if schema::has_promises(&connection)? {
-            let sql = format!(
-                "SELECT path, line, session_id, seq, quote, said_at FROM source_log WHERE {OF_FACT}"
-            );
-            let mut query = connection.prepare(&sql)?;
-            let rows = query.query_map(
-                (&scope, &fact.entity, &fact.attribute, &fact.value),
-                origin_of,
-            )?;
-            origins.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
-        }
+        let sql = format!(
+            "SELECT path, line, session_id, seq, quote, said_at FROM source_log WHERE {OF_FACT}"
+        );
+        let mut query = connection.prepare(&sql)?;
+        let values = (&scope, &fact.entity, &fact.attribute, &fact.value);
+        let rows = query.query_map(values, origin_of)?;
+        origins.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
         Ok(Evidence { origins, others })
     };
     read().map_err(|error| db::Error::of(path, error))
@@ -143,7 +139,7 @@ fn erase_fact(connection: &Connection, fact: &Fact) -> rusqlite::Result<(usize, 
         scope,
         entity,
         attribute,
-    } = Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value);
+    } = fact.key();
     let sql = "DELETE FROM facts WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3 AND value_key = ?4";
     let facts = connection.execute(sql, (&scope, &entity, &attribute, value_key(&fact.value)))?;
     let forgotten =

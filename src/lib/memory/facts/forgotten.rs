@@ -1,6 +1,8 @@
 //! What was forgotten on order. The lines that state it may stand where they stand: what they said until then no
 //! longer counts, however often they are read, and what is stated later counts again.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, Row};
 
 use super::commitments;
@@ -10,7 +12,7 @@ use super::episodes::Episode;
 use super::normalize::{Key, folded};
 use super::store;
 use super::store::Applied;
-use super::{Change, Fact};
+use super::{Change, Fact, rows};
 use crate::memory::scope::Scope;
 use crate::text;
 
@@ -50,14 +52,17 @@ impl Forgot {
     }
 }
 
-/// All that was forgotten.
+/// All orders to forget, and until when what was stated is meant.
 #[derive(Debug, Default)]
 pub(super) struct Forgotten(Vec<(Order, i64)>);
 
+/// What one row of `forgotten` means.
 #[derive(Debug)]
 enum Order {
     Fact(Key),
+    /// Folded.
     Name(String),
+    /// A scope.
     Of(String),
 }
 
@@ -81,12 +86,7 @@ impl Order {
 
     fn of(target: &Target) -> Vec<Self> {
         match target {
-            Target::Fact(fact) => vec![Self::Fact(Key::new(
-                &fact.scope,
-                &fact.entity,
-                &fact.attribute,
-                &fact.value,
-            ))],
+            Target::Fact(fact) => vec![Self::Fact(fact.key())],
             Target::Person(Person { names, ids }) => {
                 let scopes = ids
                     .iter()
@@ -166,13 +166,15 @@ pub(crate) fn forget(
         .filter(|one| is_meant(&one.scope, &one.words()))
         .collect();
     let write = || -> rusqlite::Result<Applied> {
-        let keys: Vec<Key> = store::current(connection)?
-            .into_iter()
-            .filter(|(key, value)| orders.iter().any(|order| order.is_of(key, value)))
-            .map(|(key, _)| key)
-            .collect();
+        let mut meant = rows::of_current_facts(connection)?;
+        meant.retain(|source| {
+            orders
+                .iter()
+                .any(|order| order.is_of(&source.key, &source.value))
+        });
         // The day of a note may not have begun yet, and clocks are set back: what is there now is forgotten all the same.
-        let newest = store::newest_source(connection, &keys)?;
+        let stated_at = meant.iter().map(|source| source.statement.at);
+        let at = stated_at.fold(now, i64::max);
         for order in &orders {
             let (scope, entity, attribute) = match order {
                 Order::Fact(key) => (Some(&key.scope), Some(&key.entity), Some(&key.attribute)),
@@ -181,7 +183,7 @@ pub(crate) fn forget(
             };
             connection
                 .prepare_cached("INSERT INTO forgotten(scope, entity_key, attribute_key, at) VALUES (?1, ?2, ?3, ?4)")?
-                .execute((scope, entity, attribute, newest.map_or(now, |newest| newest.max(now))))?;
+                .execute((scope, entity, attribute, at))?;
         }
         for one in &commitments {
             connection.execute(
@@ -192,7 +194,8 @@ pub(crate) fn forget(
         for one in &episodes {
             connection.execute("DELETE FROM episodes WHERE id = ?1", [one.id])?;
         }
-        store::settle_again(connection, &keys, now)
+        let keys: BTreeSet<&Key> = meant.iter().map(|source| &source.key).collect();
+        store::settle_all(connection, keys, &[], now)
     };
     let Applied { changes, .. } = write().map_err(fail)?;
     Ok(Forgot {

@@ -6,7 +6,7 @@
 //! | `fact_sources` | where a fact was stated: file or message, line, the words |
 //! | `consolidation_state` | how far each conversation was worked through, and who is at it |
 //! | `consolidation_file_hashes` | what each file was when it was worked through, and who is at it |
-//! | `spans` | what was done, and what came of it |
+//! | `spans` | what was read, and how many facts changed by it |
 //! | `parked` | spans of conversations that no model could read |
 //! | `source_log` | what each run changed among the sources, so that it can be undone |
 //! | `episodes` | what happened in a span of a conversation |
@@ -14,7 +14,7 @@
 //! | `forgotten` | what no longer counts, whatever states it, because the owner wanted it so |
 //!
 //! A fact lives by its sources: [`store::restate`] tells it what a file or a span of a conversation says
-//! now, and the facts follow from all sources together, see `timeline.rs`. `memory::consolidate` writes;
+//! now, and the facts follow from all sources together, see `supersede.rs`. `memory::consolidate` writes;
 //! everybody may read, whoever writes meanwhile.
 
 mod aliases;
@@ -24,21 +24,22 @@ mod erase;
 mod forgotten;
 mod normalize;
 mod queries;
+mod rows;
 mod run_log;
 mod schema;
 pub(crate) mod store;
 mod supersede;
 
 pub(crate) use aliases::ALIAS;
-pub use erase::{Evidence, erase, evidence};
+pub(crate) use erase::{Evidence, erase, evidence};
 pub(crate) use forgotten::forget;
 pub use forgotten::{Forgot, Person, Target};
-pub(crate) use normalize::{folded, value_key};
+pub(crate) use normalize::{Key, folded, value_key};
 pub use queries::{Filter, Meant, find, list, why};
 pub(crate) use queries::{Places, Reader, Stated};
 pub(crate) use run_log::undo;
 pub use schema::examine;
-pub(crate) use schema::{has_promises, in_memory, memory_copy, open, open_read};
+pub(crate) use schema::{in_memory, memory_copy, open, open_read};
 
 use std::path::PathBuf;
 
@@ -51,39 +52,32 @@ pub fn database(home: &Home) -> PathBuf {
     home.state().join("memory.db")
 }
 
-/// What is known of somebody or something.
+/// What is known of somebody or something. Times are milliseconds since 1970 UTC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fact {
-    /// Its number, never used twice.
-    pub id: i64,
-    /// Whose it is.
-    pub scope: Scope,
-    /// Whom or what it is about; `user` is the person of the scope.
-    pub entity: String,
-    /// Which property.
-    pub attribute: String,
-    /// What that is.
-    pub value: String,
-    /// How sure it is, 0.6–1: as sure as its best source.
-    pub confidence: f64,
+    /// Never used twice; 0 until it is stored.
+    pub(crate) id: i64,
+    pub(crate) scope: Scope,
+    /// `user` is the person of the scope.
+    pub(crate) entity: String,
+    pub(crate) attribute: String,
+    pub(crate) value: String,
+    /// That of its best source, 0.6–1.
+    pub(crate) confidence: f64,
     /// The file where it was stated last, as printed; where that lies now.
-    pub source: String,
-    /// The line there, from 1.
-    pub source_line: i64,
-    /// Since when, milliseconds since 1970 UTC.
-    pub valid_from: i64,
-    /// Until when; `None` for a current one.
-    pub valid_to: Option<i64>,
-    /// The fact that took its place.
-    pub superseded_by: Option<i64>,
-    /// When it was first written down here.
-    pub created_at: i64,
-    /// When it was last touched.
-    pub updated_at: i64,
+    pub(crate) source: String,
+    /// From 1.
+    pub(crate) source_line: i64,
+    pub(crate) valid_from: i64,
+    /// `None` for a current one.
+    pub(crate) valid_to: Option<i64>,
+    pub(crate) superseded_by: Option<i64>,
+    pub(crate) created_at: i64,
+    pub(crate) updated_at: i64,
     /// When it was found to hold no longer.
-    pub invalidated_at: Option<i64>,
-    /// Whether that was because the owner wanted it forgotten.
-    pub is_forgotten: bool,
+    pub(crate) invalidated_at: Option<i64>,
+    /// Whether it ended because the owner wanted it forgotten.
+    pub(crate) is_forgotten: bool,
 }
 
 impl Fact {
@@ -95,9 +89,7 @@ impl Fact {
             self.entity, self.attribute, self.value
         ))
     }
-}
 
-impl Fact {
     /// Returns it in plain words on one line: `Ana: lives in Porto`.
     pub fn words(&self) -> String {
         let words = format!("{}: {} {}", self.entity, self.attribute, self.value);
@@ -108,23 +100,25 @@ impl Fact {
     pub fn is_current(&self) -> bool {
         self.valid_to.is_none()
     }
+
+    pub(crate) fn key(&self) -> Key {
+        Key::new(&self.scope, &self.entity, &self.attribute, &self.value)
+    }
 }
 
 /// Where a fact was stated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// The file as printed; where it lies now.
-    pub path: String,
-    /// The line, from 1.
-    pub line: i64,
-    /// The conversation, for what was said.
-    pub session_id: Option<String>,
-    /// The event in it.
-    pub seq: Option<i64>,
-    /// The words.
-    pub quote: String,
+    pub(crate) path: String,
+    /// From 1.
+    pub(crate) line: i64,
+    /// The conversation, for what was said, and the event in it.
+    pub(crate) session_id: Option<String>,
+    pub(crate) seq: Option<i64>,
+    pub(crate) quote: String,
     /// When it was first stated there, milliseconds since 1970 UTC.
-    pub at: i64,
+    pub(crate) at: i64,
 }
 
 /// What changed among the current facts.
@@ -141,6 +135,18 @@ pub enum Change {
     },
     /// Nothing states it any more.
     Gone(Fact),
+}
+
+impl Change {
+    /// Returns how many of `changes` are new, superseded and gone.
+    pub(crate) fn counts(changes: &[Self]) -> [usize; 3] {
+        let count = |is: fn(&Self) -> bool| changes.iter().filter(|change| is(change)).count();
+        [
+            count(|change| matches!(change, Self::New(_))),
+            count(|change| matches!(change, Self::Superseded { .. })),
+            count(|change| matches!(change, Self::Gone(_))),
+        ]
+    }
 }
 
 /// Facts cannot be read.

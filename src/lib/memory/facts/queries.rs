@@ -1,9 +1,9 @@
 //! Reads facts. Nothing is written here, and no database is no facts.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 
 use super::commitments;
 use super::commitments::Commitment;
@@ -15,32 +15,34 @@ use crate::db;
 use crate::memory::scope::Scope;
 
 pub(super) const COLUMNS: &str = "id, scope, entity, attribute, value, confidence, source, source_line, valid_from, valid_to, \
-                                  superseded_by, created_at, updated_at, invalidated_at";
+                                  superseded_by, created_at, updated_at, invalidated_at, \
+                                  coalesce(valid_to IN (SELECT at FROM forgotten), 0)";
 
 /// Which facts are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Words that all stand in scope, entity, attribute or value, in any letter case.
-    pub query: Option<String>,
+    pub(crate) query: Option<String>,
     /// Those too that hold no longer.
-    pub all: bool,
+    pub(crate) all: bool,
     /// Whose they are; `None` is no limit.
-    pub scopes: Option<Vec<Scope>>,
+    pub(crate) scopes: Option<Vec<Scope>>,
 }
 
-impl Filter {
-    fn lets_through(&self, fact: &Fact, words: &[String]) -> bool {
-        let text = folded(&format!(
-            "{} {} {} {}",
-            fact.scope, fact.entity, fact.attribute, fact.value
-        ));
-        (self.all || fact.is_current())
-            && self
-                .scopes
-                .as_ref()
-                .is_none_or(|scopes| scopes.contains(&fact.scope))
-            && words.iter().all(|word| text.contains(word))
-    }
+/// Returns true when all `words`, which are folded, stand in a fact.
+fn has_all(fact: &Fact, words: &[String]) -> bool {
+    let text = folded(&format!(
+        "{} {} {} {}",
+        fact.scope, fact.entity, fact.attribute, fact.value
+    ));
+    words.iter().all(|word| text.contains(word))
+}
+
+fn words_of(query: &str) -> Vec<String> {
+    folded(query)
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Returns the facts of the database at `path` that `filter` lets through: by scope, entity and
@@ -52,11 +54,19 @@ pub fn list(path: &Path, filter: &Filter) -> Result<Vec<Fact>, Error> {
     let Some(connection) = schema::open_read(path)? else {
         return Ok(Vec::new());
     };
-    let order = "ORDER BY scope, entity_key, attribute_key, valid_from, id";
-    let mut facts = select(&connection, path, order)?;
-    let query = folded(filter.query.as_deref().unwrap_or_default());
-    let words: Vec<String> = query.split_whitespace().map(str::to_owned).collect();
-    facts.retain(|fact| filter.lets_through(fact, &words));
+    let mut facts = select(
+        &connection,
+        path,
+        "ORDER BY scope, entity_key, attribute_key, valid_from, id",
+    )?;
+    let words = words_of(filter.query.as_deref().unwrap_or_default());
+    let is_theirs = |fact: &Fact| {
+        let scopes = filter.scopes.as_ref();
+        scopes.is_none_or(|scopes| scopes.contains(&fact.scope))
+    };
+    facts.retain(|fact| {
+        (filter.all || fact.is_current()) && is_theirs(fact) && has_all(fact, &words)
+    });
     Ok(facts)
 }
 
@@ -77,45 +87,25 @@ pub enum Meant {
 /// # Errors
 /// As [`list`].
 pub fn find(path: &Path, words: &str, scopes: Option<&[Scope]>) -> Result<Meant, Error> {
-    let scopes = scopes.map(<[Scope]>::to_vec);
-    let everything = list(
-        path,
-        &Filter {
-            all: true,
-            scopes,
-            ..Filter::default()
-        },
-    )?;
-    let number = words.trim().trim_start_matches('#').parse::<i64>().ok();
-    if let Some(fact) = everything.iter().find(|fact| Some(fact.id) == number) {
-        return Ok(Meant::One(Box::new(fact.clone())));
-    }
-    let words: Vec<String> = folded(words)
-        .split_whitespace()
-        .map(str::to_owned)
-        .collect();
-    let (all, now) = (
-        Filter {
-            all: true,
-            ..Filter::default()
-        },
-        Filter::default(),
-    );
-    let having = |filter: &Filter| -> Vec<Fact> {
-        everything
-            .iter()
-            .filter(|fact| filter.lets_through(fact, &words))
-            .cloned()
-            .collect()
+    let filter = Filter {
+        all: true,
+        scopes: scopes.map(<[Scope]>::to_vec),
+        ..Filter::default()
     };
-    let mut found = having(&now);
-    if found.is_empty() {
-        found = having(&all);
+    let mut facts = list(path, &filter)?;
+    let number = words.trim().trim_start_matches('#').parse::<i64>().ok();
+    if let Some(at) = facts.iter().position(|fact| Some(fact.id) == number) {
+        return Ok(Meant::One(Box::new(facts.swap_remove(at))));
     }
-    Ok(match found.as_slice() {
-        [] => Meant::Nothing,
-        [fact] => Meant::One(Box::new(fact.clone())),
-        _ => Meant::Several(found),
+    let words = words_of(words);
+    facts.retain(|fact| has_all(fact, &words));
+    if facts.iter().any(Fact::is_current) {
+        facts.retain(Fact::is_current);
+    }
+    Ok(match facts.len() {
+        0 => Meant::Nothing,
+        1 => Meant::One(Box::new(facts.remove(0))),
+        _ => Meant::Several(facts),
     })
 }
 
@@ -127,35 +117,18 @@ pub fn why(path: &Path, id: i64) -> Result<Option<(Fact, Vec<Origin>)>, Error> {
     let Some(connection) = schema::open_read(path)? else {
         return Ok(None);
     };
-    let mut places = Places::of(path);
-    let read = || -> rusqlite::Result<Option<(Fact, Vec<Origin>)>> {
-        let view = connection.unchecked_transaction()?;
-        let found = view
-            .query_row(
-                &format!("SELECT {COLUMNS} FROM facts WHERE id = ?1"),
-                [id],
-                fact_of,
-            )
-            .optional()?;
-        let Some(mut fact) = found else {
-            return Ok(None);
-        };
-        mark_forgotten(&view, std::iter::once(&mut fact))?;
-        let sql = "SELECT path, line, session_id, seq, quote, at FROM fact_sources WHERE fact = ?1 ORDER BY at DESC, path, line";
-        let mut query = view.prepare(sql)?;
-        let origins = query
-            .query_map([id], origin_of)?
-            .collect::<rusqlite::Result<_>>()?;
-        Ok(Some((fact, origins)))
+    // Both as they are at one moment.
+    let view = connection
+        .unchecked_transaction()
+        .map_err(|error| db::Error::of(path, error))?;
+    let Some(fact) = select(&view, path, &format!("WHERE id = {id}"))?.pop() else {
+        return Ok(None);
     };
-    let found = read().map_err(|error| db::Error::of(path, error))?;
-    Ok(found.map(|(mut fact, mut origins)| {
-        places.bring_up_to_date(&mut fact.source);
-        origins
-            .iter_mut()
-            .for_each(|origin| places.bring_up_to_date(&mut origin.path));
-        (fact, origins)
-    }))
+    let sql = format!(
+        "SELECT path, line, session_id, seq, quote, at FROM fact_sources WHERE fact = {id} ORDER BY at DESC, path, line"
+    );
+    let origins = read_rows(&view, path, &sql, origin_of, |origin| &mut origin.path)?;
+    Ok(Some((fact, origins)))
 }
 
 /// Reads path, line, conversation, event, words and time, the first columns of a row.
@@ -170,38 +143,31 @@ pub(super) fn origin_of(row: &Row<'_>) -> rusqlite::Result<Origin> {
     })
 }
 
-fn select(connection: &Connection, path: &Path, rest: &str) -> Result<Vec<Fact>, Error> {
-    let read = || -> rusqlite::Result<Vec<Fact>> {
-        let mut query = connection.prepare(&format!("SELECT {COLUMNS} FROM facts {rest}"))?;
-        let mut facts = query
-            .query_map([], fact_of)?
-            .collect::<rusqlite::Result<Vec<Fact>>>()?;
-        mark_forgotten(connection, facts.iter_mut())?;
-        Ok(facts)
+/// Returns the rows of `sql`, the file that each names (`source`) where it lies now. `path` is that of the database.
+pub(super) fn read_rows<T>(
+    connection: &Connection,
+    path: &Path,
+    sql: &str,
+    of: fn(&Row<'_>) -> rusqlite::Result<T>,
+    source: fn(&mut T) -> &mut String,
+) -> Result<Vec<T>, Error> {
+    let read = || {
+        connection
+            .prepare(sql)?
+            .query_map([], of)?
+            .collect::<rusqlite::Result<Vec<T>>>()
     };
-    let mut facts = read().map_err(|error| db::Error::of(path, error))?;
+    let mut found = read().map_err(|error| db::Error::of(path, error))?;
     let mut places = Places::of(path);
-    facts
+    found
         .iter_mut()
-        .for_each(|fact| places.bring_up_to_date(&mut fact.source));
-    Ok(facts)
+        .for_each(|one| places.bring_up_to_date(source(one)));
+    Ok(found)
 }
 
-/// Marks the facts that ended because they were forgotten.
-fn mark_forgotten<'a>(
-    connection: &Connection,
-    facts: impl Iterator<Item = &'a mut Fact>,
-) -> rusqlite::Result<()> {
-    if !schema::has_promises(connection)? {
-        return Ok(());
-    }
-    let moments: HashSet<i64> = connection
-        .prepare("SELECT at FROM forgotten")?
-        .query_map([], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    facts
-        .for_each(|fact| fact.is_forgotten = fact.valid_to.is_some_and(|to| moments.contains(&to)));
-    Ok(())
+fn select(connection: &Connection, path: &Path, rest: &str) -> Result<Vec<Fact>, Error> {
+    let sql = format!("SELECT {COLUMNS} FROM facts {rest}");
+    read_rows(connection, path, &sql, fact_of, |fact| &mut fact.source)
 }
 
 /// Reads a row of [`COLUMNS`].
@@ -222,7 +188,8 @@ pub(super) fn fact_of(row: &Row<'_>) -> rusqlite::Result<Fact> {
         created_at: row.get(11)?,
         updated_at: row.get(12)?,
         invalidated_at: row.get(13)?,
-        is_forgotten: false,
+        // That it was forgotten, and when it was, is the same moment.
+        is_forgotten: row.get(14)?,
     })
 }
 
@@ -270,10 +237,11 @@ pub(crate) struct Stated {
 /// Reads all of it, and again only when it may have changed.
 pub(crate) struct Reader {
     path: PathBuf,
-    open: Option<Open>,
+    watched: Option<Watched>,
 }
 
-struct Open {
+/// A connection that only tells whether somebody wrote.
+struct Watched {
     connection: Connection,
     /// Which file it is: device and number.
     identity: (u64, u64),
@@ -286,7 +254,7 @@ impl Reader {
     pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            open: None,
+            watched: None,
         }
     }
 
@@ -303,48 +271,47 @@ impl Reader {
     }
 
     fn close(&mut self) {
-        self.open
-            .take()
-            .into_iter()
-            .for_each(|open| db::abandon(open.connection));
+        if let Some(watched) = self.watched.take() {
+            db::abandon(watched.connection);
+        }
     }
 
     fn read(&mut self) -> Result<Option<Stated>, Error> {
         let identity = db::identity(&self.path)?;
-        let was_open = self.open.is_some();
-        if self.open.as_ref().map(|open| open.identity) != identity {
+        let was_open = self.watched.is_some();
+        if self.watched.as_ref().map(|watched| watched.identity) != identity {
             self.close();
         }
-        if self.open.is_none()
+        if self.watched.is_none()
             && let Some(identity) = identity
         {
-            self.open = schema::open_read(&self.path)?.map(|connection| Open {
+            self.watched = db::open_read(&self.path)?.map(|connection| Watched {
                 connection,
                 identity,
                 version: None,
             });
         }
-        let Some(open) = &mut self.open else {
+        let Some(watched) = &mut self.watched else {
             return Ok(was_open.then(Stated::default));
         };
-        let version = open
+        let version = watched
             .connection
             .query_row("PRAGMA data_version", [], |row| row.get(0))
             .map_err(|error| db::Error::of(&self.path, error))?;
-        if open.version == Some(version) {
+        if watched.version == Some(version) {
             return Ok(None);
         }
-        let current = "WHERE valid_to IS NULL ORDER BY scope, entity_key, attribute_key";
-        let stated = Stated {
-            facts: select(&open.connection, &self.path, current)?,
-            commitments: commitments::select(
-                &open.connection,
-                &self.path,
-                "WHERE status = 'open'",
-            )?,
-            episodes: episodes::select(&open.connection, &self.path)?,
+        let Some(connection) = schema::open_read(&self.path)? else {
+            return Ok(None);
         };
-        open.version = Some(version);
+        let current = "WHERE valid_to IS NULL ORDER BY scope, entity_key, attribute_key";
+        let open = "WHERE status = 'open'";
+        let stated = Stated {
+            facts: select(&connection, &self.path, current)?,
+            commitments: commitments::select(&connection, &self.path, open)?,
+            episodes: episodes::select(&connection, &self.path)?,
+        };
+        watched.version = Some(version);
         Ok(Some(stated))
     }
 }

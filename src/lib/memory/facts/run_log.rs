@@ -1,82 +1,31 @@
 //! What runs put in and took out among the sources, and how one run is undone.
 
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 
+use super::rows::{STATEMENT, statement_of};
 use super::store;
 use super::store::{Applied, Statement};
-use crate::memory::scope::Scope;
 
-/// What a run changes is written down under its name.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Log<'a> {
-    pub run: &'a str,
-    pub at: i64,
-}
-
-const INSERT: &str = "INSERT INTO source_log(run, put_in, scope, entity, attribute, value, path, line, session_id, seq, quote, \
-                      confidence, said_at, at, ended)";
-
-impl Log<'_> {
-    /// Notes source `id`, which will be deleted.
-    pub(super) fn taken_out(self, connection: &Connection, id: i64) -> rusqlite::Result<()> {
-        let sql = format!(
-            "{INSERT} SELECT ?2, 0, f.scope, f.entity, f.attribute, f.value, s.path, s.line, s.session_id, s.seq, s.quote,
-               s.confidence, s.at, ?3, s.ended FROM fact_sources s JOIN facts f ON f.id = s.fact WHERE s.id = ?1"
-        );
-        connection
-            .prepare_cached(&sql)?
-            .execute((id, self.run, self.at))
-            .map(drop)
-    }
-
-    pub(super) fn put_in(
-        self,
-        connection: &Connection,
-        statement: &Statement,
-    ) -> rusqlite::Result<()> {
-        let Statement {
-            scope,
-            entity,
-            attribute,
-            value,
-            confidence,
-            path,
-            line,
-            session,
-            quote,
-            at,
-            ended,
-        } = statement;
-        let (session, seq) = session
-            .as_ref()
-            .map_or((None, None), |(id, seq)| (Some(id), Some(seq)));
-        let sql = format!(
-            "{INSERT} VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
-        );
-        connection
-            .prepare_cached(&sql)?
-            .execute(rusqlite::params![
-                self.run,
-                scope.to_string(),
-                entity,
-                attribute,
-                value,
-                path,
-                line,
-                session,
-                seq,
-                quote,
-                confidence,
-                at,
-                self.at,
-                ended
-            ])
-            .map(drop)
-    }
+/// Notes, under the name of `run`, stored sources that it took out, before they go, or put in. `which` names them by `?4`.
+pub(super) fn note(
+    connection: &Connection,
+    (run, now): (&str, i64),
+    put_in: bool,
+    (which, id): (&str, i64),
+) -> rusqlite::Result<()> {
+    let sql = format!(
+        "INSERT INTO source_log(run, put_in, at, scope, entity, attribute, value, path, line, session_id, seq, quote, confidence,
+           said_at, ended)
+         SELECT ?1, ?2, ?3, {STATEMENT} FROM fact_sources s JOIN facts f ON f.id = s.fact WHERE {which} ORDER BY s.id"
+    );
+    connection
+        .prepare_cached(&sql)?
+        .execute((run, put_in, now, id))
+        .map(drop)
 }
 
 /// Takes back what `run` did to the sources: what it put in goes, wherever it stands in its file by now; what it took out
-/// comes back where no later run read that file or conversation again. How far everything was gone through stays, so that
+/// comes back where no later run read that file or conversation again. How far everything was read stays, so that
 /// the next run does not do the same again. `None` when there is nothing of that run.
 pub(crate) fn undo(
     connection: &Connection,
@@ -119,7 +68,7 @@ pub(crate) fn undo(
             back.push(statement);
         }
     }
-    let applied = store::exchange(connection, &added, &back, now)?;
+    let applied = store::exchange(connection, &added, back, now)?;
     connection.execute("DELETE FROM source_log WHERE run = ?1", [run])?;
     Ok(Some(applied))
 }
@@ -133,22 +82,4 @@ fn is_moved(old: &Statement, new: &Statement) -> bool {
         ..old.clone()
     };
     same == *new
-}
-
-fn statement_of(row: &Row<'_>) -> rusqlite::Result<Statement> {
-    let scope: String = row.get(0)?;
-    let (session, seq): (Option<String>, Option<i64>) = (row.get(6)?, row.get(7)?);
-    Ok(Statement {
-        scope: Scope::stored(scope),
-        entity: row.get(1)?,
-        attribute: row.get(2)?,
-        value: row.get(3)?,
-        path: row.get(4)?,
-        line: row.get(5)?,
-        session: session.zip(seq),
-        quote: row.get(8)?,
-        confidence: row.get(9)?,
-        at: row.get(10)?,
-        ended: row.get(11)?,
-    })
 }

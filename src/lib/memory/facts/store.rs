@@ -2,23 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 
-use super::aliases;
-use super::aliases::Aliases;
+use super::aliases::{Aliases, is_alias};
 use super::forgotten::Forgotten;
 use super::normalize::{Key, folded, value_key};
 use super::queries::{COLUMNS, fact_of};
-use super::run_log::Log;
-use super::supersede;
-use super::supersede::{Known, Period, Said};
-use super::{Change, Fact};
+use super::rows::Source;
+use super::supersede::Period;
+use super::{Change, Fact, rows, run_log, supersede};
 use crate::memory::extract::opposite;
 use crate::memory::scope::Scope;
 use crate::{db, text};
 
 /// Less sure statements are not kept (specification §13).
-pub(crate) const MIN_CONFIDENCE: f64 = 0.6;
+const MIN_CONFIDENCE: f64 = 0.6;
 /// Longer names and values are no facts, and longer words are cut.
 const MAX_NAME: usize = 120;
 const MAX_VALUE: usize = 600;
@@ -44,6 +42,17 @@ pub(crate) struct Statement {
     pub at: i64,
 }
 
+impl Statement {
+    pub(super) fn key(&self) -> Key {
+        Key::new(&self.scope, &self.entity, &self.attribute, &self.value)
+    }
+
+    /// Returns true when it stands in the same line.
+    fn is_beside(&self, other: &Self) -> bool {
+        (&self.path, self.line) == (&other.path, other.line)
+    }
+}
+
 /// What was read as a whole: what it stated before and does not now is withdrawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
@@ -56,37 +65,12 @@ pub(crate) enum Part<'a> {
     },
 }
 
-/// What came of it.
+/// How the facts changed.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Applied {
     pub changes: Vec<Change>,
     /// Facts that only got one more source.
     pub touched: usize,
-}
-
-impl Applied {
-    /// Returns how many facts are new, superseded and gone.
-    pub(crate) fn counts(&self) -> (usize, usize, usize) {
-        let count = |wanted: fn(&Change) -> bool| {
-            self.changes.iter().filter(|change| wanted(change)).count()
-        };
-        (
-            count(|change| matches!(change, Change::New(_))),
-            count(|change| matches!(change, Change::Superseded { .. })),
-            count(|change| matches!(change, Change::Gone(_))),
-        )
-    }
-}
-
-/// A source, new or known.
-#[derive(Debug, Clone)]
-struct Source {
-    /// Its row, `None` for a new one.
-    id: Option<i64>,
-    fact: Option<i64>,
-    key: Key,
-    value: String,
-    statement: Statement,
 }
 
 /// Makes the facts follow from what `part` states now and everything else states still. Aliases come first, so that
@@ -98,146 +82,113 @@ pub(crate) fn restate(
     statements: &[Statement],
     now: i64,
 ) -> rusqlite::Result<Applied> {
-    let mut before = sources_of_part(connection, part)?;
-    let mut fresh: Vec<Source> = Vec::new();
+    let stored = rows::of_part(connection, part)?;
+    let mut gone = stored.clone();
+    let mut stated: Vec<Source> = Vec::new();
     let mut aliases = Aliases::new(connection);
-    for statement in aliases_first(statements) {
+    for statement in prepared(statements) {
         let Some(statement) = aliases.resolve(statement)? else {
             continue;
         };
-        let key = Key::new(
-            &statement.scope,
-            &statement.entity,
-            &statement.attribute,
-            &statement.value,
-        );
-        let value = value_key(&statement.value);
-        let is_same = |source: &Source| source.key == key && source.value == value;
-        let is_here = |source: &Source| {
-            source.statement.path == statement.path && source.statement.line == statement.line
-        };
-        if let Some(twin) = fresh
+        let mut source = Source::new(statement);
+        let is_same = |other: &Source| (&other.key, &other.value) == (&source.key, &source.value);
+        let is_here = |other: &Source| other.statement.is_beside(&source.statement);
+        if let Some(twin) = stated
             .iter_mut()
-            .find(|source| is_same(source) && is_here(source))
+            .find(|other| is_same(other) && is_here(other))
         {
             // "I work at Siemens … no longer": in one line the last word counts.
-            let confidence = twin.statement.confidence.max(statement.confidence);
+            let confidence = twin.statement.confidence.max(source.statement.confidence);
+            let at = twin.statement.at;
             twin.statement = Statement {
                 confidence,
-                at: twin.statement.at,
-                ..statement
+                at,
+                ..source.statement
             };
             continue;
         }
         let is_alike =
-            |source: &Source| is_same(source) && source.statement.ended == statement.ended;
-        let exact = before
+            |other: &Source| is_same(other) && other.statement.ended == source.statement.ended;
+        let exact = gone
             .iter()
-            .position(|source| is_alike(source) && is_here(source));
-        let moved = || before.iter().position(is_alike);
-        match exact.or_else(moved).map(|found| before.swap_remove(found)) {
+            .position(|other| is_alike(other) && is_here(other));
+        if let Some(known) = exact.or_else(|| gone.iter().position(is_alike)) {
             // Since when it stands there is known already.
-            Some(old) => {
-                let statement = Statement {
-                    at: old.statement.at,
-                    ..statement
-                };
-                fresh.push(Source { statement, ..old });
-            }
-            None => fresh.push(Source {
-                id: None,
-                fact: None,
-                key,
-                value,
-                statement,
-            }),
+            let known = gone.swap_remove(known);
+            (source.id, source.fact) = (known.id, known.fact);
+            source.statement.at = known.statement.at;
         }
+        stated.push(source);
     }
     // A line that says the same words in the same file is read in another way now: it is no newer for that.
-    for source in fresh.iter_mut().filter(|source| source.id.is_none()) {
-        let same = before
+    for source in stated.iter_mut().filter(|source| source.id.is_none()) {
+        let same = gone
             .iter()
             .filter(|old| old.statement.quote == source.statement.quote)
             .map(|old| old.statement.at);
         source.statement.at = same.fold(source.statement.at, i64::min);
     }
-    let known = |source: &Source| {
-        source.id.map_or(Ok(false), |id| {
-            is_as_it_was(connection, id, &source.statement)
+    let is_as_it_was = |source: &Source| {
+        let now = &source.statement;
+        stored.iter().any(|old| {
+            let was = &old.statement;
+            old.id == source.id
+                && was.is_beside(now)
+                && (&was.quote, was.confidence) == (&now.quote, now.confidence)
         })
     };
-    let mut changed = Vec::new();
-    for source in fresh {
-        if !known(&source)? {
-            changed.push(source);
-        }
-    }
-    let log = Log { run, at: now };
-    rewrite(connection, Some(log), &before, &changed, now)
+    stated.retain(|source| !is_as_it_was(source));
+    rewrite(connection, Some(run), &gone, &stated, now)
 }
 
-fn aliases_first(statements: &[Statement]) -> impl Iterator<Item = Statement> {
-    let both = |statement: Statement| opposed(&statement).into_iter().chain([statement]);
-    let mut kept: Vec<Statement> = statements.iter().filter_map(kept).flat_map(both).collect();
-    // A stable sort: what was said later still counts later.
-    kept.sort_by_key(|statement| !aliases::is_one(statement));
-    kept.into_iter()
-}
-
-/// Takes `gone` out of the sources, and `changed`, which comes in again, and brings their facts in line.
+/// Takes `gone` out of the sources, and `changed`, which comes in again, and brings their facts in line. What is stored
+/// then is noted under the name of `run`.
 fn rewrite(
     connection: &Connection,
-    log: Option<Log<'_>>,
+    run: Option<&str>,
     gone: &[Source],
     changed: &[Source],
     now: i64,
 ) -> rusqlite::Result<Applied> {
     let mut delete = connection.prepare_cached("DELETE FROM fact_sources WHERE id = ?1")?;
     for id in gone.iter().chain(changed).filter_map(|source| source.id) {
-        log.map_or(Ok(()), |log| log.taken_out(connection, id))?;
+        if let Some(run) = run {
+            run_log::note(connection, (run, now), false, ("s.id = ?4", id))?;
+        }
         delete.execute([id])?;
     }
-    for source in changed {
-        log.map_or(Ok(()), |log| log.put_in(connection, &source.statement))?;
-    }
-    let keys: BTreeSet<Key> = gone
+    let sql = "SELECT coalesce(max(id), 0) FROM fact_sources";
+    let last: i64 = connection
+        .prepare_cached(sql)?
+        .query_row([], |row| row.get(0))?;
+    let keys: BTreeSet<&Key> = gone
         .iter()
         .chain(changed)
-        .map(|source| source.key.clone())
+        .map(|source| &source.key)
         .collect();
-    let (mut applied, forgotten) = (Applied::default(), Forgotten::read(connection)?);
-    for key in keys {
-        let mut sources = sources_of_key(connection, &key)?;
-        sources.extend(
-            changed
-                .iter()
-                .filter(|source| source.key == key)
-                .map(|source| Source {
-                    id: None,
-                    ..source.clone()
-                }),
-        );
-        settle(connection, &key, &sources, &forgotten, now, &mut applied)?;
+    let applied = settle_all(connection, keys, changed, now)?;
+    if let Some(run) = run {
+        run_log::note(connection, (run, now), true, ("s.id > ?4", last))?;
     }
     Ok(applied)
 }
 
-/// Brings the facts of `keys` in line with their sources once more, after something was forgotten.
-pub(super) fn settle_again(
+/// Brings the facts of `keys` in line with their sources and those of `new`, which are not stored yet.
+pub(super) fn settle_all<'a>(
     connection: &Connection,
-    keys: &[Key],
+    keys: impl IntoIterator<Item = &'a Key>,
+    new: &[Source],
     now: i64,
 ) -> rusqlite::Result<Applied> {
     let (mut applied, forgotten) = (Applied::default(), Forgotten::read(connection)?);
     for key in keys {
-        settle(
-            connection,
-            key,
-            &sources_of_key(connection, key)?,
-            &forgotten,
-            now,
-            &mut applied,
-        )?;
+        let mut sources = rows::of_key(connection, key)?;
+        let new = new.iter().filter(|source| source.key == *key).cloned();
+        sources.extend(new.map(|source| Source { id: None, ..source }));
+        for source in &mut sources {
+            source.forgotten = forgotten.since(key, &source.value, source.statement.at);
+        }
+        settle(connection, key, sources, now, &mut applied)?;
     }
     Ok(applied)
 }
@@ -249,16 +200,8 @@ pub(super) fn withdraw(
     fact: Option<&Fact>,
     now: i64,
 ) -> rusqlite::Result<usize> {
-    let mut gone: Vec<Source> = connection
-        .prepare(SOURCES)?
-        .query_map([], source_of)?
-        .collect::<rusqlite::Result<_>>()?;
-    let wanted = fact.map(|fact| {
-        (
-            Key::new(&fact.scope, &fact.entity, &fact.attribute, &fact.value),
-            value_key(&fact.value),
-        )
-    });
+    let mut gone = rows::all(connection)?;
+    let wanted = fact.map(|fact| (fact.key(), value_key(&fact.value)));
     gone.retain(|source| {
         let Statement {
             scope,
@@ -280,94 +223,52 @@ pub(super) fn withdraw(
         };
         is_it || hit(&format!("{said}{path}\n{quote}"))
     });
-    let count = gone.len();
     rewrite(connection, None, &gone, &[], now)?;
-    Ok(count)
-}
-
-/// Returns what the current facts are about, and their values as they are compared.
-pub(super) fn current(connection: &Connection) -> rusqlite::Result<Vec<(Key, String)>> {
-    let sql = "SELECT scope, entity_key, attribute_key, value_key FROM facts WHERE valid_to IS NULL ORDER BY id";
-    let read = |row: &Row<'_>| {
-        Ok((
-            Key {
-                scope: row.get(0)?,
-                entity: row.get(1)?,
-                attribute: row.get(2)?,
-            },
-            row.get(3)?,
-        ))
-    };
-    connection
-        .prepare_cached(sql)?
-        .query_map([], read)?
-        .collect()
-}
-
-/// Returns when the newest of the sources of `keys` was stated.
-pub(super) fn newest_source(
-    connection: &Connection,
-    keys: &[Key],
-) -> rusqlite::Result<Option<i64>> {
-    let mut newest = None;
-    for key in keys {
-        newest = newest.max(
-            sources_of_key(connection, key)?
-                .iter()
-                .map(|source| source.statement.at)
-                .max(),
-        );
-    }
-    Ok(newest)
+    Ok(gone.len())
 }
 
 /// Takes those sources out that state `gone`, word for word and in that file, and puts `back` in.
 pub(super) fn exchange(
     connection: &Connection,
     gone: &[Statement],
-    back: &[Statement],
+    back: Vec<Statement>,
     now: i64,
 ) -> rusqlite::Result<Applied> {
-    let key_of = |one: &Statement| Key::new(&one.scope, &one.entity, &one.attribute, &one.value);
-    let mut taken = Vec::new();
+    let mut taken: Vec<Source> = Vec::new();
     for statement in gone {
-        let (key, value) = (key_of(statement), value_key(&statement.value));
-        let is_it = |source: &Source| {
+        let value = value_key(&statement.value);
+        let mut found = rows::of_key(connection, &statement.key())?;
+        found.retain(|source| {
             let there = &source.statement;
             source.value == value
                 && there.ended == statement.ended
                 && (&there.path, &there.quote) == (&statement.path, &statement.quote)
-        };
-        let mut found: Vec<Source> = sources_of_key(connection, &key)?
-            .into_iter()
-            .filter(is_it)
-            .collect();
+                && taken.iter().all(|other| other.id != source.id)
+        });
         // Lines may have come in above it.
-        found.sort_by_key(|source| source.statement.line.abs_diff(statement.line));
-        taken.extend(
-            found
-                .into_iter()
-                .find(|one| taken.iter().all(|other: &Source| other.id != one.id)),
-        );
+        let nearest = |source: &Source| source.statement.line.abs_diff(statement.line);
+        taken.extend(found.into_iter().min_by_key(nearest));
     }
-    let source = |one: &Statement| Source {
-        id: None,
-        fact: None,
-        key: key_of(one),
-        value: value_key(&one.value),
-        statement: one.clone(),
-    };
-    rewrite(
-        connection,
-        None,
-        &taken,
-        &back.iter().map(source).collect::<Vec<_>>(),
-        now,
-    )
+    let back: Vec<Source> = back.into_iter().map(Source::new).collect();
+    rewrite(connection, None, &taken, &back, now)
+}
+
+/// Returns the statements that are kept, as they are kept, each after what it ends; aliases first, else in their order:
+/// what was said later counts later.
+fn prepared(statements: &[Statement]) -> Vec<Statement> {
+    let with_opposite =
+        |statement: Statement| opposite_of(&statement).into_iter().chain([statement]);
+    let mut kept: Vec<Statement> = statements
+        .iter()
+        .filter_map(kept)
+        .flat_map(with_opposite)
+        .collect();
+    kept.sort_by_key(|statement| !is_alias(statement));
+    kept
 }
 
 /// Returns what is over when `statement` holds.
-fn opposed(statement: &Statement) -> Option<Statement> {
+fn opposite_of(statement: &Statement) -> Option<Statement> {
     let attribute = opposite(&folded(&statement.attribute)).filter(|_| !statement.ended)?;
     Some(Statement {
         attribute: attribute.to_owned(),
@@ -398,26 +299,13 @@ fn kept(statement: &Statement) -> Option<Statement> {
 fn settle(
     connection: &Connection,
     key: &Key,
-    sources: &[Source],
-    forgotten: &Forgotten,
+    mut sources: Vec<Source>,
     now: i64,
     applied: &mut Applied,
 ) -> rusqlite::Result<()> {
     let facts = facts_of(connection, key)?;
-    let known: Vec<Known> = facts
-        .iter()
-        .map(|fact| Known {
-            id: fact.id,
-            is_current: fact.is_current(),
-        })
-        .collect();
-    let mut said: Vec<Said> = sources
-        .iter()
-        .enumerate()
-        .map(|(number, source)| said_of(source, number, forgotten))
-        .collect();
-    let periods = supersede::periods(&mut said, &known);
     let old = facts.iter().find(|fact| fact.is_current());
+    let periods = supersede::periods(&mut sources, old.map(|old| old.id));
     // Only one may be current at any moment.
     if let Some(old) = old
         && periods.last().is_none_or(|last| last.fact != Some(old.id))
@@ -429,16 +317,9 @@ fn settle(
     let mut heirs = Vec::new();
     let (mut next, mut newest) = (None, None);
     for period in periods.iter().rev() {
-        let stated: Vec<&Source> = said
-            .get(period.said.clone())
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|one| sources.get(one.number))
-            .collect();
-        let fact = period
-            .fact
-            .and_then(|id| facts.iter().find(|fact| fact.id == id));
-        let id = write(connection, key, period, fact, &stated, next, now)?;
+        let stated = sources.get(period.sources.clone()).unwrap_or_default();
+        let fact = facts.iter().find(|fact| Some(fact.id) == period.fact);
+        let id = write(connection, period, fact, stated, next, now)?;
         let is_new = stated
             .iter()
             .any(|source| source.id.is_none() && source.fact.is_none() && !source.statement.ended);
@@ -446,7 +327,7 @@ fn settle(
             usize::from(fact.is_some() && is_new && old.is_some_and(|old| old.id == id));
         for source in stated {
             heirs.extend(source.fact.filter(|was| *was != id).map(|was| (was, id)));
-            point(connection, source, id)?;
+            source.store(connection, id)?;
         }
         next = Some(id);
         newest = newest.or(next);
@@ -483,155 +364,71 @@ fn settle(
     Ok(())
 }
 
-fn said_of(source: &Source, number: usize, forgotten: &Forgotten) -> Said {
-    let Statement {
-        path,
-        line,
-        at,
-        ended,
-        ..
-    } = &source.statement;
-    let forgotten = forgotten.since(&source.key, &source.value, *at);
-    let (value, path) = (source.value.clone(), path.clone());
-    Said {
-        value,
-        ended: *ended,
-        at: *at,
-        path,
-        line: *line,
-        fact: source.fact,
-        forgotten,
-        number,
-    }
-}
-
 /// Writes the fact of a period and returns its number. `next` is the one that came after it.
 fn write(
     connection: &Connection,
-    key: &Key,
     period: &Period,
     fact: Option<&Fact>,
-    stated: &[&Source],
+    stated: &[Source],
     next: Option<i64>,
     now: i64,
 ) -> rusqlite::Result<i64> {
-    let confidence = stated
-        .iter()
-        .map(|source| source.statement.confidence)
-        .fold(0.0, f64::max);
+    let confidences = stated.iter().map(|source| source.statement.confidence);
     // Where it was said to be over is no place that states it.
     let Some(newest) = stated.iter().rfind(|source| !source.statement.ended) else {
         return Ok(0);
     };
-    let Statement {
-        entity,
-        attribute,
-        value,
-        path,
-        line,
-        ..
-    } = &newest.statement;
-    let Some(fact) = fact else {
-        connection
-            .prepare_cached(
-                "INSERT INTO facts(scope, entity, attribute, value, entity_key, attribute_key, value_key, confidence, source,
-                   source_line, valid_from, valid_to, superseded_by, created_at, updated_at, invalidated_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, ?15)",
-            )?
-            .execute(rusqlite::params![
-                key.scope,
-                entity,
-                attribute,
-                value,
-                key.entity,
-                key.attribute,
-                period.value,
-                confidence,
-                path,
-                line,
-                period.from,
-                period.to,
-                next,
-                now,
-                period.to.map(|_| now),
-            ])?;
-        return Ok(connection.last_insert_rowid());
-    };
-    // A source that is known only by its row has no words of its own here.
-    let (entity, attribute, value) = if newest.id.is_some() {
-        (&fact.entity, &fact.attribute, &fact.value)
-    } else {
-        (entity, attribute, value)
-    };
-    let wanted = Fact {
-        entity: entity.clone(),
-        attribute: attribute.clone(),
-        value: value.clone(),
-        confidence,
-        source: path.clone(),
-        source_line: *line,
+    let words = newest.statement.clone();
+    let new = Fact {
+        id: fact.map_or(0, |fact| fact.id),
+        scope: words.scope,
+        entity: words.entity,
+        attribute: words.attribute,
+        value: words.value,
+        confidence: confidences.fold(0.0, f64::max),
+        source: words.path,
+        source_line: words.line,
         valid_from: period.from,
         valid_to: period.to,
         superseded_by: next,
-        invalidated_at: period.to.map(|_| fact.invalidated_at.unwrap_or(now)),
-        ..fact.clone()
+        created_at: fact.map_or(now, |fact| fact.created_at),
+        updated_at: fact.map_or(now, |fact| fact.updated_at),
+        invalidated_at: period
+            .to
+            .map(|_| fact.and_then(|fact| fact.invalidated_at).unwrap_or(now)),
+        is_forgotten: fact.is_some_and(|fact| fact.is_forgotten),
     };
-    if wanted != *fact || stated.iter().any(|source| source.id.is_none()) {
-        connection
-            .prepare_cached(
-                "UPDATE facts SET entity = ?2, attribute = ?3, value = ?4, confidence = ?5, source = ?6, source_line = ?7,
-                   valid_from = ?8, valid_to = ?9, superseded_by = ?10, updated_at = ?11, invalidated_at = ?12 WHERE id = ?1",
-            )?
-            .execute(rusqlite::params![
-                fact.id,
-                wanted.entity,
-                wanted.attribute,
-                wanted.value,
-                wanted.confidence,
-                wanted.source,
-                wanted.source_line,
-                wanted.valid_from,
-                wanted.valid_to,
-                wanted.superseded_by,
-                now,
-                wanted.invalidated_at,
-            ])?;
+    if fact == Some(&new) && stated.iter().all(|source| source.id.is_some()) {
+        return Ok(new.id);
     }
-    Ok(fact.id)
-}
-
-/// Makes `source` one of fact `id`.
-fn point(connection: &Connection, source: &Source, id: i64) -> rusqlite::Result<()> {
-    let Statement {
-        path,
-        line,
-        session,
-        quote,
-        confidence,
-        at,
-        ended,
-        ..
-    } = &source.statement;
-    match source.id {
-        Some(_) if source.fact == Some(id) => {}
-        Some(row) => {
-            connection
-                .prepare_cached("UPDATE fact_sources SET fact = ?2 WHERE id = ?1")?
-                .execute((row, id))?;
-        }
-        None => {
-            let (session, seq) = session
-                .as_ref()
-                .map_or((None, None), |(id, seq)| (Some(id), Some(seq)));
-            connection
-                .prepare_cached(
-                    "INSERT INTO fact_sources(fact, path, line, session_id, seq, quote, confidence, at, ended)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                )?
-                .execute(rusqlite::params![id, path, line, session, seq, quote, confidence, at, ended])?;
-        }
-    }
-    Ok(())
+    let sql = "INSERT INTO facts(id, scope, entity, attribute, value, entity_key, attribute_key, value_key, confidence, source,
+                 source_line, valid_from, valid_to, superseded_by, created_at, updated_at, invalidated_at)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+               ON CONFLICT(id) DO UPDATE SET entity = ?3, attribute = ?4, value = ?5, confidence = ?9, source = ?10,
+                 source_line = ?11, valid_from = ?12, valid_to = ?13, superseded_by = ?14, updated_at = ?16, invalidated_at = ?17
+               RETURNING id";
+    connection.prepare_cached(sql)?.query_row(
+        rusqlite::params![
+            fact.map(|fact| fact.id),
+            newest.key.scope,
+            new.entity,
+            new.attribute,
+            new.value,
+            newest.key.entity,
+            newest.key.attribute,
+            period.value,
+            new.confidence,
+            new.source,
+            new.source_line,
+            new.valid_from,
+            new.valid_to,
+            new.superseded_by,
+            new.created_at,
+            now,
+            new.invalidated_at,
+        ],
+        |row| row.get(0),
+    )
 }
 
 fn facts_of(connection: &Connection, key: &Key) -> rusqlite::Result<Vec<Fact>> {
@@ -642,86 +439,4 @@ fn facts_of(connection: &Connection, key: &Key) -> rusqlite::Result<Vec<Fact>> {
         .prepare_cached(&sql)?
         .query_map((&key.scope, &key.entity, &key.attribute), fact_of)?
         .collect()
-}
-
-const SOURCES: &str = "SELECT s.id, s.fact, f.scope, f.entity_key, f.attribute_key, f.value_key, s.path, s.line, s.session_id, \
-                       s.seq, s.quote, s.confidence, s.at, s.ended FROM fact_sources s JOIN facts f ON f.id = s.fact";
-
-fn source_of(row: &Row<'_>) -> rusqlite::Result<Source> {
-    let scope: String = row.get(2)?;
-    let (session, seq): (Option<String>, Option<i64>) = (row.get(8)?, row.get(9)?);
-    let (entity, attribute, value): (String, String, String) =
-        (row.get(3)?, row.get(4)?, row.get(5)?);
-    let statement = Statement {
-        scope: Scope::stored(scope.clone()),
-        entity: entity.clone(),
-        attribute: attribute.clone(),
-        value: value.clone(),
-        confidence: row.get(11)?,
-        path: row.get(6)?,
-        line: row.get(7)?,
-        session: session.zip(seq),
-        quote: row.get(10)?,
-        at: row.get(12)?,
-        ended: row.get(13)?,
-    };
-    Ok(Source {
-        id: Some(row.get(0)?),
-        fact: Some(row.get(1)?),
-        key: Key {
-            scope,
-            entity,
-            attribute,
-        },
-        value,
-        statement,
-    })
-}
-
-fn sources_of_part(connection: &Connection, part: Part<'_>) -> rusqlite::Result<Vec<Source>> {
-    match part {
-        Part::File(path) => {
-            let sql = format!("{SOURCES} WHERE s.path = ?1 ORDER BY s.id");
-            connection
-                .prepare_cached(&sql)?
-                .query_map([path], source_of)?
-                .collect()
-        }
-        Part::Span { session, from, to } => {
-            let sql = format!(
-                "{SOURCES} WHERE s.session_id = ?1 AND s.seq BETWEEN ?2 AND ?3 ORDER BY s.id"
-            );
-            connection
-                .prepare_cached(&sql)?
-                .query_map((session, from, to), source_of)?
-                .collect()
-        }
-    }
-}
-
-fn sources_of_key(connection: &Connection, key: &Key) -> rusqlite::Result<Vec<Source>> {
-    let sql = format!(
-        "{SOURCES} WHERE f.scope = ?1 AND f.entity_key = ?2 AND f.attribute_key = ?3 ORDER BY s.id"
-    );
-    connection
-        .prepare_cached(&sql)?
-        .query_map((&key.scope, &key.entity, &key.attribute), source_of)?
-        .collect()
-}
-
-fn is_as_it_was(connection: &Connection, id: i64, now: &Statement) -> rusqlite::Result<bool> {
-    let sql = "SELECT s.path, s.line, s.quote, s.confidence FROM fact_sources s WHERE s.id = ?1";
-    connection.prepare_cached(sql)?.query_row([id], |row| {
-        Ok((
-            row.get::<_, String>(0)?,
-            row.get::<_, i64>(1)?,
-            row.get::<_, String>(2)?,
-            row.get::<_, f64>(3)?,
-        ) == (
-            now.path.clone(),
-            now.line,
-            now.quote.clone(),
-            now.confidence,
-        ))
-    })
 }

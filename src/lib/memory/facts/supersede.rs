@@ -7,31 +7,9 @@
 //! A value that is older than the current one is history. A source that is withdrawn (the line was
 //! deleted) takes its statement with it, and what is left decides.
 
-/// Something was stated.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Said {
-    /// What, in the form in which values are compared.
-    pub value: String,
-    /// That it was so and is no longer.
-    pub ended: bool,
-    /// When, milliseconds since 1970 UTC.
-    pub at: i64,
-    pub path: String,
-    pub line: i64,
-    /// The fact it was a source of so far.
-    pub fact: Option<i64>,
-    /// When it was forgotten on order, at `at` or later.
-    pub forgotten: Option<i64>,
-    /// Its place in the caller's list.
-    pub number: usize,
-}
+use std::ops::Range;
 
-/// A fact so far.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
-    pub id: i64,
-    pub is_current: bool,
-}
+use super::rows::Source;
 
 /// A time in which one value held.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,66 +20,66 @@ pub(super) struct Period {
     pub to: Option<i64>,
     /// The fact that is this one; `None` for a new one.
     pub fact: Option<i64>,
-    /// Its sources: places in the list that [`periods`] was given and has sorted.
-    pub said: std::ops::Range<usize>,
+    /// Its sources: a part of the list that [`periods`] was given and has sorted.
+    pub sources: Range<usize>,
 }
 
-/// Sorts `said` by time and returns the periods it makes, oldest first; two neighbours have the same
+/// Sorts `sources` by time and returns the periods they make, oldest first; two neighbours have the same
 /// value only when it was over in between. What was said at the same time counts by its place: the lower
-/// line is newer. What was said to be over and was not so is taken out of `said`.
-pub(super) fn periods(said: &mut Vec<Said>, known: &[Known]) -> Vec<Period> {
-    said.sort_by(|a, b| (a.at, &a.path, a.line).cmp(&(b.at, &b.path, b.line)));
-    let mut now: Option<String> = None;
-    said.retain(|one| {
-        let was_so = now.as_ref() == Some(&one.value);
-        if !one.ended {
-            now = Some(one.value.clone());
+/// line is newer. What was said to be over and was not so is taken out of `sources`. `current` is the fact
+/// that was current so far.
+pub(super) fn periods(sources: &mut Vec<Source>, current: Option<i64>) -> Vec<Period> {
+    let place = |source: &Source| {
+        let stated = &source.statement;
+        (stated.at, stated.path.clone(), stated.line)
+    };
+    sources.sort_by_cached_key(place);
+    let mut value: Option<String> = None;
+    sources.retain(|source| {
+        let was_so = value.as_ref() == Some(&source.value);
+        if !source.statement.ended {
+            value = Some(source.value.clone());
         } else if was_so {
-            now = None;
+            value = None;
         }
-        !one.ended || was_so
+        !source.statement.ended || was_so
     });
     let mut periods: Vec<Period> = Vec::new();
-    let mut before: Option<&Said> = None;
-    let goes_on = |before: &Said, one: &Said| !before.ended && before.forgotten == one.forgotten;
-    for (number, one) in said.iter().enumerate() {
+    let mut before: Option<&Source> = None;
+    for (number, source) in sources.iter().enumerate() {
+        let (at, ended) = (source.statement.at, source.statement.ended);
+        let continues = ended
+            || before.is_some_and(|before| {
+                !before.statement.ended && before.forgotten == source.forgotten
+            });
+        before = Some(source);
+        let end = |last: &mut Period| last.to = Some(last.to.map_or(at, |to| to.min(at)));
         match periods.last_mut() {
-            Some(last)
-                if last.value == one.value
-                    && (one.ended || before.is_some_and(|before| goes_on(before, one))) =>
-            {
-                last.said.end = number + 1;
-                if one.ended {
-                    last.to = Some(last.to.map_or(one.at, |to| to.min(one.at)));
+            Some(last) if last.value == source.value && continues => {
+                last.sources.end = number + 1;
+                if ended {
+                    end(last);
                 }
             }
             last => {
-                if let Some(last) = last {
-                    last.to = Some(last.to.map_or(one.at, |to| to.min(one.at)));
-                }
-                let (value, to) = (one.value.clone(), one.forgotten);
+                last.map(end);
                 periods.push(Period {
-                    value,
-                    from: one.at,
-                    to,
+                    value: source.value.clone(),
+                    from: at,
+                    to: source.forgotten,
                     fact: None,
-                    said: number..number + 1,
+                    sources: number..number + 1,
                 });
             }
         }
-        before = Some(one);
     }
     // The newest first, so that the current fact keeps its number when a period is split.
     let mut taken = Vec::new();
     for period in periods.iter_mut().rev() {
-        let facts = said
-            .get(period.said.clone())
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|one| one.fact);
+        let sources = sources.get(period.sources.clone()).unwrap_or_default();
+        let facts = sources.iter().filter_map(|source| source.fact);
         let free = facts.filter(|id| !taken.contains(id));
-        let is_current = |id: &i64| known.iter().any(|fact| fact.id == *id && fact.is_current);
-        period.fact = free.max_by_key(|id| (is_current(id), *id));
+        period.fact = free.max_by_key(|id| (Some(*id) == current, *id));
         taken.extend(period.fact);
     }
     periods
@@ -110,30 +88,43 @@ pub(super) fn periods(said: &mut Vec<Said>, known: &[Known]) -> Vec<Period> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::facts::store::Statement;
+    use crate::memory::scope::Scope;
     use proptest::prelude::*;
 
-    fn said(value: &str, at: i64, fact: Option<i64>) -> Said {
-        Said {
-            value: value.to_owned(),
-            ended: false,
-            at,
-            path: format!("p{at}"),
-            line: 1,
-            fact,
-            forgotten: None,
-            number: 0,
-        }
+    fn said(value: &str, at: i64, fact: Option<i64>) -> Source {
+        stated(&format!("p{at}"), 1, value, at, fact, false)
     }
 
-    fn shown(said: &[Said], known: &[(i64, bool)]) -> Vec<(String, i64, Option<i64>, Option<i64>)> {
-        let known: Vec<Known> = known
-            .iter()
-            .map(|(id, is_current)| Known {
-                id: *id,
-                is_current: *is_current,
-            })
-            .collect();
-        periods(&mut said.to_vec(), &known)
+    fn stated(
+        path: &str,
+        line: i64,
+        value: &str,
+        at: i64,
+        fact: Option<i64>,
+        ended: bool,
+    ) -> Source {
+        let source = Source::new(Statement {
+            scope: Scope::Owner,
+            entity: "user".to_owned(),
+            attribute: "lives in".to_owned(),
+            value: value.to_owned(),
+            ended,
+            confidence: 1.0,
+            path: path.to_owned(),
+            line,
+            session: None,
+            quote: value.to_owned(),
+            at,
+        });
+        Source { fact, ..source }
+    }
+
+    fn shown(
+        sources: &[Source],
+        current: Option<i64>,
+    ) -> Vec<(String, i64, Option<i64>, Option<i64>)> {
+        periods(&mut sources.to_vec(), current)
             .into_iter()
             .map(|period| (period.value, period.from, period.to, period.fact))
             .collect()
@@ -156,7 +147,7 @@ mod tests {
             said("berlin", 3, None),
         ];
         assert_eq!(
-            shown(&all, &[(1, true)]),
+            shown(&all, Some(1)),
             [
                 row("berlin", 1, Some(5), Some(1)),
                 row("paris", 5, None, None)
@@ -176,30 +167,21 @@ mod tests {
             row("p", 5, Some(9), None),
             row("b", 9, None, Some(1)),
         ];
-        assert_eq!(shown(&all, &[(1, true)]), expected);
+        assert_eq!(shown(&all, Some(1)), expected);
     }
 
     #[test]
     fn a_value_between_two_equal_ones_that_goes_leaves_one_fact() {
         let all = [said("b", 1, Some(1)), said("b", 9, Some(3))];
-        assert_eq!(
-            shown(&all, &[(1, false), (2, false), (3, true)]),
-            [row("b", 1, None, Some(3))]
-        );
-        assert_eq!(shown(&[], &[(1, true)]), []);
+        assert_eq!(shown(&all, Some(3)), [row("b", 1, None, Some(3))]);
+        assert_eq!(shown(&[], Some(1)), []);
     }
 
     #[test]
     fn what_is_said_to_be_over_ends_that_value_and_no_other() {
-        let over = |value: &str, at: i64| Said {
-            ended: true,
-            ..said(value, at, None)
-        };
+        let over = |value: &str, at: i64| stated(&format!("p{at}"), 1, value, at, None, true);
         let all = [said("berlin", 1, Some(1)), over("berlin", 5)];
-        assert_eq!(
-            shown(&all, &[(1, true)]),
-            [row("berlin", 1, Some(5), Some(1))]
-        );
+        assert_eq!(shown(&all, Some(1)), [row("berlin", 1, Some(5), Some(1))]);
         let all = [
             said("berlin", 1, None),
             over("berlin", 5),
@@ -211,7 +193,7 @@ mod tests {
             row("berlin", 7, Some(9), None),
             row("paris", 9, None, None),
         ];
-        assert_eq!(shown(&all, &[]), expected);
+        assert_eq!(shown(&all, None), expected);
         let all = [
             over("paris", 1),
             said("berlin", 2, None),
@@ -219,26 +201,22 @@ mod tests {
             said("berlin", 6, None),
             over("rome", 7),
         ];
-        assert_eq!(shown(&all, &[]), [row("berlin", 2, None, None)]);
+        assert_eq!(shown(&all, None), [row("berlin", 2, None, None)]);
     }
 
     #[test]
     fn in_one_file_the_lower_line_counts() {
-        let line = |value: &str, line: i64| Said {
-            line,
-            path: "p".to_owned(),
-            ..said(value, 1, None)
-        };
+        let line = |value: &str, line: i64| stated("p", line, value, 1, None, false);
         let all = [line("two", 8), line("one", 2)];
         assert_eq!(
-            shown(&all, &[]),
+            shown(&all, None),
             [row("one", 1, Some(1), None), row("two", 1, None, None)]
         );
     }
 
     #[test]
     fn what_was_forgotten_ends_there_and_what_is_said_later_holds() {
-        let forgotten = |value: &str, at: i64| Said {
+        let forgotten = |value: &str, at: i64| Source {
             forgotten: Some(7),
             ..said(value, at, None)
         };
@@ -248,13 +226,13 @@ mod tests {
             row("p", 3, Some(7), None),
             row("p", 9, None, None),
         ];
-        assert_eq!(shown(&all, &[]), expected);
+        assert_eq!(shown(&all, None), expected);
         assert_eq!(
-            shown(&[forgotten("p", 3)], &[]),
+            shown(&[forgotten("p", 3)], None),
             [row("p", 3, Some(7), None)]
         );
         assert_eq!(
-            shown(&[forgotten("p", 3), said("b", 5, None)], &[])[0],
+            shown(&[forgotten("p", 3), said("b", 5, None)], None)[0],
             row("p", 3, Some(5), None)
         );
     }
@@ -262,14 +240,14 @@ mod tests {
     proptest! {
         #[test]
         fn the_order_of_reading_does_not_matter(mut all in proptest::collection::vec(("[abc]", 0i64..6), 0..8), seed in 0usize..99) {
-            let make = |list: &[(String, i64)]| -> Vec<Said> {
-                list.iter().map(|(value, at)| Said { path: format!("{value}{at}"), ..said(value, *at, None) }).collect()
+            let make = |list: &[(String, i64)]| -> Vec<Source> {
+                list.iter().map(|(value, at)| stated(&format!("{value}{at}"), 1, value, *at, None, false)).collect()
             };
-            let one = shown(&make(&all), &[]);
+            let one = shown(&make(&all), None);
             let len = all.len().max(1);
             all.rotate_left(seed % len);
             all.reverse();
-            prop_assert_eq!(shown(&make(&all), &[]), one.clone());
+            prop_assert_eq!(shown(&make(&all), None), one.clone());
             prop_assert!(one.windows(2).all(|pair| pair[0].0 != pair[1].0 && pair[0].2 == Some(pair[1].1)));
             prop_assert!(one.last().is_none_or(|last| last.2.is_none()));
         }

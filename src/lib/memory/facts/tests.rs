@@ -527,3 +527,45 @@ fn nobody_likes_and_dislikes_the_same() {
         ["dislikes jam", "dislikes rock", "likes sushi"]
     );
 }
+
+#[test]
+fn only_what_is_stored_is_noted_under_the_name_of_its_run() {
+    let facts = Facts::new();
+    let one = Statement {
+        ended: true,
+        ..statement("a", 1, "employer", "Bosch", 10)
+    };
+    restate(&facts.connection, "r", Part::File("a"), &[one], 10).expect("restate");
+    let undone = undo(&facts.connection, "r", 20).expect("undo");
+    assert_eq!(undone, None, "nobody worked there: the line ends nothing");
+    facts.state("b", 30, &[(1, "home", "Berlin")]);
+    assert!(
+        undo(&facts.connection, "r", 40)
+            .expect("undo")
+            .is_some_and(|undone| undone.changes.len() == 1)
+    );
+}
+
+#[test]
+fn a_database_of_an_older_version_is_read_with_the_tables_of_today() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("memory.db");
+    let old = db::open(&path, &schema::MIGRATIONS[..1]).expect("open");
+    old.execute_batch(
+        "INSERT INTO facts VALUES (1, 'owner', 'user', 'home', 'Rome', 'user', 'home', 'rome', 1, 'a', 1, 5, NULL, NULL, 5, 5, NULL)",
+    )
+    .expect("a fact");
+    let mut reader = Reader::new(&path);
+    let stated = reader.changed().expect("read").expect("there is something");
+    assert_eq!(
+        (stated.facts.len(), stated.commitments.len()),
+        (1, 0),
+        "a reader makes no tables"
+    );
+    let version: i64 = old
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .expect("a version");
+    assert_eq!(version, 1);
+    drop(open(&path).expect("whoever writes does"));
+    assert_eq!(episodes::list(&path).expect("read"), []);
+}

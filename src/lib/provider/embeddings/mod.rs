@@ -16,7 +16,7 @@ use super::api_key::Key;
 use super::http::Endpoint;
 use super::sse::Patience;
 use crate::config::Provider;
-use crate::embedding::{Error, Kind, Model, normal};
+use crate::embedding::{Error, Kind, Model, normalize};
 use crate::message::Usage;
 use crate::{net, provider, text};
 use batches::{batches, is_blank, sent};
@@ -157,7 +157,7 @@ impl Remote {
             self.server.check(vector, dims)?;
         }
         self.dims = dims;
-        Ok(vectors.into_iter().map(normal).collect())
+        Ok(vectors.into_iter().map(normalize).collect())
     }
 
     /// Asks for the vectors of a batch: one that is too long for the server, cut shorter and shorter.

@@ -202,7 +202,7 @@ fn texts(words: &[&str]) -> Vec<String> {
 }
 
 fn unit(x: f32, y: f32) -> Option<Vec<f32>> {
-    normal(vec![x, y])
+    normalize(vec![x, y])
 }
 
 /// Returns the error of one text that gets these answers.

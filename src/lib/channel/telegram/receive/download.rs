@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::channel::FetchError;
 use crate::channel::telegram::Telegram;
-use crate::channel::telegram::send::api::{Error, reason};
+use crate::channel::telegram::send::api::{Error, Request, reason};
 use crate::channel::telegram::send::classify_error::says;
 use crate::channel::telegram::send::upload::time_for;
 use crate::message::Media;
@@ -22,58 +22,48 @@ const HANDED_OUT: u64 = 20 << 20;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Telegram {
-    /// Fetches a file into the new file `to`, which is gone again when it fails.
-    pub(crate) async fn fetch_file(
+    /// Downloads a file into the new file `to`, which is removed when that fails; one that comes too
+    /// slowly is given up.
+    pub(crate) async fn download(
         &self,
         media: &Media,
         to: &Path,
         max: u64,
     ) -> Result<(), FetchError> {
-        let payload = GetFile::new(FileId(media.handle.clone()));
-        let answer = self
-            .in_turn(&payload, TIMEOUT)
-            .await
-            .map_err(|error| meaning(&error, max))?;
+        let failed = |error: Error| meaning(&error, max);
+        let get_file = GetFile::new(FileId(media.handle.clone()));
+        let get_file = Request::from(get_file).within(TIMEOUT);
+        let answer = self.call(get_file).await.map_err(failed)?;
         let Some(path) = answer.get("file_path").and_then(Value::as_str) else {
-            return Err(FetchError::Never(
-                "Telegram names no place of the file".to_owned(),
-            ));
+            return Err(never("Telegram names no place of the file"));
         };
-        let partial = Partial::create(to).await?;
-        self.load(&segments(path)?, partial, max).await
-    }
-
-    /// Loads a file; one that comes too slowly is given up.
-    async fn load(&self, path: &[&str], mut partial: Partial, max: u64) -> Result<(), FetchError> {
+        let path = segments(path)?;
+        let mut partial = Partial::create(to).await?;
         let begun = Instant::now();
         let too_slow = |_| FetchError::Again("the file came too slowly from Telegram".to_owned());
-        let begin = timeout_at(begun + time_for(0), self.api.file(path))
-            .await
-            .map_err(too_slow)?;
-        let mut response = begin.map_err(|error| meaning(&error, max))?;
+        let response = timeout_at(begun + time_for(0), self.api.file(&path)).await;
+        let mut response = response.map_err(too_slow)?.map_err(failed)?;
         let mut got = 0;
-        // What the server says about the size is not believed: it is counted.
-        while let Some(piece) = timeout_at(begun + time_for(got), response.chunk())
-            .await
-            .map_err(too_slow)?
-            .map_err(|error| {
-                FetchError::Again(format!(
-                    "the file broke off: {}",
-                    reason(&error.without_url())
-                ))
-            })?
-        {
-            got += piece.len() as u64;
+        // What the server says about the size is not trusted: it is counted.
+        loop {
+            let chunk = timeout_at(begun + time_for(got), response.chunk()).await;
+            let chunk = chunk.map_err(too_slow)?.map_err(|error| {
+                FetchError::Again(format!("the file broke off: {}", reason(error)))
+            })?;
+            let Some(chunk) = chunk else {
+                return partial.keep().await.map_err(not_stored);
+            };
+            got += chunk.len() as u64;
             if got > max {
                 return Err(FetchError::TooLarge { max });
             }
-            partial.write(&piece).await?;
+            let written = partial.file.write_all(&chunk).await;
+            written.map_err(not_stored)?;
         }
-        partial.keep().await
     }
 }
 
-/// A file that is not whole yet; dropped, it is gone.
+/// A file that is not whole yet; dropped, it is removed.
 struct Partial {
     path: PathBuf,
     file: File,
@@ -82,30 +72,18 @@ struct Partial {
 
 impl Partial {
     async fn create(path: &Path) -> Result<Self, FetchError> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-            .await
-            .map_err(|error| ours(&error))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
         Ok(Self {
             path: path.to_owned(),
-            file,
+            file: options.open(path).await.map_err(not_stored)?,
             whole: false,
         })
     }
 
-    async fn write(&mut self, piece: &[u8]) -> Result<(), FetchError> {
-        self.file
-            .write_all(piece)
-            .await
-            .map_err(|error| ours(&error))
-    }
-
-    async fn keep(mut self) -> Result<(), FetchError> {
-        self.file.flush().await.map_err(|error| ours(&error))?;
-        self.file.sync_all().await.map_err(|error| ours(&error))?;
+    async fn keep(mut self) -> std::io::Result<()> {
+        self.file.flush().await?;
+        self.file.sync_all().await?;
         self.whole = true;
         Ok(())
     }
@@ -114,33 +92,34 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.whole {
-            // It was made by us a moment ago; if it cannot be removed, the next cleaning does it.
+            // It was made a moment ago; if it cannot be removed, the next cleaning does it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// A failure on our side: there may be room on the disk another time.
-fn ours(error: &std::io::Error) -> FetchError {
+/// There may be room on the disk another time.
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn not_stored(error: std::io::Error) -> FetchError {
     FetchError::Again(format!("the file cannot be stored: {error}"))
+}
+
+fn never(reason: &str) -> FetchError {
+    FetchError::Never(reason.to_owned())
 }
 
 /// Returns the steps of a path that stays below the server's files.
 fn segments(path: &str) -> Result<Vec<&str>, FetchError> {
     if path.starts_with('/') || path.contains('\\') {
-        let reason = "the Bot API server names a file on its own disk; run it without --local";
-        return Err(FetchError::Never(reason.to_owned()));
-    }
-    let segments: Vec<&str> = path.split('/').collect();
-    if segments
-        .iter()
-        .any(|segment| matches!(*segment, "" | "." | "..") || segment.contains(char::is_control))
-    {
-        return Err(FetchError::Never(
-            "Telegram names a place that is none".to_owned(),
+        return Err(never(
+            "the Bot API server names a file on its own disk; run it without --local",
         ));
     }
-    Ok(segments)
+    let is_bad = |segment: &&str| matches!(*segment, "" | "." | "..");
+    if path.contains(char::is_control) || path.split('/').any(|segment| is_bad(&segment)) {
+        return Err(never("Telegram names an invalid path"));
+    }
+    Ok(path.split('/').collect())
 }
 
 fn meaning(error: &Error, max: u64) -> FetchError {
@@ -148,91 +127,57 @@ fn meaning(error: &Error, max: u64) -> FetchError {
         _ if says(error, "file is too big") => FetchError::TooLarge {
             max: max.min(HANDED_OUT),
         },
-        // A wrong token, a limit, a server in trouble: none of it is about the file.
         Error::Refused {
-            status: 401 | 429 | 500..,
+            status,
+            retry_after: None,
             ..
-        }
-        | Error::Refused {
-            retry_after: Some(_),
-            ..
-        } => FetchError::Again(error.to_string()),
-        Error::Refused { .. } => FetchError::Never(error.to_string()),
-        Error::Unreachable(_) | Error::Lost(_) => FetchError::Again(error.to_string()),
+        // A wrong token, a limit, a server in trouble: none of it is about the file.
+        } if !matches!(status, 401 | 429 | 500..) => FetchError::Never(error.to_string()),
+        _ => FetchError::Again(error.to_string()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channel::telegram::send::api::refused;
 
     #[test]
     fn a_path_stays_below_the_servers_files() {
         assert_eq!(
-            segments("photos/file_1.jpg").unwrap(),
-            ["photos", "file_1.jpg"]
+            segments("photos/file_1.jpg"),
+            Ok(vec!["photos", "file_1.jpg"])
         );
         assert_eq!(
-            segments("a b/%2e%2e/?x#y").unwrap(),
-            ["a b", "%2e%2e", "?x#y"]
+            segments("a b/%2e%2e/?x#y"),
+            Ok(vec!["a b", "%2e%2e", "?x#y"])
         );
         for path in [
-            "",
-            "../x",
-            "a/../b",
-            "a//b",
-            "./a",
-            "a/",
-            "a\nb",
-            "/var/lib/telegram-bot-api/x",
-            "C:\\x",
+            "", "../x", "a/../b", "a//b", "./a", "a/", "a\nb", "/var/x", "C:\\x",
         ] {
-            assert!(
-                matches!(segments(path), Err(FetchError::Never(_))),
-                "{path:?}"
-            );
+            let refused = segments(path);
+            assert!(matches!(refused, Err(FetchError::Never(_))), "{path:?}");
         }
     }
 
     #[test]
     fn a_file_that_did_not_come_may_come_later_unless_it_is_the_files_fault() {
-        let refused = |status, description: &str| Error::Refused {
-            status,
-            description: description.to_owned(),
-            retry_after: None,
-            moved_to: None,
-        };
-        let again = [
-            refused(401, ""),
-            refused(429, ""),
-            refused(502, ""),
-            Error::Lost(String::new()),
-        ];
-        assert!(
-            again
-                .iter()
-                .all(|error| matches!(meaning(error, 5), FetchError::Again(_)))
-        );
-        let never = [
-            refused(
-                400,
-                "Bad Request: wrong file_id or the file is temporarily unavailable",
-            ),
-            refused(404, ""),
-            refused(302, ""),
-        ];
-        assert!(
-            never
-                .iter()
-                .all(|error| matches!(meaning(error, 5), FetchError::Never(_)))
-        );
-        assert_eq!(
-            meaning(&refused(400, "Bad Request: file is too big"), 5),
-            FetchError::TooLarge { max: 5 }
-        );
-        assert_eq!(
-            meaning(&refused(400, "Bad Request: file is too big"), u64::MAX),
-            FetchError::TooLarge { max: 20 << 20 }
-        );
+        let again = FetchError::Again;
+        for (error, expected) in [
+            (refused(401, ""), again as fn(String) -> FetchError),
+            (refused(429, ""), again),
+            (refused(502, ""), again),
+            (Error::Lost(String::new()), again),
+            (refused(400, "wrong file_id"), FetchError::Never),
+            (refused(404, ""), FetchError::Never),
+            (refused(302, ""), FetchError::Never),
+        ] {
+            assert_eq!(meaning(&error, 5), expected(error.to_string()));
+        }
+        let too_big = refused(400, "Bad Request: file is too big");
+        for (max, expected) in [(5, 5), (u64::MAX, 20 << 20)] {
+            let too_large = FetchError::TooLarge { max: expected };
+            assert_eq!(meaning(&too_big, max), too_large);
+        }
     }
 }

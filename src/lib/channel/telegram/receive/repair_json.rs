@@ -1,8 +1,18 @@
 //! JSON that is nearly right: one letter that cannot be must not make a whole batch of messages unreadable,
 //! and the same batch would come again and again.
 
+use serde::de::DeserializeOwned;
+
+/// Reads JSON, repaired where it has to be.
+///
+/// # Errors
+/// When it is no JSON beyond that, or not of this type.
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(body).or_else(|_| serde_json::from_str(&repaired(body)))
+}
+
 /// Returns `body` with what no text can hold, half a surrogate pair or a byte that is no UTF-8, as U+FFFD.
-pub(crate) fn mended(body: &[u8]) -> String {
+fn repaired(body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);
     let mut out = String::with_capacity(body.len());
     let mut rest = body.as_ref();
@@ -44,7 +54,7 @@ mod tests {
 
     #[test]
     fn half_a_pair_is_a_replacement_and_all_else_stays() {
-        for (json, mended_json) in [
+        for (json, repaired_json) in [
             (r#""a\ud83d\ude00b""#, r#""a\ud83d\ude00b""#),
             (r#""\ud83d""#, r#""\ufffd""#),
             (r#""\ude00\ud83dx""#, r#""\ufffd\ufffdx""#),
@@ -56,18 +66,18 @@ mod tests {
             (r"\ud8", r"\ud8"),
             (r"\udfff\", r"\ufffd\"),
         ] {
-            assert_eq!(mended(json.as_bytes()), mended_json);
+            assert_eq!(repaired(json.as_bytes()), repaired_json);
         }
-        assert_eq!(mended(b"\"a\xffb\""), "\"a\u{fffd}b\"");
+        assert_eq!(repaired(b"\"a\xffb\""), "\"a\u{fffd}b\"");
     }
 
     proptest! {
         #[test]
         fn what_is_right_stays_and_any_units_become_a_text(words in any::<String>(), units in prop::collection::vec(0xd7f0_u16..0xe00f, 0..9)) {
             let right = serde_json::to_string(&words).unwrap();
-            prop_assert_eq!(mended(right.as_bytes()), right);
+            prop_assert_eq!(repaired(right.as_bytes()), right);
             let escaped: String = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
-            let text: Value = serde_json::from_str(&mended(format!("\"{escaped}\"").as_bytes())).unwrap();
+            let text: Value = serde_json::from_str(&repaired(format!("\"{escaped}\"").as_bytes())).unwrap();
             prop_assert_eq!(text, Value::from(String::from_utf16_lossy(&units)));
         }
     }

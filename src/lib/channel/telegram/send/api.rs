@@ -1,16 +1,15 @@
-//! One call of the Bot API, and what is known when it fails.
+//! One request to the Bot API, and what is known when it fails.
 
-use parking_lot::RwLock;
 use std::time::Duration;
 
-use reqwest::{RequestBuilder, Response, Url};
+use parking_lot::RwLock;
+use reqwest::{Response, Url};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use teloxide::requests::Payload;
 
-use super::upload::{Progress, Upload};
-use crate::channel::telegram::receive::repair_json::mended;
-
+use super::upload::{Progress, Upload, time_for};
+use crate::channel::telegram::receive::repair_json;
 use crate::secret::{Secret, redact};
 use crate::{net, text};
 
@@ -24,7 +23,50 @@ pub(crate) struct Api {
     token: Secret,
 }
 
-/// Why a call failed.
+/// What is asked of the Bot API.
+pub(crate) struct Request {
+    method: &'static str,
+    parameters: Value,
+    /// Files by the names of their form fields; with files the request is a form, else JSON.
+    files: Vec<(String, Upload)>,
+    timeout: Option<Duration>,
+}
+
+impl Request {
+    /// Returns a request of these parameters; null ones are left out.
+    pub(crate) fn new(method: &'static str, mut parameters: Value) -> Self {
+        if let Some(fields) = parameters.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+        Self {
+            method,
+            parameters,
+            files: Vec::new(),
+            timeout: None,
+        }
+    }
+
+    pub(crate) fn with_files(self, files: Vec<(String, Upload)>) -> Self {
+        Self { files, ..self }
+    }
+
+    /// Sets how long it may take; otherwise 30 s and what its files need.
+    pub(crate) fn within(self, timeout: Duration) -> Self {
+        Self {
+            timeout: Some(timeout),
+            ..self
+        }
+    }
+}
+
+impl<P: Payload + Serialize> From<P> for Request {
+    fn from(payload: P) -> Self {
+        // A payload of teloxide's is plain data.
+        Self::new(P::NAME, serde_json::to_value(payload).unwrap_or_default())
+    }
+}
+
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Error {
     /// The request was never written, or surely not to its end.
@@ -33,11 +75,8 @@ pub(crate) enum Error {
     /// Telegram answered with an error.
     #[error("Telegram answered {status}: {description}")]
     Refused {
-        /// Its error code.
         status: u16,
-        /// Its words.
         description: String,
-        /// When to come back.
         retry_after: Option<Duration>,
         /// The new id of the group that was asked for.
         moved_to: Option<i64>,
@@ -45,6 +84,9 @@ pub(crate) enum Error {
     /// The request was written and no answer came.
     #[error("no answer from Telegram: {0}")]
     Lost(String),
+    /// A request that can be left out was not made: the chat takes no more now.
+    #[error("too many calls in this chat now")]
+    NoRoom,
 }
 
 #[derive(Deserialize)]
@@ -54,7 +96,8 @@ struct Answer {
     result: Value,
     error_code: Option<u16>,
     description: Option<String>,
-    parameters: Option<Parameters>,
+    #[serde(default)]
+    parameters: Parameters,
 }
 
 #[derive(Default, Deserialize)]
@@ -72,7 +115,7 @@ impl Api {
         })
     }
 
-    /// Forgets all connections: a black-holed one must not be used again.
+    /// Drops all connections: a black-holed one must not be used again.
     pub(crate) fn reconnect(&self) {
         match net::client() {
             Ok(client) => *self.client.write() = client,
@@ -82,57 +125,46 @@ impl Api {
         }
     }
 
-    /// Makes one call and returns its `result`. It stays JSON: a field that teloxide does not
-    /// know yet must not make a delivered message look lost.
-    pub(crate) async fn call<P: Payload + Serialize>(
-        &self,
-        payload: &P,
-        timeout: Duration,
-    ) -> Result<Value, Error> {
-        self.exchange(P::NAME, timeout, |post| post.json(payload))
-            .await
-    }
-
-    /// Makes one call with files, read from the disk while they are sent, and returns its
-    /// `result`. It fails as [`Error::Unreachable`] when the last byte was not even read.
-    pub(crate) async fn upload(
-        &self,
-        method: &str,
-        fields: Vec<(&'static str, String)>,
-        files: Vec<(String, Upload)>,
-        timeout: Duration,
-    ) -> Result<Value, Error> {
-        let progress = Progress::of(&files);
-        let mut form = reqwest::multipart::Form::new();
-        for (name, value) in fields {
-            form = form.text(name, value);
-        }
-        for (name, file) in files {
-            form = form.part(name, file.into_part(&progress));
-        }
-        let result = self
-            .exchange(method, timeout, |post| post.multipart(form))
-            .await;
+    /// Makes a request and returns its `result`. It stays JSON: a field that teloxide does not know
+    /// yet must not make a delivered message look lost. A form whose last byte was not even read from
+    /// the disk fails as [`Error::Unreachable`].
+    pub(crate) async fn call(&self, request: impl Into<Request>) -> Result<Value, Error> {
+        let request: Request = request.into();
+        let progress = Progress::of(&request.files);
+        let url = format!(
+            "{}/bot{}/{}",
+            self.base,
+            self.token.expose(),
+            request.method
+        );
+        let post = self.client().post(url);
+        let post = post.timeout(
+            request
+                .timeout
+                .unwrap_or_else(|| time_for(progress.total())),
+        );
+        let post = if request.files.is_empty() {
+            post.json(&request.parameters)
+        } else {
+            let mut form = reqwest::multipart::Form::new();
+            for (name, value) in request.parameters.as_object().into_iter().flatten() {
+                let text = value.as_str().map(str::to_owned);
+                form = form.text(name.clone(), text.unwrap_or_else(|| value.to_string()));
+            }
+            for (name, file) in request.files {
+                form = form.part(name, file.into_part(&progress));
+            }
+            post.multipart(form)
+        };
+        let result = match post.send().await {
+            Ok(response) => answer(response).await,
+            Err(error) => Err(failed(error, true)),
+        };
         match result {
             // Half a form is no message.
             Err(Error::Lost(reason)) if !progress.finished() => Err(Error::Unreachable(reason)),
             result => result,
         }
-    }
-
-    async fn exchange(
-        &self,
-        method: &str,
-        timeout: Duration,
-        fill: impl FnOnce(RequestBuilder) -> RequestBuilder,
-    ) -> Result<Value, Error> {
-        let url = format!("{}/bot{}/{method}", self.base, self.token.expose());
-        let response = fill(self.client().post(url))
-            .timeout(timeout)
-            .send()
-            .await
-            .map_err(|error| failed(error, true))?;
-        answer(response).await
     }
 
     /// Begins to fetch a file that the server names `path` and returns the answer, whose body is the
@@ -146,18 +178,15 @@ impl Api {
             .pop_if_empty()
             .extend(["file", &token])
             .extend(path);
-        let response = self
-            .client()
-            .get(url)
-            .send()
-            .await
-            .map_err(|error| failed(error, false))?;
-        match response.status().as_u16() {
-            200 => Ok(response),
-            status => Err(answer(response)
-                .await
-                .err()
-                .unwrap_or_else(|| refused(status, "no description"))),
+        let response = self.client().get(url).send().await;
+        let response = response.map_err(|error| failed(error, false))?;
+        let status = response.status().as_u16();
+        if status == 200 {
+            return Ok(response);
+        }
+        match answer(response).await {
+            Ok(_) => Err(refused(status, "no description")),
+            Err(error) => Err(error),
         }
     }
 
@@ -165,37 +194,24 @@ impl Api {
         self.client.read().clone()
     }
 
-    /// Returns what the token at this server is known by without giving it away: 16 hex digits.
+    /// Returns 16 hex digits that are the same for everybody with this token at this server, and do
+    /// not give the token away.
     pub(crate) fn fingerprint(&self) -> String {
         let text = format!("{}\n{}", self.base, self.token.expose());
-        let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-        digest
-            .as_ref()
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        text::head(&text::sha256_hex(text.as_bytes()), 16).to_owned()
     }
 
     /// Returns the bot's id: the number its token begins with.
     pub(crate) fn bot_id(&self) -> i64 {
-        self.token
-            .expose()
-            .split(':')
-            .next()
-            .and_then(|id| id.parse().ok())
-            .unwrap_or(0)
+        let id = self.token.expose().split(':').next();
+        id.and_then(|id| id.parse().ok()).unwrap_or(0)
     }
 }
 
-/// Reads the answer, as far as it may be one.
+/// Reads a body of at most [`MAX_ANSWER`] bytes.
 async fn read(response: &mut Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
-    while let Some(part) = response
-        .chunk()
-        .await
-        .map_err(|error| reason(&error.without_url()))?
-    {
+    while let Some(part) = response.chunk().await.map_err(reason)? {
         if body.len() + part.len() > MAX_ANSWER {
             return Err(format!("the answer is larger than {} MB", MAX_ANSWER >> 20));
         }
@@ -207,32 +223,26 @@ async fn read(response: &mut Response) -> Result<Vec<u8>, String> {
 /// Returns what an answer says.
 async fn answer(mut response: Response) -> Result<Value, Error> {
     let status = response.status().as_u16();
-    let body = read(&mut response).await.map_err(|reason| {
-        // An error status is an answer, whatever became of its body.
-        if status == 200 {
-            Error::Lost(reason)
-        } else {
-            refused(status, &reason)
-        }
-    })?;
-    match serde_json::from_slice::<Answer>(&body).or_else(|_| serde_json::from_str(&mended(&body)))
-    {
-        Ok(answer) if answer.ok => Ok(answer.result),
-        Ok(answer) => {
-            let parameters = answer.parameters.unwrap_or_default();
-            Err(Error::Refused {
-                status: answer.error_code.unwrap_or(status),
-                description: text::shorten(
-                    &redact(answer.description.as_deref().unwrap_or("no description")),
-                    300,
-                ),
-                retry_after: parameters.retry_after.map(Duration::from_secs),
-                moved_to: parameters.migrate_to_chat_id,
-            })
-        }
-        Err(_) if status == 200 => Err(Error::Lost("the answer is no JSON".to_owned())),
-        Err(_) => Err(refused(status, "no description")),
+    // An error status is an answer, whatever became of its body.
+    let unreadable = |reason: &str, known: &str| match status {
+        200 => Error::Lost(reason.to_owned()),
+        _ => refused(status, known),
+    };
+    let body = read(&mut response)
+        .await
+        .map_err(|reason| unreadable(&reason, &reason))?;
+    let answer: Answer = repair_json::parse(&body)
+        .map_err(|_| unreadable("the answer is no JSON", "no description"))?;
+    if answer.ok {
+        return Ok(answer.result);
     }
+    let description = answer.description.as_deref().unwrap_or("no description");
+    Err(Error::Refused {
+        status: answer.error_code.unwrap_or(status),
+        description: text::shorten(&redact(description), 300),
+        retry_after: answer.parameters.retry_after.map(Duration::from_secs),
+        moved_to: answer.parameters.migrate_to_chat_id,
+    })
 }
 
 pub(crate) fn refused(status: u16, description: &str) -> Error {
@@ -246,18 +256,17 @@ pub(crate) fn refused(status: u16, description: &str) -> Error {
 
 /// Returns what a request that got no answer means; one that changes nothing is never lost.
 fn failed(error: reqwest::Error, changes: bool) -> Error {
-    let written = changes && !error.is_connect() && !error.is_builder();
-    let reason = reason(&error.without_url());
-    if written {
-        Error::Lost(reason)
+    if changes && !error.is_connect() && !error.is_builder() {
+        Error::Lost(reason(error))
     } else {
-        Error::Unreachable(reason)
+        Error::Unreachable(reason(error))
     }
 }
 
-/// The innermost cause says most.
-pub(crate) fn reason(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
+/// Returns the innermost cause, which says most.
+pub(crate) fn reason(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
     while let Some(source) = cause.source() {
         cause = source;
     }

@@ -5,10 +5,13 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::api::Error;
+use super::preview::PREVIEW_WAIT;
 use crate::channel::SendError;
 
-/// A wrong token or address is looked at again this seldom: only a person can mend it.
+/// A wrong token or address is tried again this seldom: only a person can repair it.
 const UNAUTHORIZED: Duration = Duration::from_secs(60);
 
 /// What a 400 is about.
@@ -99,74 +102,71 @@ pub(crate) fn says(error: &Error, words: &str) -> bool {
     matches!(error, Error::Refused { description, .. } if description.to_lowercase().contains(words))
 }
 
-/// What a failed send means for the message. Any error status is a plain retry, but for those
+/// Returns what a failed send means for the message. Any error status is a plain retry, but for those
 /// that will never go away.
 pub(crate) fn classify(error: &Error, marked_up: bool) -> SendError {
     let reason = error.to_string();
-    let never = |chat_is_there| SendError::Never {
-        reason: reason.clone(),
-        chat_is_there,
-    };
-    match *error {
-        Error::Unreachable(_) => SendError::NotSent {
-            reason,
-            retry_after: None,
-        },
-        Error::Lost(_) => SendError::Unknown(reason),
-        // Whatever it is about: it asks us to come back.
+    let (status, retry_after) = match *error {
+        Error::Lost(_) => return SendError::Unknown(reason),
+        Error::Unreachable(_) => (0, None),
+        Error::NoRoom => (0, Some(PREVIEW_WAIT)),
         Error::Refused {
-            retry_after: Some(wait),
+            status,
+            retry_after,
             ..
-        } => SendError::NotSent {
-            reason,
-            retry_after: Some(wait),
-        },
-        Error::Refused { status: 400, .. } => match about(error) {
-            Some(About::Chat | About::Topic) => never(false),
-            Some(About::Message | About::Photo) => never(true),
-            // Telegram finds something in it that nobody has written down: plain words may pass.
-            Some(About::Markup) | None if marked_up => SendError::Markup(reason),
-            Some(About::Markup) | None => never(true),
-        },
-        Error::Refused { status: 403, .. } => never(false),
-        Error::Refused { status: 413, .. } => never(true),
-        // The token or the address is wrong: nothing is lost, a person must act.
-        Error::Refused {
-            status: 401 | 404, ..
-        } => SendError::NotSent {
-            reason,
-            retry_after: Some(UNAUTHORIZED),
-        },
-        Error::Refused { .. } => SendError::NotSent {
-            reason,
-            retry_after: None,
-        },
+        } => (status, retry_after),
+    };
+    let chat_is_there = match (status, about(error)) {
+        // Whatever it is about: it asks us to come back.
+        _ if retry_after.is_some() => {
+            return SendError::NotSent {
+                reason,
+                retry_after,
+            };
+        }
+        (400, Some(About::Chat | About::Topic)) | (403, _) => false,
+        (400, Some(About::Message | About::Photo)) | (413, _) => true,
+        // Telegram finds something in it that nobody has documented: plain text may pass.
+        (400, Some(About::Markup) | None) if marked_up => return SendError::Markup(reason),
+        (400, _) => true,
+        _ => {
+            // With a wrong token or address nothing is lost, and a person must act.
+            let wrong = matches!(status, 401 | 404);
+            return SendError::NotSent {
+                reason,
+                retry_after: wrong.then_some(UNAUTHORIZED),
+            };
+        }
+    };
+    SendError::Never {
+        reason,
+        chat_is_there,
     }
 }
 
-/// As [`classify`], for a call that may be made twice without harm: it is never unknown.
-pub(crate) fn classify_repeatable(error: &Error) -> SendError {
-    match classify(error, false) {
+/// Returns the result of a call that may be made twice without harm: it is never unknown. A refusal
+/// that says `already` means that it was made before.
+pub(crate) fn repeatable(
+    result: Result<Value, Error>,
+    already: Option<&str>,
+) -> Result<(), SendError> {
+    let Err(error) = result else { return Ok(()) };
+    if already.is_some_and(|words| says(&error, words)) {
+        return Ok(());
+    }
+    Err(match classify(&error, false) {
         SendError::Unknown(reason) => SendError::NotSent {
             reason,
             retry_after: None,
         },
         other => other,
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::api::refused;
     use super::*;
-
-    fn refused(status: u16, description: &str) -> Error {
-        Error::Refused {
-            status,
-            description: description.to_owned(),
-            retry_after: None,
-            moved_to: None,
-        }
-    }
 
     /// `again`, `plain`, `unknown`, `message` (it never arrives) or `chat` (nothing does).
     fn meaning(error: &Error, marked_up: bool) -> &'static str {
@@ -174,104 +174,73 @@ mod tests {
             SendError::NotSent { .. } => "again",
             SendError::Markup(_) => "plain",
             SendError::Unknown(_) => "unknown",
-            SendError::Never {
-                chat_is_there: true,
-                ..
-            } => "message",
-            SendError::Never {
-                chat_is_there: false,
-                ..
-            } => "chat",
+            SendError::Never { chat_is_there, .. } if chat_is_there => "message",
+            SendError::Never { .. } => "chat",
         }
     }
 
     #[test]
     fn what_a_failure_means_for_the_message() {
-        let table = [
-            (Error::Lost("x".into()), "unknown"),
-            (Error::Unreachable("x".into()), "again"),
-            (refused(400, ""), "plain"),
-            (refused(401, "Unauthorized"), "again"),
-            (
-                refused(403, "Forbidden: bot was blocked by the user"),
-                "chat",
-            ),
-            (refused(404, "Not Found"), "again"),
-            (refused(413, "Request Entity Too Large"), "message"),
-            (refused(429, "Too Many Requests"), "again"),
-            (refused(500, "Internal Server Error"), "again"),
-            (refused(502, ""), "again"),
-        ];
-        for (error, expected) in table {
+        assert_eq!(meaning(&Error::Lost("x".into()), true), "unknown");
+        assert_eq!(meaning(&Error::Unreachable("x".into()), true), "again");
+        assert_eq!(meaning(&refused(400, ""), false), "message");
+        for (status, words, expected) in [
+            (400, "", "plain"),
+            (401, "Unauthorized", "again"),
+            (403, "Forbidden: bot was blocked by the user", "chat"),
+            (404, "Not Found", "again"),
+            (413, "Request Entity Too Large", "message"),
+            (429, "Too Many Requests", "again"),
+            (500, "Internal Server Error", "again"),
+            (502, "", "again"),
+            (400, "can't parse entities: Unsupported start tag", "plain"),
+            (400, "ENTITY_BOUNDS_INVALID", "plain"),
+            (400, "something that nobody has seen before", "plain"),
+            (400, "chat not found", "chat"),
+            (400, "TOPIC_CLOSED", "chat"),
+            (400, "message thread not found", "chat"),
+            (400, "group chat was upgraded to a supergroup chat", "chat"),
+            (400, "have no rights to send a message", "chat"),
+            (400, "not enough rights to send text messages to it", "chat"),
+            (400, "not enough rights to send photos to it", "message"),
+            (400, "CHAT_SEND_PHOTOS_FORBIDDEN", "message"),
+            (400, "CHAT_WRITE_FORBIDDEN", "chat"),
+            (400, "message is too long", "message"),
+            (400, "message caption is too long", "message"),
+            (400, "MEDIA_CAPTION_TOO_LONG", "message"),
+            (400, "REACTION_INVALID", "message"),
+            (400, "PHOTO_INVALID_DIMENSIONS", "message"),
+        ] {
+            let error = refused(status, &format!("Bad Request: {words}"));
             assert_eq!(meaning(&error, true), expected, "{error}");
         }
-        assert_eq!(meaning(&refused(400, ""), false), "message");
     }
 
     #[test]
-    fn a_bad_request_is_read_by_its_words() {
-        let table = [
-            (
-                "can't parse entities: Unsupported start tag \"x\" at byte offset 0",
-                "plain",
-            ),
-            ("ENTITY_BOUNDS_INVALID", "plain"),
-            ("something that nobody has seen before", "plain"),
-            ("chat not found", "chat"),
-            ("TOPIC_CLOSED", "chat"),
-            ("message thread not found", "chat"),
-            ("group chat was upgraded to a supergroup chat", "chat"),
-            ("have no rights to send a message", "chat"),
-            (
-                "not enough rights to send text messages to the chat",
-                "chat",
-            ),
-            ("not enough rights to send photos to the chat", "message"),
-            ("CHAT_SEND_PHOTOS_FORBIDDEN", "message"),
-            ("CHAT_WRITE_FORBIDDEN", "chat"),
-            ("message is too long", "message"),
-            ("message caption is too long", "message"),
-            ("MEDIA_CAPTION_TOO_LONG", "message"),
-            ("REACTION_INVALID", "message"),
-            ("PHOTO_INVALID_DIMENSIONS", "message"),
-        ];
-        for (words, expected) in table {
-            let error = refused(400, &format!("Bad Request: {words}"));
-            assert_eq!(meaning(&error, true), expected, "{words}");
-        }
-    }
-
-    #[test]
-    fn who_asks_us_to_come_back_is_asked_again_whatever_the_status() {
+    fn retry_after_is_kept_whatever_the_status() {
         for status in [400, 403, 413, 420, 429, 500] {
-            let wait = Some(Duration::from_secs(7));
+            let retry_after = Some(Duration::from_secs(7));
             let error = Error::Refused {
                 status,
                 description: "chat not found".to_owned(),
-                retry_after: wait,
+                retry_after,
                 moved_to: None,
             };
             let reason = error.to_string();
-            assert_eq!(
-                classify(&error, true),
-                SendError::NotSent {
-                    reason,
-                    retry_after: wait
-                }
-            );
+            let expected = SendError::NotSent {
+                reason,
+                retry_after,
+            };
+            assert_eq!(classify(&error, true), expected);
         }
     }
 
     #[test]
     fn what_may_be_done_twice_is_never_unknown() {
-        let lost = Error::Lost("timed out".to_owned());
-        let reason = lost.to_string();
-        assert_eq!(
-            classify_repeatable(&lost),
-            SendError::NotSent {
-                reason,
-                retry_after: None
-            }
-        );
+        let lost = repeatable(Err(Error::Lost("timed out".to_owned())), None);
+        assert!(matches!(lost, Err(SendError::NotSent { .. })), "{lost:?}");
+        let gone = || Err(refused(400, "Bad Request: message to delete not found"));
+        assert_eq!(repeatable(gone(), Some("delete not found")), Ok(()));
+        assert!(repeatable(gone(), None).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! A file on its way to Telegram: opened before anything is sent, read from the disk while it is.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Seek};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,19 +10,18 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use reqwest::Body;
 use reqwest::multipart::Part;
-use tokio::fs::File;
-use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 
 use super::api::Error;
-use super::messages::unsendable;
+use super::unsendable;
 use crate::channel::SendError;
 use crate::message::OutFile;
 
 /// The largest file that the Bot API takes, bytes (core.telegram.org/bots/api#sending-files).
-pub(crate) const MAX: u64 = 50 << 20;
+const MAX: u64 = 50 << 20;
 /// Bytes read at once.
-const PIECE: usize = 64 << 10;
+const CHUNK: usize = 64 << 10;
 /// A call may take this long, and as much longer as its files need at 100 kB a second.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const BYTES_PER_SEC: u64 = 100_000;
@@ -41,7 +41,7 @@ impl Upload {
     /// When it cannot be read, now or ever, is empty or larger than Telegram takes.
     pub(crate) async fn open(file: &OutFile, path: &Path) -> Result<Self, SendError> {
         let unfit = |reason: &str| unsendable(&format!("{} {reason}", file.filename));
-        let unreadable = |error: &std::io::Error| match error.kind() {
+        let unreadable = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory => {
                 unfit(&format!("cannot be read: {error}"))
             }
@@ -50,14 +50,14 @@ impl Upload {
                 retry_after: None,
             },
         };
-        let open = File::open(path).await.map_err(|error| unreadable(&error))?;
-        let meta = open.metadata().await.map_err(|error| unreadable(&error))?;
+        let open = tokio::fs::File::open(path).await.map_err(unreadable)?;
+        let meta = open.metadata().await.map_err(unreadable)?;
         match meta.len() {
             _ if !meta.is_file() => Err(unfit("is no file")),
             0 => Err(unfit("is empty")),
             bytes if bytes > MAX => Err(unfit("is larger than 50 MB")),
             bytes => Ok(Self {
-                file: open,
+                file: open.into_std().await,
                 name: file.filename.clone(),
                 bytes,
             }),
@@ -65,14 +65,15 @@ impl Upload {
     }
 
     /// Returns the same open file, to be read from its beginning. One of them is read at a time.
-    pub(crate) async fn again(&self) -> Result<Self, Error> {
-        let unreadable = |error: std::io::Error| {
-            Error::Unreachable(format!("{} cannot be read: {error}", self.name))
-        };
-        let mut file = self.file.try_clone().await.map_err(unreadable)?;
-        file.rewind().await.map_err(unreadable)?;
+    pub(crate) fn again(&self) -> Result<Self, Error> {
+        let rewound = self.file.try_clone().and_then(|mut file| {
+            file.rewind()?;
+            Ok(file)
+        });
+        let unreadable =
+            |error| Error::Unreachable(format!("{} cannot be read: {error}", self.name));
         Ok(Self {
-            file,
+            file: rewound.map_err(unreadable)?,
             name: self.name.clone(),
             bytes: self.bytes,
         })
@@ -82,8 +83,9 @@ impl Upload {
     pub(crate) fn into_part(self, progress: &Progress) -> Part {
         let read = progress.read.clone();
         // No more than was promised, should somebody be writing to it.
-        let stream = ReaderStream::with_capacity(self.file.take(self.bytes), PIECE)
-            .inspect_ok(move |piece| _ = read.fetch_add(piece.len() as u64, Ordering::Relaxed));
+        let file = tokio::fs::File::from_std(self.file).take(self.bytes);
+        let stream = ReaderStream::with_capacity(file, CHUNK)
+            .inspect_ok(move |chunk| _ = read.fetch_add(chunk.len() as u64, Ordering::Relaxed));
         Part::stream_with_length(Body::wrap_stream(stream), self.bytes).file_name(self.name)
     }
 }
@@ -100,6 +102,10 @@ impl Progress {
             read: Arc::default(),
             total: files.iter().map(|(_, file)| file.bytes).sum(),
         }
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.total
     }
 
     /// Returns whether all was read, so that all may have been sent.

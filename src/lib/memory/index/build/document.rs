@@ -5,10 +5,10 @@ use std::fmt::Write;
 use crate::message::{Message, Role};
 use crate::session::{Event, Head, Kind};
 use crate::text;
+use crate::text::front_matter::FrontMatter;
 
 use super::chunk;
 use super::chunk::Unit;
-use crate::memory::items;
 use crate::memory::sources::date_in;
 use crate::memory::{Runs, WITHOUT_MODEL};
 
@@ -42,13 +42,14 @@ impl Document {
         let mut path: Vec<(usize, &str)> = Vec::new();
         let mut fence: Option<&str> = None;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let (fields, body) = items::front_matter(text);
-        if let Some((_, tags)) = fields.iter().find(|(key, _)| *key == "tags") {
-            document.sections.push((0, (*tags).to_owned()));
+        let matter = FrontMatter::split(text);
+        let fields = matter.and_then(|matter| matter.fields());
+        let head = matter
+            .filter(|_| fields.is_some())
+            .map_or(0, |matter| matter.lines());
+        if let Some(tags) = fields.iter().flatten().find(|field| field.key == "tags") {
+            document.sections.push((0, tags.list().join(", ")));
         }
-        let head = text
-            .strip_suffix(body)
-            .map_or(0, |head| head.lines().count());
         for (number, line) in (1..).zip(text.lines()).skip(head) {
             let trimmed = line.trim_start();
             match fence {
@@ -200,8 +201,15 @@ mod tests {
 
     #[test]
     fn fields_above_a_text_are_not_its_words() {
-        let document = Document::of_markdown("---\ntype: note\ntags: [family]\n---\nAna called.\n");
-        assert_eq!(lines(&document), [(5, "Ana called.\n", "[family]")]);
+        let check = |file: &str, line: u32, section: &str| {
+            let document = Document::of_markdown(file);
+            assert_eq!(lines(&document), [(line, "Ana called.\n", section)]);
+        };
+        let list = "---\ntype: note\ntags: [family, 'a b']\n---\nAna called.\n";
+        check(list, 5, "family, a b");
+        check(&list.replace('\n', "\r\n"), 5, "family, a b");
+        let block = "---\ntags:\n  - family\n  - a b\n---\nAna called.\n";
+        check(block, 6, "family, a b");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //! way the line as a whole points. Only the table is quick enough for that.
 
 use super::candidates::{MAX_WORDS, Term};
-use super::query_vector::Vector;
+use super::query_vector::QueryVector;
 use crate::embedding::dot;
-use crate::embedding::similar_words::Near;
+use crate::embedding::similar_words::SimilarWords;
 use crate::language::stop_words;
 use crate::language::tokenize::{ByCode, each_word};
 
@@ -23,18 +23,18 @@ pub(crate) struct Meaning<'a> {
     /// Of the question, of length 1.
     vector: Vec<f32>,
     /// Compares with the question's words, in the order of its terms.
-    near: Option<Near<'a>>,
+    near: Option<SimilarWords<'a>>,
     /// By the code of a word, what was found out about it; `None` for one that is near to nothing.
     known: ByCode<Option<Box<Nearness>>>,
 }
 
 impl<'a> Meaning<'a> {
     /// Returns what `vector` and the words behind `terms`, as they stand in `text`, mean.
-    pub(crate) fn new(vector: Vector<'a>, terms: &[Term]) -> Self {
+    pub(crate) fn new(vector: QueryVector<'a>, terms: &[Term]) -> Self {
         let words = terms
             .iter()
             .map(|term| Some(term.raw.as_str()).filter(|raw| raw.chars().count() >= LETTERS));
-        let near = vector.table.map(|table| Near::new(table, words));
+        let near = vector.table.map(|table| SimilarWords::new(table, words));
         Self {
             vector: vector.numbers,
             near,

@@ -1,5 +1,5 @@
-use super::check::{checked, holds, without_blanks};
 use super::*;
+use crate::channel::telegram::tests::{check_markdown as holds, checked, without_blanks};
 use proptest::prelude::*;
 
 #[track_caller]

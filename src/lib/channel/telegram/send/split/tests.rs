@@ -1,6 +1,6 @@
 use super::*;
-use crate::channel::telegram::send::format::check::{checked, visible, without_blanks};
 use crate::channel::telegram::send::format::render;
+use crate::channel::telegram::tests::{checked, visible, without_blanks};
 
 #[track_caller]
 fn check(markdown: &str, limit: usize, expected: &[(&str, &str)]) {
