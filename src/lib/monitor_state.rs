@@ -510,46 +510,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_counts_all_its_tokens_and_says_why_it_waits() {
-        let mut lane = Lane::default();
-        let usage = Usage {
-            input_tokens: 30,
-            output_tokens: 12,
-            ..Usage::default()
-        };
-        let turn = TurnLine {
-            duration_ms: 5,
-            tokens: 42,
-            stop_reason: "end_turn".into(),
-            tools: Vec::new(),
-        };
-        for _ in 0..=SHOWN_TURNS {
-            lane.apply(&Step::Answered {
-                duration_ms: 5,
-                usage,
-                stop: StopReason::EndTurn,
-                tools: Vec::new(),
-            });
-        }
-        assert_eq!(
-            (lane.turns.as_slice(), lane.tokens),
-            (vec![turn; SHOWN_TURNS].as_slice(), 21 * 42)
-        );
-        lane.apply(&Step::RetryWait {
-            reason: "overloaded".into(),
-        });
-        assert_eq!(
-            (lane.state.as_str(), lane.retry_reason.as_deref()),
-            ("retry_wait", Some("overloaded"))
-        );
-        lane.apply(&Step::Thinking { turn: 2 });
-        assert_eq!(
-            (lane.state.as_str(), lane.retry_reason.as_deref()),
-            ("thinking", None)
-        );
-    }
-
-    #[test]
     fn tools_that_run_side_by_side_began_with_the_first() {
         let mut lane = Lane::default();
         let (start, end) = (

@@ -120,27 +120,4 @@ mod tests {
         ));
         assert!(!on(Color::Never, true, &[("TERM", "xterm")]));
     }
-
-    #[test]
-    fn each_text_ends_its_colour_and_an_empty_one_has_none() {
-        let paint = Paint::ALWAYS;
-        let painted = [
-            paint.bold("a"),
-            paint.dim("b"),
-            paint.green("c"),
-            paint.yellow("d"),
-            paint.red("e"),
-            paint.red(""),
-        ];
-        let codes = [
-            "\u{1b}[1ma\u{1b}[0m",
-            "\u{1b}[2mb\u{1b}[0m",
-            "\u{1b}[32mc\u{1b}[0m",
-            "\u{1b}[33md\u{1b}[0m",
-            "\u{1b}[31me\u{1b}[0m",
-            "",
-        ];
-        assert_eq!(painted, codes);
-        assert_eq!(Paint::PLAIN.red("e"), "e");
-    }
 }

@@ -34,9 +34,29 @@ impl Column {
         }
     }
 
+    pub(in crate::app) fn title(&self) -> &'static str {
+        self.title
+    }
+
     /// Lets it be cut to `least` where there is no room.
     pub(in crate::app) const fn cut_to(self, least: usize) -> Self {
         Self { least, ..self }
+    }
+}
+
+/// A table of a document, as every renderer draws it; its cells may be anybody's words.
+#[derive(Debug)]
+pub(in crate::app) struct Table {
+    pub(in crate::app) columns: Vec<Column>,
+    pub(in crate::app) rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Returns it as text, without characters that command a terminal.
+    pub(in crate::app) fn lines(&self, room: usize) -> Vec<String> {
+        let visible = |row: &Vec<String>| row.iter().map(|cell| text::visible(cell)).collect();
+        let rows: Vec<Vec<String>> = self.rows.iter().map(visible).collect();
+        lines(&self.columns, &rows, room)
     }
 }
 

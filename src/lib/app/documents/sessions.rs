@@ -97,21 +97,3 @@ fn session(listed: Listed, models: &Models) -> Session {
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| (part as f64 * 1000.0 / whole as f64).round() / 10.0)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_of_the_window_is_rounded_to_a_tenth() {
-        assert_eq!(
-            [
-                percent(0, 200_000),
-                percent(1234, 200_000),
-                percent(300, 200)
-            ],
-            [Some(0.0), Some(0.6), Some(150.0)]
-        );
-        assert_eq!(percent(5, 0), None);
-    }
-}

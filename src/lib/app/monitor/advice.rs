@@ -114,20 +114,4 @@ mod tests {
             &[r"agent-daemon --home '/my home' --config '/it'\''s.toml' run"],
         );
     }
-
-    #[test]
-    fn whoever_has_no_settings_yet_makes_them_first() {
-        let steps = start_it(
-            &flags(Some("/h"), None, None),
-            &Environment::default(),
-            false,
-        );
-        assert_eq!(
-            steps,
-            [
-                "agent-daemon --home /h init    makes its files, once",
-                "agent-daemon --home /h run"
-            ]
-        );
-    }
 }

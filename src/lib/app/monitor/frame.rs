@@ -62,7 +62,7 @@ const DETAILS: [Detail; 5] = [
 ];
 
 /// Returns the frame: at most `rows` lines of at most `columns`, without the last line's end.
-pub(super) fn draw(view: &View<'_>, frame: Frame, paint: Paint) -> String {
+pub(super) fn draw(view: &View, frame: Frame, paint: Paint) -> String {
     let lines = fit(view, frame);
     let lines: Vec<String> = lines
         .into_iter()
@@ -71,7 +71,7 @@ pub(super) fn draw(view: &View<'_>, frame: Frame, paint: Paint) -> String {
     lines.join("\n")
 }
 
-fn fit(view: &View<'_>, frame: Frame) -> Vec<Line> {
+fn fit(view: &View, frame: Frame) -> Vec<Line> {
     let make = |detail| compose(view, frame.columns, detail);
     let fits = |lines: &Vec<Line>| lines.len() <= frame.rows;
     if let Some(lines) = DETAILS.into_iter().map(make).find(fits) {
@@ -111,7 +111,7 @@ fn fit(view: &View<'_>, frame: Frame) -> Vec<Line> {
     lines
 }
 
-fn compose(view: &View<'_>, columns: usize, detail: Detail) -> Vec<Line> {
+fn compose(view: &View, columns: usize, detail: Detail) -> Vec<Line> {
     let mut page = Page {
         columns,
         detail,

@@ -2,8 +2,8 @@
 //! machines (`--check`); or the whole screen (`--follow`).
 //!
 //! ```text
-//! lock, monitor.json → pulse → life (alive, how?) ┐
-//! queue.db, cost.db, settings → status            ┴→ frame (facts, lanes) → lines → paint
+//! lock, monitor.json ─────────→ health ┐
+//! queue.db, cost.db, settings → totals ┴→ view → frame (facts, lanes) → lines → paint
 //! ```
 //! Everything after the reading is pure: the same view in the same room is the same frame.
 
@@ -12,7 +12,6 @@ mod follow;
 mod frame;
 mod health;
 mod lane_table;
-mod liveness;
 mod nagios;
 mod numbers;
 mod sections;
@@ -26,14 +25,12 @@ use super::cli;
 use super::cli::{Exit, Failure, Shared};
 use super::color::{Color, Paint};
 use super::documents;
-use super::documents::status::Status;
 use crate::config::{Environment, Home};
-use crate::monitor_state::{Lane, State};
+use crate::monitor_state::{Lane, Queue};
 use crate::{clock, jobs};
 use advice::Advice;
 use frame::Frame;
-use health::Pulse;
-use liveness::Life;
+use health::{Health, Life};
 
 /// Lines that `watch` puts above what it runs.
 const TITLE_OF_WATCH: usize = 2;
@@ -62,19 +59,64 @@ struct Arguments {
 }
 
 /// What is drawn.
-struct View<'a> {
-    life: Life,
-    status: &'a Status,
-    /// monitor.json, if this daemon has written it.
-    state: Option<&'a State>,
+#[derive(Debug, Clone, Default)]
+struct View {
     now: i64,
+    health: Health,
+    totals: Totals,
     advice: Advice,
-    /// The job that comes next, and when.
+}
+
+/// What the databases and the jobs say.
+#[derive(Debug, Clone, Default)]
+struct Totals {
+    queue: Queue,
+    today_usd: f64,
+    /// The most it may become today, 0 = no cap.
+    cap_usd: f64,
+    unpriced_calls: i64,
     next_job: Option<NextJob>,
 }
 
 /// A job's name, and its next time in milliseconds since 1970 UTC.
 type NextJob = (String, i64);
+
+impl View {
+    fn read(shared: &Shared, env: &Environment, home: &Home) -> Result<Self, Failure> {
+        let health = Health::read(home)?;
+        let status = documents::status::status_with(home, env, health.file.clone())?;
+        let totals = Totals {
+            queue: status.queue,
+            today_usd: status.today_cost_usd,
+            cap_usd: status.today_cap_usd,
+            unpriced_calls: status.today_unpriced_calls,
+            next_job: next_job(home),
+        };
+        Ok(Self {
+            now: clock::now_ms(),
+            advice: Advice::new(shared, env, home, health.pid),
+            health,
+            totals,
+        })
+    }
+
+    fn life(&self) -> Life {
+        self.health.life(self.now)
+    }
+
+    /// Returns the turns in monitor.json.
+    fn lanes(&self) -> &[Lane] {
+        self.health.own().map_or(&[], |state| &state.lanes)
+    }
+
+    /// Returns the time of which the lanes speak.
+    fn seen_at(&self) -> i64 {
+        match self.life() {
+            Life::Stale { silent_ms } => self.now - silent_ms,
+            _ => self.now,
+        }
+    }
+}
 
 /// Returns the job that comes next; none where the jobs cannot be read, which others say.
 fn next_job(home: &Home) -> Option<NextJob> {
@@ -84,21 +126,6 @@ fn next_job(home: &Home) -> Option<NextJob> {
         .filter(|job| job.enabled)
         .filter_map(|job| Some((job.name.clone(), job.next_at?.0)));
     coming.min_by_key(|(_, at)| *at)
-}
-
-impl View<'_> {
-    /// Returns the turns in monitor.json.
-    fn lanes(&self) -> &[Lane] {
-        self.state.map_or(&[], |state| &state.lanes)
-    }
-
-    /// Returns the time of which the lanes speak.
-    fn seen_at(&self) -> i64 {
-        match self.life {
-            Life::Stale { silent_ms } => self.now - silent_ms,
-            _ => self.now,
-        }
-    }
 }
 
 /// Returns the command line.
@@ -124,44 +151,14 @@ pub fn main() -> ExitCode {
 pub(super) fn show(shared: &Shared, json: bool, color: Color) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     if json {
-        let pulse = Pulse::take(&home)?;
-        let life = pulse.life(clock::now_ms());
-        cli::json(&documents::monitor::Monitor::of(pulse.file));
+        let health = Health::read(&home)?;
+        let life = health.life(clock::now_ms());
+        cli::json(&documents::monitor::Monitor::of(health.file));
         return Ok(life.exit());
     }
-    let (pulse, status) = look(&home, &env)?;
-    let now = clock::now_ms();
-    let advice = Advice::new(shared, &env, &home, status.pid);
-    let next_job = next_job(&home);
-    let view = View {
-        life: pulse.life(now),
-        status: &status,
-        state: pulse.own(),
-        now,
-        advice,
-        next_job,
-    };
+    let view = View::read(shared, &env, &home)?;
     cli::out(&frame::draw(&view, room(&env), Paint::new(color, &env)));
-    Ok(view.life.exit())
-}
-
-/// Reads what is known of the daemon.
-fn look(home: &Home, env: &Environment) -> Result<(Pulse, Status), Failure> {
-    let pulse = Pulse::take(home)?;
-    let mut status = documents::status::status_with(home, env, pulse.file.clone())?;
-    // It may have come or gone between the two looks.
-    (status.pid, status.running) = (pulse.pid, pulse.pid.is_some());
-    if pulse.own().is_none() {
-        // What the file says of these is the word of the daemon before.
-        status = Status {
-            channels: Vec::new(),
-            providers: Vec::new(),
-            sandbox: String::new(),
-            last_error: None,
-            ..status
-        };
-    }
-    Ok((pulse, status))
+    Ok(view.life().exit())
 }
 
 /// Returns the room for a frame: that of the terminal but its last line, where the prompt will
@@ -176,14 +173,13 @@ fn room(env: &Environment) -> Frame {
             rows: usize::from(rows).saturating_sub(1).max(1),
         };
     }
-    let said = |name| {
-        env.get(name)
-            .and_then(|value| value.to_str()?.parse::<usize>().ok())
-            .filter(|n| (1..10_000).contains(n))
+    let number = |name| {
+        let number: Option<usize> = env.get(name)?.to_str()?.parse().ok();
+        number.filter(|n| (1..10_000).contains(n))
     };
     Frame {
-        columns: said("COLUMNS").unwrap_or(80),
-        rows: said("LINES").map_or(24, |rows| rows.saturating_sub(TITLE_OF_WATCH).max(1)),
+        columns: number("COLUMNS").unwrap_or(80),
+        rows: number("LINES").map_or(24, |rows| rows.saturating_sub(TITLE_OF_WATCH).max(1)),
     }
 }
 

@@ -4,12 +4,13 @@
 use std::cell::Cell;
 use std::process::ExitCode;
 
-use super::liveness::Life;
+use super::View;
+use super::health::Life;
+use super::lane_table;
 use super::numbers::{dollars, some, span};
 use super::styled_line::clean;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
-use crate::app::documents::status::Status;
 use crate::monitor_state::STALE_MS;
 use crate::{clock, text};
 
@@ -57,20 +58,7 @@ pub(super) fn main(shared: &Shared) -> ExitCode {
 
 fn seen(shared: &Shared) -> Result<(Level, String), Failure> {
     let (env, home) = shared.home()?;
-    let (pulse, status) = super::look(&home, &env)?;
-    let now = clock::now_ms();
-    let own = pulse.own();
-    let age = own
-        .and_then(|state| clock::parse_rfc3339(&state.updated_at))
-        .map(|at| (now - at).max(0));
-    let facts = Facts {
-        life: pulse.life(now),
-        status: &status,
-        state: own.map_or("", |state| state.state.as_str()),
-        age,
-        now,
-    };
-    Ok(line(&facts, own.map_or(0, |state| state.lanes.len())))
+    Ok(line(&View::read(shared, &env, &home)?))
 }
 
 fn unknown(failure: &Failure) -> String {
@@ -78,47 +66,37 @@ fn unknown(failure: &Failure) -> String {
     format!("AGENT UNKNOWN - {}", words(&message))
 }
 
-struct Facts<'a> {
-    life: Life,
-    status: &'a Status,
-    state: &'a str,
-    age: Option<i64>,
-    now: i64,
-}
-
-fn line(facts: &Facts<'_>, lanes: usize) -> (Level, String) {
-    let mut found = vec![life(facts)];
-    found.extend(troubles(facts));
-    let worst = found
-        .iter()
-        .map(|(level, _)| *level)
-        .max()
-        .unwrap_or(Level::Unknown);
+fn line(view: &View) -> (Level, String) {
+    let mut found = vec![life(view)];
+    found.extend(troubles(view));
     // The worst first; what is well is not said beside it, but for how the daemon is.
     found.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
+    let worst = found.first().map_or(Level::Unknown, |(level, _)| *level);
     let said: Vec<String> = found.into_iter().map(|(_, words)| words).collect();
-    let line = format!(
-        "AGENT {} - {} | {}",
-        worst.word(),
-        words(&said.join("; ")),
-        numbers(facts, lanes)
-    );
-    (worst, line)
+    let (said, numbers) = (words(&said.join("; ")), numbers(view));
+    (
+        worst,
+        format!("AGENT {} - {said} | {numbers}", worst.word()),
+    )
 }
 
-fn life(facts: &Facts<'_>) -> (Level, String) {
-    let up = |word: &str| match facts.status.uptime_secs {
-        Some(secs) => format!("{word}, up {}", span(secs.saturating_mul(1000))),
+fn life(view: &View) -> (Level, String) {
+    let live = view.health.live();
+    let up = |word: &str| match live.and_then(|state| clock::parse_rfc3339(&state.started_at)) {
+        Some(at) => format!("{word}, up {}", span(view.now - at)),
         None => word.to_owned(),
     };
-    match facts.life {
-        Life::Up => (Level::Ok, up(super::lane_table::state(facts.state))),
+    match view.life() {
+        Life::Up => {
+            let state = live.map_or("", |state| &state.state);
+            (Level::Ok, up(lane_table::state(state)))
+        }
         Life::Starting { for_ms } => (Level::Ok, format!("starting for {}", span(for_ms))),
         Life::Stopping => (Level::Warning, up("stopping")),
-        Life::Stale { silent_ms } => (
-            Level::Critical,
-            format!("stale, nothing written for {}", span(silent_ms)),
-        ),
+        Life::Stale { silent_ms } => {
+            let words = format!("stale, nothing written for {}", span(silent_ms));
+            (Level::Critical, words)
+        }
         Life::Stopped { ago_ms } => (Level::Critical, format!("stopped {} ago", span(ago_ms))),
         Life::Dead { ago_ms, .. } => (
             Level::Critical,
@@ -128,75 +106,66 @@ fn life(facts: &Facts<'_>) -> (Level, String) {
     }
 }
 
-fn troubles(facts: &Facts<'_>) -> Vec<(Level, String)> {
-    let status = facts.status;
+/// Returns what is wrong. Without anybody who answers it is critical, else somebody should know.
+fn troubles(view: &View) -> Vec<(Level, String)> {
+    let (live, totals) = (view.health.live(), &view.totals);
+    let grave = |is_critical| {
+        if is_critical {
+            Level::Critical
+        } else {
+            Level::Warning
+        }
+    };
     let mut found = Vec::new();
-    for channel in status
-        .channels
-        .iter()
-        .filter(|channel| !["ok", "connecting"].contains(&channel.state.as_str()))
-    {
-        let last = channel.last_ok_at.as_deref().and_then(clock::parse_rfc3339);
-        let last = last.map_or_else(String::new, |at| {
-            format!(", last ok {} ago", span(facts.now - at))
-        });
-        found.push((
-            Level::Critical,
-            format!("{}: {}{last}", channel.name, channel.state),
-        ));
+    for channel in live.iter().flat_map(|state| &state.channels) {
+        if !["ok", "connecting"].contains(&channel.state.as_str()) {
+            let last = channel.last_ok_at.as_deref().and_then(clock::parse_rfc3339);
+            let last = last.map_or_else(String::new, |at| {
+                format!(", last ok {} ago", span(view.now - at))
+            });
+            let words = format!("{}: {}{last}", channel.name, channel.state);
+            found.push((Level::Critical, words));
+        }
     }
-    let down: Vec<&str> = status
-        .providers
-        .iter()
-        .filter(|one| one.state != "ok")
-        .map(|one| one.name.as_str())
-        .collect();
+    let providers = live.map_or(&[][..], |state| &state.providers);
+    let down = providers.iter().filter(|one| one.state != "ok");
+    let down: Vec<&str> = down.map(|one| one.name.as_str()).collect();
     if !down.is_empty() {
-        let level = if down.len() == status.providers.len() {
-            Level::Critical
-        } else {
-            Level::Warning
-        };
-        found.push((level, format!("down: {}", down.join(", "))));
+        let words = format!("down: {}", down.join(", "));
+        found.push((grave(down.len() == providers.len()), words));
     }
-    if status.queue.dead > 0 {
-        found.push((Level::Warning, some(status.queue.dead, "dead letter")));
+    if totals.queue.dead > 0 {
+        found.push((Level::Warning, some(totals.queue.dead, "dead letter")));
     }
-    let (spent, cap) = (status.today_cost_usd, status.today_cap_usd);
+    let (spent, cap) = (totals.today_usd, totals.cap_usd);
     if cap > 0.0 && spent >= cap * NEAR {
-        let level = if spent >= cap {
-            Level::Critical
-        } else {
-            Level::Warning
-        };
-        found.push((
-            level,
-            format!("{} of {} spent today", dollars(spent), dollars(cap)),
-        ));
+        let words = format!("{} of {} spent today", dollars(spent), dollars(cap));
+        found.push((grave(spent >= cap), words));
     }
-    if status.sandbox.starts_with("refused") {
+    if live.is_some_and(|state| state.sandbox.starts_with("refused")) {
         found.push((Level::Warning, "commands do not run: no sandbox".to_owned()));
     }
     found
 }
 
 /// Returns the performance data: `label=value;warning;critical;minimum`.
-fn numbers(facts: &Facts<'_>, lanes: usize) -> String {
-    let status = facts.status;
-    let queue = status.queue;
-    let limits = match status.today_cap_usd {
+fn numbers(view: &View) -> String {
+    let (totals, queue) = (&view.totals, view.totals.queue);
+    let limits = match totals.cap_usd {
         cap if cap > 0.0 => format!("{:.6};{cap:.6}", cap * NEAR),
         _ => ";".to_owned(),
     };
     let mut numbers = vec![
-        format!("lanes={lanes};;;0"),
+        format!("lanes={};;;0", view.lanes().len()),
         format!("inbox={};;;0", queue.inbox),
         format!("outbox={};;;0", queue.outbox),
         format!("dead={};0;;0", queue.dead),
-        format!("today_usd={:.6};{limits};0", status.today_cost_usd),
+        format!("today_usd={:.6};{limits};0", totals.today_usd),
     ];
-    if let Some(age) = facts.age {
-        numbers.push(format!("age={}s;;{};0", age / 1000, STALE_MS / 1000));
+    let written = view.health.own().map(|state| &state.updated_at);
+    if let Some(at) = written.and_then(|at| clock::parse_rfc3339(at)) {
+        let age = (view.now - at).max(0) / 1000;
+        numbers.push(format!("age={age}s;;{};0", STALE_MS / 1000));
     }
     numbers.join(" ")
 }
@@ -209,110 +178,50 @@ fn words(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor_state::{ChannelState, ProviderState, Queue};
+    use crate::app::monitor::Totals;
+    use crate::app::monitor::health::Health;
+    use crate::monitor_state::{ChannelState, ProviderState, Queue, State};
 
     const NOW: i64 = 1_700_000_000_000;
 
-    fn status() -> Status {
-        Status {
-            alerts: Vec::new(),
-            running: true,
-            pid: Some(7),
-            version: None,
-            uptime_secs: Some(125),
-            channels: Vec::new(),
-            providers: Vec::new(),
-            models: Vec::new(),
-            active_sessions: 0,
-            queue: Queue::default(),
-            today_cost_usd: 0.25,
-            today_cap_usd: 5.0,
-            today_unpriced_calls: 0,
-            sandbox: "namespaces".into(),
-            sandbox_risk: String::new(),
-            last_error: None,
-        }
-    }
-
-    fn check(life: Life, status: &Status, level: Level, says: &str) {
-        let facts = Facts {
-            life,
-            status,
-            state: "idle",
-            age: Some(1_500),
-            now: NOW,
+    fn check(state: State, queue: Queue, usd: (f64, f64), level: Level, expected: &str) {
+        let state = State {
+            state: "idle".into(),
+            started_at: clock::rfc3339(NOW - 125_000),
+            updated_at: clock::rfc3339(NOW - 1_500),
+            ..state
         };
-        let (found, line) = line(&facts, 0);
-        let (said, _) = line.split_once(" | ").expect("performance data");
-        assert_eq!((found, said), (level, says), "{line}");
+        let view = View {
+            now: NOW,
+            health: Health::of(Some(7), Some(state)),
+            totals: Totals {
+                queue,
+                today_usd: usd.0,
+                cap_usd: usd.1,
+                ..Totals::default()
+            },
+            ..View::default()
+        };
+        let (found, line) = line(&view);
+        assert_eq!(found, level, "{line}");
+        assert!(line.starts_with(expected), "{line}");
     }
 
     #[test]
-    fn a_living_daemon_is_one_line_with_its_numbers() {
-        let facts = Facts {
-            life: Life::Up,
-            status: &status(),
-            state: "tools",
-            age: Some(1_500),
-            now: NOW,
-        };
-        let expected = "AGENT OK - running tools, up 2m 5s | lanes=2;;;0 inbox=0;;;0 outbox=0;;;0 dead=0;0;;0 \
-                        today_usd=0.250000;4.000000;5.000000;0 age=1s;;60;0";
-        assert_eq!(line(&facts, 2), (Level::Ok, expected.to_owned()));
-        let free = Status {
-            today_cap_usd: 0.0,
-            ..status()
-        };
-        let facts = Facts {
-            status: &free,
-            age: None,
-            ..facts
-        };
-        assert!(line(&facts, 2).1.ends_with("today_usd=0.250000;;;0"));
-    }
-
-    #[test]
-    fn a_daemon_that_answers_nobody_is_critical() {
-        check(
-            Life::Never,
-            &status(),
-            Level::Critical,
-            "AGENT CRITICAL - not running, it never ran here",
-        );
-        check(
-            Life::Stopped { ago_ms: 90_000 },
-            &status(),
-            Level::Critical,
-            "AGENT CRITICAL - stopped 1m 30s ago",
-        );
-        let dead = Life::Dead {
-            ago_ms: 302_000,
-            rebooted: false,
-        };
-        check(
-            dead,
-            &status(),
-            Level::Critical,
-            "AGENT CRITICAL - dead, last seen 5m 2s ago",
-        );
-        let stale = Life::Stale { silent_ms: 61_000 };
-        check(
-            stale,
-            &status(),
-            Level::Critical,
-            "AGENT CRITICAL - stale, nothing written for 1m 1s",
-        );
-        check(
-            Life::Starting { for_ms: 900 },
-            &status(),
-            Level::Ok,
-            "AGENT OK - starting for 0s",
-        );
-        check(
-            Life::Stopping,
-            &status(),
-            Level::Warning,
-            "AGENT WARNING - stopping, up 2m 5s",
+    fn a_daemon_is_one_line_with_its_numbers() {
+        let (state, queue) = (State::default, Queue::default);
+        let whole = "AGENT OK - idle, up 2m 5s | lanes=0;;;0 inbox=0;;;0 outbox=0;;;0 dead=0;0;;0 \
+                     today_usd=0.250000;4.000000;5.000000;0 age=1s;;60;0";
+        check(state(), queue(), (0.25, 5.0), Level::Ok, whole);
+        let free = "AGENT OK - idle, up 2m 5s | lanes=0;;;0 inbox=0;;;0 outbox=0;;;0 dead=0;0;;0 today_usd=0.250000;;;0 age";
+        check(state(), queue(), (0.25, 0.0), Level::Ok, free);
+        let near = "AGENT WARNING - $4.00 of $5.00 spent today; idle, up 2m 5s | ";
+        check(state(), queue(), (4.0, 5.0), Level::Warning, near);
+        let (level, line) = line(&View::default());
+        let never = "AGENT CRITICAL - not running, it never ran here | ";
+        assert!(
+            level == Level::Critical && line.starts_with(never),
+            "{line}"
         );
     }
 
@@ -324,61 +233,47 @@ mod tests {
             last_ok_at: at.map(clock::rfc3339),
             ..ChannelState::default()
         };
-        let bad = Status {
-            channels: vec![
-                channel("telegram", "401 | go\naway", Some(NOW - 65_000)),
-                channel("cli", "connecting", None),
-            ],
-            queue: Queue {
-                dead: 2,
-                ..Queue::default()
-            },
-            ..status()
-        };
-        let says = "AGENT CRITICAL - telegram: 401 / go away, last ok 1m 5s ago; 2 dead letters; idle, up 2m 5s";
-        check(Life::Up, &bad, Level::Critical, says);
         let provider = |name: &str, state: &str| ProviderState {
             name: name.into(),
             state: state.into(),
             ..ProviderState::default()
         };
-        let half = Status {
-            providers: vec![provider("a", "down"), provider("b", "ok")],
-            ..status()
-        };
-        check(
-            Life::Up,
-            &half,
-            Level::Warning,
-            "AGENT WARNING - down: a; idle, up 2m 5s",
-        );
-        let all = Status {
-            providers: vec![provider("a", "down"), provider("b", "down")],
-            ..status()
-        };
-        check(
-            Life::Up,
-            &all,
-            Level::Critical,
-            "AGENT CRITICAL - down: a, b; idle, up 2m 5s",
-        );
-        let near = Status {
-            today_cost_usd: 4.0,
-            ..status()
-        };
-        check(
-            Life::Up,
-            &near,
-            Level::Warning,
-            "AGENT WARNING - $4.00 of $5.00 spent today; idle, up 2m 5s",
-        );
-        let over = Status {
-            today_cost_usd: 5.0,
+        let channels = vec![
+            channel("telegram", "401 | go\naway", Some(NOW - 65_000)),
+            channel("cli", "connecting", None),
+        ];
+        let bad = State {
+            channels,
             sandbox: "refused: no user namespaces".into(),
-            ..status()
+            ..State::default()
         };
-        let says = "AGENT CRITICAL - $5.00 of $5.00 spent today; commands do not run: no sandbox; idle, up 2m 5s";
-        check(Life::Up, &over, Level::Critical, says);
+        let dead = Queue {
+            dead: 2,
+            ..Queue::default()
+        };
+        let says = "AGENT CRITICAL - telegram: 401 / go away, last ok 1m 5s ago; $5.00 of $5.00 spent today; \
+                    2 dead letters; commands do not run: no sandbox; idle, up 2m 5s | ";
+        check(bad, dead, (5.0, 5.0), Level::Critical, says);
+        let providers = |other| State {
+            providers: vec![provider("a", "down"), provider("b", other)],
+            ..State::default()
+        };
+        let half = "AGENT WARNING - down: a; idle, up 2m 5s | ";
+        check(
+            providers("ok"),
+            Queue::default(),
+            (0.0, 0.0),
+            Level::Warning,
+            half,
+        );
+        let all = "AGENT CRITICAL - down: a, b; idle, up 2m 5s | ";
+        check(
+            providers("down"),
+            Queue::default(),
+            (0.0, 0.0),
+            Level::Critical,
+            all,
+        );
     }
 
     #[test]

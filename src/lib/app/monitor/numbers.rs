@@ -88,42 +88,4 @@ mod tests {
             ["0.0s", "1.5s", "9.9s", "10s", "106751991167d 7h"]
         );
     }
-
-    #[test]
-    fn counts_and_sums_are_short() {
-        let counts = [
-            0,
-            999,
-            1_000,
-            1_290,
-            9_999,
-            10_000,
-            999_999,
-            1_000_000,
-            123_456_789,
-        ]
-        .map(count);
-        assert_eq!(
-            counts,
-            [
-                "0", "999", "1.0k", "1.2k", "9.9k", "10k", "999k", "1.0M", "123M"
-            ]
-        );
-        assert_eq!(
-            [0.0, 0.01321, 0.5, 1.0, 12.345].map(dollars),
-            ["$0.00", "$0.0132", "$0.5000", "$1.00", "$12.35"]
-        );
-    }
-
-    #[test]
-    fn the_same_tool_in_a_row_is_named_once() {
-        assert_eq!(
-            list(["read", "read", "exec", "read"]),
-            "read ×2, exec, read"
-        );
-        assert_eq!(
-            (list([]), some(1_i64, "letter"), some(2_usize, "letter")),
-            (String::new(), "1 letter".into(), "2 letters".into())
-        );
-    }
 }

@@ -3,83 +3,82 @@
 
 use super::View;
 use super::frame::{Page, join};
+use super::health::Life;
 use super::lane_table;
 use super::lane_table::Wanted;
-use super::liveness::Life;
 use super::numbers::{dollars, list, some, span};
 use super::styled_line::{Ink, Line, clean};
 use crate::clock;
-use crate::monitor_state::Lane;
+use crate::monitor_state::{Lane, ProviderState};
 
 const BAR: (usize, usize) = (60, 20);
 const OLD_TROUBLE_MS: i64 = 3_600_000;
 
 /// Returns the first line: how the daemon is, which process, since when.
-pub(super) fn head(view: &View<'_>, columns: usize) -> Line {
-    let dim = |words: String| (Ink::Dim, words);
-    let state = view.state;
-    let pid = view
-        .status
-        .pid
-        .filter(|pid| *pid > 0)
-        .map(|pid| dim(format!("  pid {pid}")));
-    let started = state
-        .filter(|_| view.status.running)
-        .and_then(|state| clock::parse_rfc3339(&state.started_at));
-    let up = started.map(|at| dim(format!("  up {}", span(view.now - at))));
-    let version = state
-        .filter(|state| !state.version.is_empty())
-        .map(|state| dim(format!("  version {}", state.version)));
-    let (ink, word, more) = match view.life {
+pub(super) fn head(view: &View, columns: usize) -> Line {
+    let state = view.health.own();
+    let pid = view.health.pid.filter(|pid| *pid > 0);
+    let started = view.health.live();
+    let started = started.and_then(|state| clock::parse_rfc3339(&state.started_at));
+    let version = state.filter(|state| !state.version.is_empty());
+    let may = [
+        pid.map(|pid| format!("  pid {pid}")),
+        started.map(|at| format!("  up {}", span(view.now - at))),
+        version.map(|state| format!("  version {}", state.version)),
+    ];
+    let (ink, word, more) = match view.life() {
         Life::Never => (
             Ink::Yellow,
             "not running",
-            Some(dim("  it never ran here".to_owned())),
+            (Ink::Dim, "  it never ran here".to_owned()),
         ),
         Life::Starting { for_ms } => (
             Ink::Yellow,
             "starting",
-            Some(dim(format!("  for {}", span(for_ms)))),
+            (Ink::Dim, format!("  for {}", span(for_ms))),
         ),
-        Life::Up => match state.map(|state| state.state.as_str()) {
-            Some("idle") => (Ink::Green, "idle", None),
-            Some("retry_wait") => (Ink::Yellow, lane_table::state("retry_wait"), None),
-            other => (
-                Ink::Bold,
-                lane_table::state(other.unwrap_or_default()),
-                None,
-            ),
-        },
-        Life::Stopping => (Ink::Yellow, "stopping", None),
-        Life::Stale { silent_ms } => (
-            Ink::Red,
-            "stale",
-            Some((
-                Ink::Red,
-                format!("  nothing written for {}", span(silent_ms)),
-            )),
-        ),
+        Life::Up => {
+            let state = state.map_or("", |state| &state.state);
+            let ink = match state {
+                "idle" => Ink::Green,
+                "retry_wait" => Ink::Yellow,
+                _ => Ink::Bold,
+            };
+            (ink, lane_table::state(state), (Ink::Plain, String::new()))
+        }
+        Life::Stopping => (Ink::Yellow, "stopping", (Ink::Plain, String::new())),
+        Life::Stale { silent_ms } => {
+            let more = format!("  nothing written for {}", span(silent_ms));
+            (Ink::Red, "stale", (Ink::Red, more))
+        }
         Life::Stopped { ago_ms } => (
             Ink::Yellow,
             "stopped",
-            Some((Ink::Plain, format!("  {} ago", span(ago_ms)))),
+            (Ink::Plain, format!("  {} ago", span(ago_ms))),
         ),
         Life::Dead { ago_ms, .. } => (
             Ink::Red,
             "dead",
-            Some((Ink::Red, format!("  last seen {} ago", span(ago_ms)))),
+            (Ink::Red, format!("  last seen {} ago", span(ago_ms))),
         ),
     };
-    let must: Vec<_> = std::iter::once((ink, word.to_owned()))
-        .chain(more)
+    let may: Vec<_> = may
+        .into_iter()
+        .flatten()
+        .map(|words| (Ink::Dim, words))
         .collect();
-    let may: Vec<_> = [pid, up, version].into_iter().flatten().collect();
-    join(Line::default(), &must, &may, columns)
+    join(
+        Line::default(),
+        &[(ink, word.to_owned()), more],
+        &may,
+        columns,
+    )
 }
 
 /// What a person does now, when the daemon does nothing.
-pub(super) fn next_step(page: &mut Page, view: &View<'_>) {
-    let steps = match view.life {
+pub(super) fn next_step(page: &mut Page, view: &View) {
+    let mut say = |name: &str, words: &str| page.say(name, Ink::Plain, words);
+    let (name, steps) = match view.life() {
         Life::Up | Life::Starting { .. } => return,
         Life::Stopping => {
             let when = if view.lanes().is_empty() {
@@ -87,231 +86,182 @@ pub(super) fn next_step(page: &mut Page, view: &View<'_>) {
             } else {
                 "as soon as the turns below have"
             };
-            return page.say(
-                "it ends",
-                Ink::Plain,
-                &format!("{when}; what comes now waits for the next start"),
-            );
+            let words = format!("{when}; what comes now waits for the next start");
+            return say("it ends", &words);
         }
-        Life::Stale { .. } => &view.advice.look_at,
-        Life::Never | Life::Stopped { .. } | Life::Dead { .. } => &view.advice.start_it,
+        Life::Stale { .. } => ("look at", &view.advice.look_at),
+        Life::Never | Life::Stopped { .. } | Life::Dead { .. } => {
+            ("start it", &view.advice.start_it)
+        }
     };
-    if let Life::Dead { rebooted, .. } = view.life {
-        let how = if rebooted {
-            "the machine was restarted since"
-        } else {
-            "it was killed or broke down"
-        };
-        page.say(
-            "why",
-            Ink::Plain,
-            &format!("{how}; its log: {}", view.advice.logs),
-        );
+    let dead = match view.life() {
+        Life::Dead { rebooted: true, .. } => Some("the machine was restarted since"),
+        Life::Dead { .. } => Some("it was killed or broke down"),
+        _ => None,
+    };
+    if let Some(how) = dead {
+        say("why", &format!("{how}; its log: {}", view.advice.logs));
     }
-    let name = if matches!(view.life, Life::Stale { .. }) {
-        "look at"
-    } else {
-        "start it"
-    };
     for (at, step) in steps.iter().enumerate() {
-        page.say(if at == 0 { name } else { "" }, Ink::Plain, step);
+        say(if at == 0 { name } else { "" }, step);
     }
-    if let Life::Dead { .. } = view.life {
-        let one = |lane: &Lane| match lane_table::running(lane) {
-            tools if tools.is_empty() => lane.contact.clone(),
-            tools => format!("{} ({tools})", lane.contact),
-        };
-        let open: Vec<String> = view.lanes().iter().map(one).collect();
-        if !open.is_empty() {
-            page.say(
-                "open",
-                Ink::Plain,
-                &format!("{}: answered after the start", open.join(", ")),
-            );
-        }
+    let one = |lane: &Lane| match lane_table::running(lane) {
+        tools if tools.is_empty() => lane.contact.clone(),
+        tools => format!("{} ({tools})", lane.contact),
+    };
+    let open: Vec<String> = view.lanes().iter().map(one).collect();
+    if dead.is_some() && !open.is_empty() {
+        say(
+            "open",
+            &format!("{}: answered after the start", open.join(", ")),
+        );
     }
 }
 
-pub(super) fn troubles(page: &mut Page, view: &View<'_>) {
-    let status = view.status;
-    for channel in status
-        .channels
-        .iter()
-        .filter(|channel| channel.state != "ok")
-    {
-        let last = channel
-            .last_ok_at
-            .as_deref()
-            .map_or_else(String::new, |at| {
-                format!(" (last ok {} ago)", since(at, view.now))
-            });
-        let ink = if channel.state == "connecting" {
-            Ink::Yellow
-        } else {
-            Ink::Red
+/// What is wrong, and what to do about it.
+pub(super) fn troubles(page: &mut Page, view: &View) {
+    let (now, live) = (view.now, view.health.live());
+    for channel in live.iter().flat_map(|state| &state.channels) {
+        let last = channel.last_ok_at.as_deref();
+        let last = last.map_or_else(String::new, |at| {
+            format!(" (last ok {} ago)", since(at, now))
+        });
+        let ink = match channel.state.as_str() {
+            "ok" => continue,
+            "connecting" => Ink::Yellow,
+            _ => Ink::Red,
         };
         page.say(&channel.name, ink, &format!("{}{last}", channel.state));
     }
-    for provider in status
-        .providers
-        .iter()
-        .filter(|provider| provider.state != "ok")
-    {
-        let error = provider.last_error.as_deref().unwrap_or_default();
-        let down = provider
-            .since
-            .as_deref()
-            .map_or_else(String::new, |at| format!(" for {}", since(at, view.now)));
-        let left = provider
-            .retry_at
-            .as_deref()
-            .and_then(clock::parse_rfc3339)
-            .map_or(0, |at| at - view.now);
-        let (ink, words) = match left > 0 {
-            true => (
-                Ink::Red,
-                format!(
-                    "{} is {}{down}, asked again in {}: {error}",
-                    provider.name,
-                    provider.state,
-                    span(left)
-                ),
-            ),
-            // Nobody knows until somebody asks.
-            false => (
-                Ink::Yellow,
-                format!(
-                    "{} was {} when last asked: {error}",
-                    provider.name, provider.state
-                ),
-            ),
-        };
-        page.say("provider", ink, &words);
+    for provider in live.iter().flat_map(|state| &state.providers) {
+        if provider.state != "ok" {
+            let (ink, words) = provider_trouble(provider, now);
+            page.say("provider", ink, &words);
+        }
     }
-    if status.queue.dead > 0 {
-        let letters = some(status.queue.dead, "dead letter");
+    if view.totals.queue.dead > 0 {
+        let letters = some(view.totals.queue.dead, "dead letter");
         page.say(
             "given up",
             Ink::Red,
             &format!("{letters}: agent-send --queue"),
         );
     }
-    let sandbox = status.sandbox.as_str();
-    match sandbox.split([' ', ':']).next().unwrap_or_default() {
-        "" | "namespaces" => {}
-        "off" => page.say(
-            "sandbox",
-            Ink::Red,
-            &format!("off: {}", status.sandbox_risk),
-        ),
-        "refused" => page.say(
-            "sandbox",
-            Ink::Red,
-            &format!("{sandbox}; commands do not run"),
-        ),
-        _ => page.say(
-            "sandbox",
-            Ink::Yellow,
-            &format!("{sandbox}, weaker than namespaces: {}", status.sandbox_risk),
-        ),
+    if let Some(state) = live {
+        let (sandbox, risk) = (state.sandbox.as_str(), &state.sandbox_risk);
+        let (ink, words) = match sandbox.split([' ', ':']).next().unwrap_or_default() {
+            "" | "namespaces" => (Ink::Plain, String::new()),
+            "off" => (Ink::Red, format!("off: {risk}")),
+            "refused" => (Ink::Red, format!("{sandbox}; commands do not run")),
+            _ => (
+                Ink::Yellow,
+                format!("{sandbox}, weaker than namespaces: {risk}"),
+            ),
+        };
+        page.say("sandbox", ink, &words);
     }
-    if let Some(trouble) = &status.last_error {
-        let (at, text) = match trouble
-            .split_once(' ')
-            .and_then(|(at, text)| Some((clock::parse_rfc3339(at)?, text)))
-        {
-            Some((at, text)) => (Some(view.now - at), text),
-            None => (None, trouble.as_str()),
-        };
-        let ink = if at.is_some_and(|age| age > OLD_TROUBLE_MS) {
-            Ink::Plain
-        } else {
-            Ink::Red
-        };
-        let age = at.map_or_else(String::new, |age| format!("{} ago: ", span(age)));
+    if let Some(error) = view
+        .health
+        .own()
+        .and_then(|state| state.last_error.as_ref())
+    {
+        let dated = error.split_once(' ');
+        let dated = dated.and_then(|(at, text)| Some((clock::parse_rfc3339(at)?, text)));
+        let age = dated.map(|(at, _)| now - at);
+        let text = dated.map_or(error.as_str(), |(_, text)| text);
+        let is_old = age.is_some_and(|age| age > OLD_TROUBLE_MS);
+        let ink = if is_old { Ink::Plain } else { Ink::Red };
+        let age = age.map_or_else(String::new, |age| format!("{} ago: ", span(age)));
         page.say("trouble", ink, &format!("{age}{text}"));
     }
 }
 
-pub(super) fn facts(page: &mut Page, view: &View<'_>) {
+fn provider_trouble(provider: &ProviderState, now: i64) -> (Ink, String) {
+    let (name, state) = (&provider.name, &provider.state);
+    let error = provider.last_error.as_deref().unwrap_or_default();
+    let retry_at = provider.retry_at.as_deref().and_then(clock::parse_rfc3339);
+    match retry_at.map(|at| at - now).filter(|left| *left > 0) {
+        Some(left) => {
+            let down = provider.since.as_deref();
+            let down = down.map_or_else(String::new, |at| format!(" for {}", since(at, now)));
+            let left = span(left);
+            (
+                Ink::Red,
+                format!("{name} is {state}{down}, asked again in {left}: {error}"),
+            )
+        }
+        // Nobody knows until somebody asks.
+        None => (
+            Ink::Yellow,
+            format!("{name} was {state} when last asked: {error}"),
+        ),
+    }
+}
+
+/// What is well.
+pub(super) fn facts(page: &mut Page, view: &View) {
     if !page.detail.facts {
         return;
     }
-    let status = view.status;
     channels(page, view);
-    let (inbox, outbox) = (status.queue.inbox, status.queue.outbox);
-    let parts = [(inbox, "to answer"), (outbox, "to send")]
-        .into_iter()
-        .filter(|(n, _)| *n > 0);
+    let queue = view.totals.queue;
+    let parts = [(queue.inbox, "to answer"), (queue.outbox, "to send")];
+    let parts = parts.into_iter().filter(|(n, _)| *n > 0);
     let parts: Vec<String> = parts.map(|(n, what)| format!("{n} {what}")).collect();
-    let queue = match (parts.is_empty(), status.running) {
-        (true, _) => vec![(Ink::Plain, "empty".to_owned())],
-        (false, true) => vec![(Ink::Plain, parts.join(", "))],
-        (false, false) => vec![
-            (Ink::Plain, parts.join(", ")),
-            (Ink::Dim, ", safe on the disk".to_owned()),
-        ],
-    };
-    page.fact("queue", &queue);
-    page.fact("today", &budget(view, page.columns));
+    let mut pieces = vec![(Ink::Plain, parts.join(", "))];
+    if parts.is_empty() {
+        pieces = vec![(Ink::Plain, "empty".to_owned())];
+    } else if view.health.pid.is_none() {
+        pieces.push((Ink::Dim, ", safe on the disk".to_owned()));
+    }
+    page.fact("queue", &pieces);
+    let mut today = share(view.totals.today_usd, view.totals.cap_usd, page.columns);
+    today.extend(unpriced(view.totals.unpriced_calls));
+    page.fact("today", &today);
     next_job(page, view);
-    if !page.detail.quiet || !is_fresh(view) {
+    let Some(state) = view
+        .health
+        .live()
+        .filter(|_| page.detail.quiet && is_fresh(view))
+    else {
         return;
+    };
+    if !state.models.is_empty() {
+        let models = list(state.models.iter().map(String::as_str));
+        page.fact("models", &[(Ink::Plain, models)]);
     }
-    if !status.models.is_empty() {
-        page.fact(
-            "models",
-            &[(Ink::Plain, list(status.models.iter().map(String::as_str)))],
-        );
-    }
-    if status.sandbox == "namespaces" {
-        page.fact("sandbox", &[(Ink::Plain, status.sandbox.clone())]);
+    if state.sandbox == "namespaces" {
+        page.fact("sandbox", &[(Ink::Plain, state.sandbox.clone())]);
     }
 }
 
-pub(super) fn channels(page: &mut Page, view: &View<'_>) {
-    for channel in view
-        .status
-        .channels
-        .iter()
-        .filter(|channel| is_fresh(view) && channel.state == "ok")
-    {
-        let last = channel
-            .last_ok_at
-            .as_deref()
-            .map_or_else(String::new, |at| format!(", {} ago", since(at, view.now)));
-        page.fact(
-            &channel.name,
-            &[(Ink::Green, "ok".to_owned()), (Ink::Plain, last)],
-        );
+/// The channels that are well.
+pub(super) fn channels(page: &mut Page, view: &View) {
+    let live = view.health.live().filter(|_| is_fresh(view));
+    for channel in live.iter().flat_map(|state| &state.channels) {
+        if channel.state == "ok" {
+            let last = channel.last_ok_at.as_deref();
+            let last = last.map_or_else(String::new, |at| format!(", {} ago", since(at, view.now)));
+            let pieces = [(Ink::Green, "ok".to_owned()), (Ink::Plain, last)];
+            page.fact(&channel.name, &pieces);
+        }
     }
 }
 
-pub(super) fn next_job(page: &mut Page, view: &View<'_>) {
-    if let Some((name, at)) = view.next_job.as_ref().filter(|_| is_fresh(view)) {
-        let left = at - view.now;
-        let when = if left > 0 {
-            format!(" in {}", span(left))
-        } else {
-            " is due".to_owned()
+/// The job that comes next. Where no daemon runs nothing comes.
+pub(super) fn next_job(page: &mut Page, view: &View) {
+    if let Some((name, at)) = view.totals.next_job.as_ref().filter(|_| is_fresh(view)) {
+        let when = match at - view.now {
+            left @ 1.. => format!(" in {}", span(left)),
+            _ => " is due".to_owned(),
         };
         page.fact("next job", &[(Ink::Plain, clean(name)), (Ink::Plain, when)]);
     }
 }
 
 /// Of a daemon that does not write nobody knows what is still well.
-fn is_fresh(view: &View<'_>) -> bool {
-    matches!(view.life, Life::Up | Life::Stopping)
-}
-
-fn budget(view: &View<'_>, columns: usize) -> Vec<(Ink, String)> {
-    let mut pieces = share(
-        view.status.today_cost_usd,
-        view.status.today_cap_usd,
-        columns,
-    );
-    pieces.extend(unpriced(view.status.today_unpriced_calls));
-    pieces
+fn is_fresh(view: &View) -> bool {
+    matches!(view.life(), Life::Up | Life::Stopping)
 }
 
 /// Returns what was spent, of which limit, 0 being none.
@@ -355,12 +305,13 @@ pub(super) fn unpriced(calls: i64) -> Option<(Ink, String)> {
 }
 
 /// The turns that run, or ran when a stale daemon last wrote.
-pub(super) fn at_work(page: &mut Page, view: &View<'_>) {
-    let (lanes, detail) = (view.lanes(), page.detail);
-    if lanes.is_empty() || !matches!(view.life, Life::Up | Life::Stopping | Life::Stale { .. }) {
+pub(super) fn at_work(page: &mut Page, view: &View) {
+    let (lanes, detail, life) = (view.lanes(), page.detail, view.life());
+    let is_stale = matches!(life, Life::Stale { .. });
+    if lanes.is_empty() || !(is_stale || matches!(life, Life::Up | Life::Stopping)) {
         return;
     }
-    if detail.air && matches!(view.life, Life::Stale { .. }) {
+    if detail.air && is_stale {
         page.lines.push(Line::of(Ink::Dim, "when it last wrote:"));
     }
     let wanted = Wanted {

@@ -283,19 +283,6 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_several_inks_is_cut_where_the_room_ends() {
-        let mut line = Line::of(Ink::Bold, "idle");
-        line.push(Ink::Plain, "  pid 7");
-        assert_eq!(line.clone().cut(11), line);
-        assert_eq!(line.clone().cut(10).print(Paint::PLAIN), "idle  pid…");
-        assert_eq!(line.clone().cut(4).print(Paint::PLAIN), "idl…");
-        assert_eq!(
-            (line.clone().cut(5).print(Paint::PLAIN), line.cut(0).width()),
-            ("idle…".to_owned(), 0)
-        );
-    }
-
-    #[test]
     fn words_are_wrapped_between_words_and_long_ones_anywhere() {
         let check = |words: &str, columns, rows, lines: &[&str]| {
             assert_eq!(wrap(words, columns, rows), lines, "{words}")

@@ -4,63 +4,30 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::frame::{Frame, draw};
-use super::liveness::Life;
-use super::{Advice, Paint, Status, View};
+use super::health::Health;
+use super::{Advice, Paint, Totals, View};
 use crate::clock;
 use crate::monitor_state::{ChannelState, Lane, ProviderState, Queue, State, TurnLine};
 
 const NOW: i64 = 1_700_000_000_000;
-const NARROW: Frame = Frame {
-    columns: 40,
-    rows: 15,
-};
-const USUAL: Frame = Frame {
-    columns: 80,
-    rows: 24,
-};
-const WIDE: Frame = Frame {
-    columns: 200,
-    rows: 60,
-};
+const NARROW: Frame = size(40, 15);
+const USUAL: Frame = size(80, 24);
+const WIDE: Frame = size(200, 60);
+
+const fn size(columns: usize, rows: usize) -> Frame {
+    Frame { columns, rows }
+}
 
 fn ago(secs: i64) -> String {
     clock::rfc3339(NOW - secs * 1000)
 }
 
-fn status() -> Status {
-    Status {
-        running: true,
-        pid: Some(7689),
-        version: Some("0.1.0".into()),
-        uptime_secs: Some(125),
-        channels: vec![ChannelState {
-            name: "telegram".into(),
-            state: "ok".into(),
-            last_ok_at: Some(ago(3)),
-            ..ChannelState::default()
-        }],
-        providers: Vec::new(),
-        models: vec!["primary".into(), "fast".into()],
-        active_sessions: 2,
-        queue: Queue::default(),
-        today_cost_usd: 0.0132,
-        today_cap_usd: 5.0,
-        alerts: Vec::new(),
-        today_unpriced_calls: 0,
-        sandbox: "namespaces".into(),
-        sandbox_risk: "A command can read and change the workspace.".into(),
-        last_error: None,
-    }
-}
-
-fn dead() -> Status {
-    Status {
-        running: false,
-        pid: None,
-        channels: Vec::new(),
-        models: Vec::new(),
-        sandbox: String::new(),
-        ..status()
+fn telegram(state: &str, last_ok: i64) -> ChannelState {
+    ChannelState {
+        name: "telegram".into(),
+        state: state.into(),
+        last_ok_at: Some(ago(last_ok)),
+        ..ChannelState::default()
     }
 }
 
@@ -71,6 +38,10 @@ fn idle() -> State {
         version: "0.1.0".into(),
         started_at: ago(125),
         updated_at: ago(1),
+        channels: vec![telegram("ok", 3)],
+        models: vec!["primary".into(), "fast".into()],
+        sandbox: "namespaces".into(),
+        sandbox_risk: "A command can read and change the workspace.".into(),
         ..State::default()
     }
 }
@@ -125,37 +96,49 @@ fn busy() -> State {
     }
 }
 
-fn view<'a>(life: Life, status: &'a Status, state: Option<&'a State>) -> View<'a> {
-    let advice = Advice {
-        start_it: vec![
-            "systemctl --user start agent-daemon".into(),
-            "or: agent-daemon run".into(),
-        ],
-        look_at: vec![
-            "ps -o stat= -p 7689    T: stopped, kill -CONT 7689 wakes it".into(),
-            "df -h /state    is the disk full?".into(),
-        ],
-        logs: "/state/logs".into(),
-    };
+/// A daemon that runs, or with no `pid` one that left this file.
+fn view(pid: Option<i32>, state: State) -> View {
+    let lines = |lines: [&str; 2]| lines.map(str::to_owned).to_vec();
     View {
-        life,
-        status,
-        state,
         now: NOW,
-        advice,
-        next_job: None,
+        health: Health::of(pid, Some(state)),
+        totals: Totals {
+            today_usd: 0.0132,
+            cap_usd: 5.0,
+            ..Totals::default()
+        },
+        advice: Advice {
+            start_it: lines([
+                "systemctl --user start agent-daemon",
+                "or: agent-daemon run",
+            ]),
+            look_at: lines([
+                "ps -o stat= -p 7689    T: stopped, kill -CONT 7689 wakes it",
+                "df -h /state    is the disk full?",
+            ]),
+            logs: "/state/logs".into(),
+        },
     }
 }
 
-fn check(frame: Frame, view: &View<'_>, expected: &str) {
+fn up(state: State) -> View {
+    view(Some(7689), state)
+}
+
+fn check(frame: Frame, view: &View, expected: &str) {
     let drawn = draw(view, frame, Paint::PLAIN);
     assert_eq!(drawn, expected.trim_matches('\n'), "\n{drawn}\n");
 }
 
+fn line(view: &View, name: &str) -> Option<String> {
+    let drawn = draw(view, WIDE, Paint::PLAIN);
+    let line = drawn.lines().find(|line| line.starts_with(name));
+    line.map(str::to_owned)
+}
+
 #[test]
 fn an_idle_healthy_daemon_is_a_few_short_lines() {
-    let (status, state) = (status(), idle());
-    let view = view(Life::Up, &status, Some(&state));
+    let view = up(idle());
     let expected = "
 idle  pid 7689  up 2m 5s  version 0.1.0
 
@@ -166,46 +149,8 @@ models    primary, fast
 sandbox   namespaces
 ";
     check(USUAL, &view, expected);
-    check(WIDE, &view, expected);
-    check(
-        NARROW,
-        &view,
-        &expected.replace("  ░░░░░░░░░░░░░░░░░░░░", ""),
-    );
-}
-
-#[test]
-fn the_job_that_comes_next_is_named_while_a_daemon_runs() {
-    let (status, state) = (status(), idle());
-    let line = |life, at| {
-        let view = View {
-            next_job: Some(("back up\nthe notes".into(), NOW + at)),
-            ..view(life, &status, Some(&state))
-        };
-        let drawn = draw(&view, USUAL, Paint::PLAIN);
-        drawn
-            .lines()
-            .find(|line| line.starts_with("next job"))
-            .map(str::to_owned)
-    };
-    assert_eq!(
-        line(Life::Up, 725_000).as_deref(),
-        Some("next job  back up the notes in 12m 5s")
-    );
-    assert_eq!(
-        line(Life::Up, 0).as_deref(),
-        Some("next job  back up the notes is due")
-    );
-    assert_eq!(
-        line(
-            Life::Dead {
-                ago_ms: 1,
-                rebooted: false
-            },
-            725_000
-        ),
-        None
-    );
+    let bare = expected.replace("  ░░░░░░░░░░░░░░░░░░░░", "");
+    check(NARROW, &view, &bare);
 }
 
 #[test]
@@ -214,7 +159,6 @@ fn sub_agents_stand_below_the_turn_that_sent_them() {
         tool_tail: Some("page 3".into()),
         ..lane(name, "tools", 3, 3, 1)
     };
-    let status = status();
     let ada = Lane {
         children: vec![child("look up trains"), child("李明")],
         ..lane("Ada", "thinking", 5, 65, 2)
@@ -229,7 +173,7 @@ fn sub_agents_stand_below_the_turn_that_sent_them() {
         lanes: vec![ada, rest],
         ..idle()
     };
-    let view = view(Life::Up, &status, Some(&state));
+    let view = up(state);
     check(
         USUAL,
         &view,
@@ -254,10 +198,7 @@ bob               idle                   1s     0       1s       0  primary
 ",
     );
     check(
-        Frame {
-            columns: 40,
-            rows: 6,
-        },
+        size(40, 6),
         &view,
         "
 thinking  pid 7689  up 2m 5s
@@ -272,17 +213,13 @@ bob +1  idle                   1s
 
 #[test]
 fn a_busy_daemon_shows_who_and_what_and_for_how_long() {
-    let status = Status {
-        queue: Queue {
-            inbox: 5,
-            outbox: 1,
-            dead: 0,
-        },
-        today_cost_usd: 2.5,
-        ..status()
+    let mut view = up(busy());
+    view.totals.queue = Queue {
+        inbox: 5,
+        outbox: 1,
+        dead: 0,
     };
-    let state = busy();
-    let view = view(Life::Up, &status, Some(&state));
+    view.totals.today_usd = 2.5;
     check(
         USUAL,
         &view,
@@ -350,65 +287,43 @@ fn a_provider_that_nobody_asked_again_is_not_called_down_for_ever() {
         retry_at: Some(ago(retry_at)),
         last_error: Some("busy".into()),
     };
-    let line = |retry_at: i64| {
-        let status = Status {
+    let says = |retry_at: i64, expected: &str| {
+        let view = up(State {
             providers: vec![provider(retry_at)],
-            ..status()
-        };
-        let frame = draw(&view(Life::Up, &status, Some(&idle())), WIDE, Paint::PLAIN);
-        frame
-            .lines()
-            .find(|line| line.starts_with("provider"))
-            .map(str::to_owned)
-            .expect("a line")
+            ..idle()
+        });
+        assert_eq!(line(&view, "provider").as_deref(), Some(expected));
     };
-    assert_eq!(
-        line(-30),
-        "provider  anthropic is down for 2h 0m, asked again in 30s: busy"
+    says(
+        -30,
+        "provider  anthropic is down for 2h 0m, asked again in 30s: busy",
     );
-    assert_eq!(
-        line(7000),
-        "provider  anthropic was down when last asked: busy"
-    );
+    says(7000, "provider  anthropic was down when last asked: busy");
 }
 
 #[test]
 fn trouble_comes_first_and_names_the_next_step() {
-    let status = Status {
-        providers: vec![ProviderState {
-            name: "anthropic".into(),
-            state: "down".into(),
-            since: Some(ago(40)),
-            retry_at: Some(ago(-20)),
-            last_error: Some("api.anthropic.com answered 529: Overloaded".into()),
-        }],
-        channels: vec![ChannelState {
-            name: "telegram".into(),
-            state: "conflict: another program polls with the same token, or a webhook is set"
-                .into(),
-            last_ok_at: Some(ago(700)),
-            ..ChannelState::default()
-        }],
-        queue: Queue {
-            inbox: 0,
-            outbox: 0,
-            dead: 2,
-        },
+    let provider = ProviderState {
+        name: "anthropic".into(),
+        state: "down".into(),
+        since: Some(ago(40)),
+        retry_at: Some(ago(-20)),
+        last_error: Some("api.anthropic.com answered 529: Overloaded".into()),
+    };
+    let conflict = "conflict: another program polls with the same token, or a webhook is set";
+    let error = "the day limit is reached:\n[cost] day_usd = 5.00 in agent.toml";
+    let mut view = up(State {
+        state: "thinking".into(),
+        lanes: vec![lane("Ada", "thinking", 2, 2, 1)],
+        providers: vec![provider],
+        channels: vec![telegram(conflict, 700)],
         sandbox: "off".into(),
         sandbox_risk: "A command can do everything the agent's user can.".into(),
-        last_error: Some(format!(
-            "{} the day limit is reached:\n[cost] day_usd = 5.00 in agent.toml",
-            ago(130)
-        )),
-        today_cost_usd: 4.9,
-        ..status()
-    };
-    let state = State {
-        lanes: vec![lane("Ada", "thinking", 2, 2, 1)],
-        state: "thinking".into(),
+        last_error: Some(format!("{} {error}", ago(130))),
         ..idle()
-    };
-    let view = view(Life::Up, &status, Some(&state));
+    });
+    view.totals.queue.dead = 2;
+    view.totals.today_usd = 4.9;
     check(
         USUAL,
         &view,
@@ -433,10 +348,7 @@ Ada  thinking               2s     1       2s       0  primary
 ",
     );
     check(
-        Frame {
-            columns: 30,
-            rows: 6,
-        },
+        size(30, 6),
         &view,
         "
 thinking  pid 7689  up 2m 5s
@@ -447,28 +359,17 @@ sandbox   off: A command can …
 … 2 more lines
 ",
     );
-    check(
-        Frame {
-            columns: 30,
-            rows: 3,
-        },
-        &view,
-        "thinking  pid 7689  up 2m 5s\ntelegram  conflict: another p…\n… 5 more lines",
-    );
 }
 
 #[test]
 fn a_stale_daemon_shows_its_last_word_and_where_to_look() {
-    let (status, state) = (
-        status(),
-        State {
-            updated_at: ago(63),
-            ..busy()
-        },
-    );
+    let state = State {
+        updated_at: ago(63),
+        ..busy()
+    };
     check(
         USUAL,
-        &view(Life::Stale { silent_ms: 63_000 }, &status, Some(&state)),
+        &up(state),
         "
 stale  nothing written for 1m 3s  pid 7689  up 2m 5s  version 0.1.0
 
@@ -490,25 +391,15 @@ bob   waiting to retry       0s    12   4m 17s    120k  backup   exec
 
 #[test]
 fn a_dead_daemon_says_what_it_worked_on_and_how_to_start_it() {
-    let status = Status {
-        queue: Queue {
-            inbox: 3,
-            outbox: 0,
-            dead: 0,
-        },
-        ..dead()
+    let state = State {
+        updated_at: ago(302),
+        ..busy()
     };
-    let state = busy();
+    let mut view = view(None, state);
+    view.totals.queue.inbox = 3;
     check(
         USUAL,
-        &view(
-            Life::Dead {
-                ago_ms: 302_000,
-                rebooted: false,
-            },
-            &status,
-            Some(&state),
-        ),
+        &view,
         "
 dead  last seen 5m 2s ago  version 0.1.0
 
@@ -524,77 +415,72 @@ today     $0.0132 of $5.00, 0 %  ░░░░░░░░░░░░░░░�
 }
 
 #[test]
-fn a_daemon_that_ended_by_itself_is_stopped_and_not_dead() {
-    let (status, state) = (
-        dead(),
-        State {
-            stopping: true,
-            ended_at: Some(ago(7200)),
-            ..idle()
-        },
-    );
-    check(
-        NARROW,
-        &view(Life::Stopped { ago_ms: 7_200_000 }, &status, Some(&state)),
-        "
-stopped  2h 0m ago  version 0.1.0
-
-start it  systemctl --user start
-          agent-daemon
-          or: agent-daemon run
-
-queue     empty
-today     $0.0132 of $5.00, 0 %
-",
-    );
-}
-
-#[test]
-fn a_daemon_that_never_ran_starts_or_ends_says_so() {
-    let nothing = Status {
-        today_cost_usd: 0.0,
-        today_cap_usd: 0.0,
-        ..dead()
-    };
-    let head = |life, status: &Status, state: Option<&State>| {
-        let drawn = draw(&view(life, status, state), USUAL, Paint::PLAIN);
+fn each_way_of_not_running_is_named() {
+    let head = |view: &View| {
+        let drawn = draw(view, USUAL, Paint::PLAIN);
         drawn.lines().take(3).collect::<Vec<_>>().join("\n")
     };
+    let stopped = State {
+        ended_at: Some(ago(7200)),
+        ..idle()
+    };
+    let start = "start it  systemctl --user start agent-daemon";
     assert_eq!(
-        head(Life::Never, &nothing, None),
-        "not running  it never ran here\n\nstart it  systemctl --user start agent-daemon"
+        head(&view(None, stopped)),
+        format!("stopped  2h 0m ago  version 0.1.0\n\n{start}")
     );
-    let starting = Status {
-        running: true,
-        pid: Some(7689),
-        ..nothing
+    let never = View {
+        health: Health::default(),
+        ..view(None, idle())
     };
     assert_eq!(
-        head(Life::Starting { for_ms: 1200 }, &starting, None),
-        "starting  for 1s  pid 7689\n\nqueue     empty"
+        head(&never),
+        format!("not running  it never ran here\n\n{start}")
+    );
+    let starting = View {
+        health: Health::of(Some(7689), None),
+        ..up(idle())
+    };
+    assert_eq!(
+        head(&starting),
+        "starting  for 0s  pid 7689\n\nqueue     empty"
     );
     let ending = "it ends   as soon as the turns below have; what comes now waits for the next";
+    let stopping = State {
+        stopping: true,
+        ..busy()
+    };
     assert_eq!(
-        head(Life::Stopping, &status(), Some(&busy())),
+        head(&up(stopping)),
         format!("stopping  pid 7689  up 2m 5s  version 0.1.0\n\n{ending}")
     );
 }
 
 #[test]
+fn the_job_that_comes_next_is_named_while_a_daemon_runs() {
+    let next_job = |pid, at| {
+        let mut view = view(pid, idle());
+        view.totals.next_job = Some(("back up\nthe notes".into(), NOW + at));
+        line(&view, "next job")
+    };
+    let soon = "next job  back up the notes in 12m 5s";
+    assert_eq!(next_job(Some(7689), 725_000).as_deref(), Some(soon));
+    let due = "next job  back up the notes is due";
+    assert_eq!(next_job(Some(7689), 0).as_deref(), Some(due));
+    assert_eq!(next_job(None, 725_000), None);
+}
+
+#[test]
 fn lanes_that_do_not_fit_are_named_in_one_line() {
-    let status = status();
     let names = ["ada", "bob", "eve", "joe", "kim", "lea", "max"];
     let state = State {
         state: "thinking".into(),
         lanes: names.map(|name| lane(name, "thinking", 1, 1, 1)).into(),
         ..idle()
     };
-    let view = view(Life::Up, &status, Some(&state));
+    let view = up(state);
     check(
-        Frame {
-            columns: 40,
-            rows: 9,
-        },
+        size(40, 9),
         &view,
         "
 thinking  pid 7689  up 2m 5s
@@ -609,10 +495,7 @@ joe  thinking               1s       1s
 ",
     );
     check(
-        Frame {
-            columns: 20,
-            rows: 5,
-        },
+        size(20, 5),
         &view,
         "
 thinking  pid 7689
@@ -626,14 +509,10 @@ eve  thinking  1s
 
 #[test]
 fn colour_is_added_to_the_words_and_replaces_none() {
-    let (status, state) = (
-        Status {
-            last_error: Some("broken".into()),
-            ..status()
-        },
-        idle(),
-    );
-    let view = view(Life::Up, &status, Some(&state));
+    let view = up(State {
+        last_error: Some("broken".into()),
+        ..idle()
+    });
     let painted = draw(&view, USUAL, Paint::ALWAYS);
     assert!(
         painted.starts_with("\u{1b}[32midle\u{1b}[0m\u{1b}[2m  pid 7689\u{1b}[0m"),
@@ -705,44 +584,30 @@ fn lanes() -> impl Strategy<Value = Vec<Lane>> {
     prop::collection::vec(lane, 0..12)
 }
 
-fn lives() -> impl Strategy<Value = Life> {
-    let ms = any::<i64>().prop_map(|ms| ms.saturating_abs());
-    prop_oneof![
-        Just(Life::Never),
-        Just(Life::Up),
-        Just(Life::Stopping),
-        ms.clone().prop_map(|for_ms| Life::Starting { for_ms }),
-        (0..i64::from(u32::MAX)).prop_map(|silent_ms| Life::Stale { silent_ms }),
-        ms.clone().prop_map(|ago_ms| Life::Stopped { ago_ms }),
-        (ms, any::<bool>()).prop_map(|(ago_ms, rebooted)| Life::Dead { ago_ms, rebooted }),
-    ]
-}
-
 proptest! {
     #[test]
     fn any_state_stays_within_its_frame_and_commands_nothing(
-        (life, lanes) in (lives(), lanes()),
+        (pid, age, lanes) in (prop::sample::select(vec![None, Some(7)]), 0i64..100, lanes()),
         (texts, channels) in (prop::array::uniform6(words()), prop::collection::vec((words(), words()), 0..4)),
-        (inbox, outbox, dead, unpriced) in any::<(i64, i64, i64, i64)>(),
-        (cost, cap) in (0.0..1e12f64, prop::sample::select(vec![0.0, 0.01, 5.0, 1e12])),
+        (inbox, outbox, dead, unpriced_calls) in any::<(i64, i64, i64, i64)>(),
+        (today_usd, cap_usd) in (0.0..1e12f64, prop::sample::select(vec![0.0, 0.01, 5.0, 1e12])),
         (columns, rows) in (20usize..220, 5usize..70),
     ) {
         let [state, version, started_at, model, sandbox, trouble] = texts;
-        let state = State { state, version, started_at, updated_at: ago(1), lanes, ..State::default() };
         let channels = channels.into_iter().map(|(name, state)| ChannelState { name, last_ok_at: Some(state.clone()), state, ..ChannelState::default() });
-        let status = Status {
+        let state = State {
+            state, version, started_at, lanes,
+            updated_at: ago(age),
             channels: channels.collect(),
             models: vec![model; 5],
-            queue: Queue { inbox, outbox, dead },
-            today_cost_usd: cost,
-            today_cap_usd: cap,
-            today_unpriced_calls: unpriced,
             sandbox_risk: sandbox.clone(),
             sandbox,
             last_error: Some(trouble),
-            ..status()
+            ..State::default()
         };
-        let frame = draw(&view(life, &status, Some(&state)), Frame { columns, rows }, Paint::PLAIN);
+        let totals = Totals { queue: Queue { inbox, outbox, dead }, today_usd, cap_usd, unpriced_calls, next_job: None };
+        let view = View { totals, ..view(pid, state) };
+        let frame = draw(&view, Frame { columns, rows }, Paint::PLAIN);
         prop_assert!(frame.lines().count() <= rows, "{rows} rows:\n{frame}");
         for line in frame.lines() {
             prop_assert!(UnicodeWidthStr::width(line) <= columns, "{columns} columns:\n{frame}");

@@ -5,7 +5,7 @@ use crate::app::cli;
 use crate::app::cli::Exit;
 use crate::app::documents::cost::{By, Cost, Group, Numbers, Period};
 use crate::app::table;
-use crate::app::table::Column;
+use crate::app::table::{Column, Table};
 use crate::text;
 
 pub(crate) fn cost(context: &Context<'_>, cost: &Cost) -> Exit {
@@ -21,7 +21,7 @@ fn lines(cost: &Cost, room: usize) -> Vec<String> {
     let mut lines = if cost.calls == 0 {
         vec![nothing.to_owned()]
     } else {
-        sums(cost, room)
+        table(cost).lines(room)
     };
     let cached = |of: fn(&Numbers) -> i64| cost.models.iter().any(|model| of(&model.numbers) > 0);
     if let Some(ratio) = cost
@@ -80,7 +80,8 @@ fn lines(cost: &Cost, room: usize) -> Vec<String> {
     lines
 }
 
-fn sums(cost: &Cost, room: usize) -> Vec<String> {
+/// Returns the calls, tokens and money of each model or group, then their sum.
+pub(in crate::app) fn table(cost: &Cost) -> Table {
     let title = match cost.by {
         None | Some(By::Model) => "MODEL",
         Some(By::Session) => "SESSION",
@@ -104,7 +105,7 @@ fn sums(cost: &Cost, room: usize) -> Vec<String> {
         None => cost
             .models
             .iter()
-            .map(|model| row(text::visible(&model.model), &model.numbers))
+            .map(|model| row(model.model.clone(), &model.numbers))
             .collect(),
     };
     let sum = |of: fn(&Numbers) -> i64| cost.models.iter().map(|model| of(&model.numbers)).sum();
@@ -118,7 +119,10 @@ fn sums(cost: &Cost, room: usize) -> Vec<String> {
         cost_usd: cost.total_cost_usd,
     };
     rows.push(row(words(cost.period).0.to_owned(), &total));
-    table::lines(&columns, &rows, room)
+    Table {
+        columns: columns.to_vec(),
+        rows,
+    }
 }
 
 fn row(name: String, numbers: &Numbers) -> Vec<String> {
@@ -142,10 +146,10 @@ fn row(name: String, numbers: &Numbers) -> Vec<String> {
 /// A session goes by its key; its id stands where the key is not known.
 fn name(group: &Group) -> String {
     match &group.key {
-        Some(key) if group.archived => format!("{} (archived)", text::visible(key)),
-        Some(key) => text::visible(key),
+        Some(key) if group.archived => format!("{key} (archived)"),
+        Some(key) => key.clone(),
         None if group.name.is_empty() => "(no session)".to_owned(),
-        None => text::visible(&group.name),
+        None => group.name.clone(),
     }
 }
 
@@ -224,37 +228,6 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cache_saved_is_said_where_there_is_one() {
-        let cached = Numbers {
-            cache_read_tokens: 900,
-            input_tokens: 95,
-            ..numbers(3, 0, 0.01)
-        };
-        let models = vec![Model {
-            model: "primary".to_owned(),
-            numbers: cached,
-        }];
-        let cost = Cost {
-            models,
-            cache_read_ratio: Some(900.0 / 995.0),
-            unpriced_calls: 0,
-            ..spent()
-        };
-        assert!(lines(&cost, 80).contains(&"90 % of the input was read from the cache".to_owned()));
-        assert!(
-            !lines(
-                &Cost {
-                    cache_read_ratio: Some(0.0),
-                    ..spent()
-                },
-                80
-            )
-            .iter()
-            .any(|line| line.contains("cache") && line.contains('%'))
-        );
-    }
-
-    #[test]
     fn groups_stand_in_the_place_of_models() {
         let group = |name: &str, key: Option<&str>| Group {
             name: name.to_owned(),
@@ -291,21 +264,6 @@ mod tests {
                 "total of 7 days",
                 "$0.2000 of this is the most it can be: for calls that run, broke off or were not counted",
             ]
-        );
-    }
-
-    #[test]
-    fn nothing_spent_is_said() {
-        let nothing = Cost {
-            calls: 0,
-            unpriced_calls: 0,
-            models: Vec::new(),
-            period: Period::All,
-            ..spent()
-        };
-        assert_eq!(
-            lines(&nothing, 80),
-            ["nothing spent yet", "limit today: $5.00, $4.9877 left"]
         );
     }
 }

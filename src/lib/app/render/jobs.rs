@@ -2,12 +2,11 @@
 
 use serde_json::Value;
 
-use super::Context;
+use super::{Context, print};
 use crate::app::cli;
 use crate::app::cli::Exit;
 use crate::app::documents::jobs::{Job, Jobs, Wake};
-use crate::app::table;
-use crate::app::table::Column;
+use crate::app::table::{Column, Table};
 use crate::{clock, text};
 
 const COLUMNS: [Column; 6] = [
@@ -23,10 +22,7 @@ pub(crate) fn jobs(context: &Context<'_>, jobs: &Jobs) -> Exit {
     let exit = context.answer(jobs, |jobs| {
         if !jobs.jobs.is_empty() {
             let zone = context.zone();
-            let rows: Vec<Vec<String>> = jobs.jobs.iter().map(|job| row(job, zone)).collect();
-            table::lines(&COLUMNS, &rows, table::room())
-                .iter()
-                .for_each(|line| cli::out(line));
+            print(&table(jobs, zone));
         }
     });
     if jobs.jobs.is_empty() {
@@ -42,19 +38,19 @@ pub(crate) fn jobs(context: &Context<'_>, jobs: &Jobs) -> Exit {
     exit
 }
 
+/// Returns the jobs as a table; their times are those of `zone`.
+pub(in crate::app) fn table(jobs: &Jobs, zone: chrono_tz::Tz) -> Table {
+    Table {
+        columns: COLUMNS.to_vec(),
+        rows: jobs.jobs.iter().map(|job| row(job, zone)).collect(),
+    }
+}
+
 fn row(job: &Job, zone: chrono_tz::Tz) -> Vec<String> {
-    let field = |name: &str| {
-        job.fields
-            .get(name)
-            .and_then(Value::as_str)
-            .map(text::visible)
-    };
+    let word = |name: &str| job.fields.get(name).and_then(Value::as_str);
+    let field = |name: &str| word(name).map(str::to_owned);
     let time = |name: &str| {
-        let at = job
-            .fields
-            .get(name)
-            .and_then(Value::as_str)
-            .and_then(clock::parse_rfc3339);
+        let at = word(name).and_then(clock::parse_rfc3339);
         at.map(|at| clock::local_minute(at, zone))
     };
     let is_on = job

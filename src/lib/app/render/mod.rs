@@ -2,13 +2,13 @@
 //! that they cannot command a terminal.
 
 mod audit;
-mod cost;
+pub(crate) mod cost;
 mod explain;
 mod history;
-mod jobs;
+pub(crate) mod jobs;
 mod log;
-mod sessions;
-mod status;
+pub(crate) mod sessions;
+pub(crate) mod status;
 
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
@@ -16,7 +16,8 @@ use serde_json::{Map, Value};
 use super::cli;
 use super::cli::{Exit, Failure, Shared};
 use super::color::Color;
-use super::{documents, monitor};
+use super::table::Table;
+use super::{documents, monitor, table};
 use crate::config::{Environment, Home};
 
 pub(crate) use audit::{audit, verify};
@@ -106,6 +107,12 @@ impl Context<'_> {
         }
         zone
     }
+}
+
+/// Prints a table.
+fn print(table: &Table) {
+    let lines = table.lines(table::room());
+    lines.iter().for_each(|line| cli::out(line));
 }
 
 /// Shows what the daemon does right now; a daemon that is not there is an answer too.

@@ -1,11 +1,9 @@
 //! The conversations as a table, the last used first.
 
-use super::Context;
-use crate::app::cli;
+use super::{Context, print};
 use crate::app::cli::Exit;
 use crate::app::documents::sessions::{Session, Sessions};
-use crate::app::table;
-use crate::app::table::Column;
+use crate::app::table::{Column, Table};
 use crate::{clock, text};
 
 const COLUMNS: [Column; 6] = [
@@ -20,9 +18,7 @@ const COLUMNS: [Column; 6] = [
 pub(crate) fn sessions(context: &Context<'_>, sessions: &Sessions) -> Exit {
     let exit = context.answer(sessions, |sessions| {
         if !sessions.sessions.is_empty() {
-            lines(&sessions.sessions, clock::now_ms(), table::room())
-                .iter()
-                .for_each(|line| cli::out(line));
+            print(&table(&sessions.sessions, clock::now_ms()));
         }
     });
     if sessions.sessions.is_empty() {
@@ -34,9 +30,12 @@ pub(crate) fn sessions(context: &Context<'_>, sessions: &Sessions) -> Exit {
     exit
 }
 
-fn lines(sessions: &[Session], now: i64, room: usize) -> Vec<String> {
-    let rows: Vec<Vec<String>> = sessions.iter().map(|session| row(session, now)).collect();
-    table::lines(&COLUMNS, &rows, room)
+/// Returns the conversations as a table.
+pub(in crate::app) fn table(sessions: &[Session], now: i64) -> Table {
+    Table {
+        columns: COLUMNS.to_vec(),
+        rows: sessions.iter().map(|session| row(session, now)).collect(),
+    }
 }
 
 fn row(session: &Session, now: i64) -> Vec<String> {
@@ -46,8 +45,8 @@ fn row(session: &Session, now: i64) -> Vec<String> {
         None => "-".to_owned(),
     };
     vec![
-        text::visible(&session.key),
-        text::visible(&text::shorten(&session.contact, 40)),
+        session.key.clone(),
+        text::shorten(&session.contact, 40),
         clock::parse_rfc3339(&session.updated_at)
             .map_or_else(|| "?".to_owned(), |at| ago(now - at)),
         session.message_count.to_string(),
@@ -99,37 +98,11 @@ mod tests {
         ];
         let now = clock::parse_rfc3339("2025-11-22T00:26:02.000Z").expect("time");
         assert_eq!(
-            lines(&sessions, now, 80),
+            table(&sessions, now).lines(80),
             [
                 "SESSION                             CONTACT   LAST USED   MSGS  CONTEXT     COST",
                 "agent:agent:telegram:dm:1234567890  Ada, Co…  90 min ago    12      6 %  $0.0123",
                 "cli:cli                             c\\u{1b}i  90 min ago    12    12.3k  $0.0123",
-            ]
-        );
-    }
-
-    #[test]
-    fn how_long_ago_is_said_in_one_unit() {
-        let said = [
-            -5,
-            59_999,
-            60_000,
-            7_199_999,
-            7_200_000,
-            172_799_999,
-            172_800_000,
-        ]
-        .map(ago);
-        assert_eq!(
-            said,
-            [
-                "just now",
-                "just now",
-                "1 min ago",
-                "119 min ago",
-                "2 h ago",
-                "47 h ago",
-                "2 d ago"
             ]
         );
     }

@@ -5,7 +5,7 @@ use crate::app::cli;
 use crate::app::cli::Exit;
 use crate::app::documents::queue::Queue;
 use crate::app::documents::status::Status;
-use crate::app::table::{Column, lines};
+use crate::app::table::{Column, Table};
 use crate::text;
 
 /// Shows the status; 69 when no daemon runs.
@@ -19,82 +19,73 @@ pub(crate) fn status(context: &Context<'_>, status: &Status) -> Exit {
 }
 
 fn draw(status: &Status) {
-    let pid = status
-        .pid
-        .map_or_else(String::new, |pid| format!(" (pid {pid})"));
-    cli::out(&format!(
-        "{}{pid}",
-        if status.running {
-            "running"
-        } else {
-            "not running"
-        }
-    ));
-    let line = |name: &str, value: &str| {
-        cli::out(&format!(
-            "{:<9} {}",
-            format!("{name}:"),
-            text::visible(value)
-        ))
+    let pid = status.pid.map(|pid| format!(" (pid {pid})"));
+    let running = if status.running {
+        "running"
+    } else {
+        "not running"
     };
+    cli::out(&format!("{running}{}", pid.unwrap_or_default()));
+    for (name, value) in facts(status) {
+        let name = if name.is_empty() {
+            name
+        } else {
+            format!("{name}:")
+        };
+        cli::out(&format!("{name:<9} {}", text::visible(&value)));
+    }
+}
+
+/// Returns the status as names and values; a value without a name belongs to the one before.
+pub(crate) fn facts(status: &Status) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    let mut add = |name: &str, value: String| facts.push((name.to_owned(), value));
     if status.running {
-        line("version", status.version.as_deref().unwrap_or("?"));
-        line("up", &format!("{} s", status.uptime_secs.unwrap_or(0)));
-        line("models", &status.models.join(", "));
-        line("sandbox", &status.sandbox);
-        cli::out(&format!("          {}", status.sandbox_risk));
+        let version = status.version.clone();
+        add("version", version.unwrap_or_else(|| "?".to_owned()));
+        add("up", format!("{} s", status.uptime_secs.unwrap_or(0)));
+        add("models", status.models.join(", "));
+        add("sandbox", status.sandbox.clone());
+        add("", status.sandbox_risk.clone());
     }
     for channel in &status.channels {
-        let by_webhook = if channel.mode == "webhook" && channel.state == "ok" {
-            " (webhook)"
-        } else {
-            ""
-        };
-        line(&channel.name, &format!("{}{by_webhook}", channel.state));
+        let is_webhook = channel.mode == "webhook" && channel.state == "ok";
+        let by = if is_webhook { " (webhook)" } else { "" };
+        add(&channel.name, format!("{}{by}", channel.state));
     }
-    for provider in status
-        .providers
-        .iter()
-        .filter(|provider| provider.state != "ok")
-    {
+    for provider in status.providers.iter().filter(|one| one.state != "ok") {
         let since = provider.since.as_deref().unwrap_or("?");
         let error = provider.last_error.as_deref().unwrap_or_default();
-        line(
+        let (name, state) = (&provider.name, &provider.state);
+        add(
             "provider",
-            &format!(
-                "{} is {} since {since}: {error}",
-                provider.name, provider.state
-            ),
+            format!("{name} is {state} since {since}: {error}"),
         );
     }
     let queue = status.queue;
-    line(
-        "queue",
-        &format!(
-            "{} in, {} out, {} dead",
-            queue.inbox, queue.outbox, queue.dead
-        ),
-    );
-    line("today", &format!("${:.4}", status.today_cost_usd));
+    let (inbox, outbox, dead) = (queue.inbox, queue.outbox, queue.dead);
+    add("queue", format!("{inbox} in, {outbox} out, {dead} dead"));
+    add("today", format!("${:.4}", status.today_cost_usd));
     for setting in ["day_usd", "month_usd"] {
         if let Some(alert) = status.alerts.iter().rfind(|alert| alert.setting == setting) {
-            line(
+            let (percent, limit, at) = (alert.percent, alert.limit_usd, &alert.at);
+            add(
                 "limit",
-                &format!(
-                    "{} % of [cost] {setting} = {:.2} since {}",
-                    alert.percent, alert.limit_usd, alert.at
-                ),
+                format!("{percent} % of [cost] {setting} = {limit:.2} since {at}"),
             );
         }
     }
     if let Some(error) = &status.last_error {
-        line("trouble", error);
+        add("trouble", error.clone());
     }
+    facts
 }
 
 pub(crate) fn queue(context: &Context<'_>, queue: &Queue) -> Exit {
     let exit = context.answer(queue, |queue| {
-        rows(queue).iter().for_each(|row| cli::out(row))
+        // Ids and reasons are whole: they are what somebody wants to copy.
+        let lines = table(queue).lines(usize::MAX);
+        lines.iter().for_each(|line| cli::out(line));
     });
     if queue.inbox.is_empty()
         && queue.outbox.is_empty()
@@ -106,48 +97,28 @@ pub(crate) fn queue(context: &Context<'_>, queue: &Queue) -> Exit {
     exit
 }
 
-fn rows(queue: &Queue) -> Vec<String> {
+/// Returns what waits, what is on its way out, and the dead letters as a table.
+pub(in crate::app) fn table(queue: &Queue) -> Table {
     let tries = |count: i64| format!("{count} {}", if count == 1 { "try" } else { "tries" });
-    let open = queue.inbox.iter().chain(&queue.outbox);
-    let open = open.map(|row| {
-        [
-            &row.state,
-            &row.created_at,
-            &row.id,
-            &tries(row.attempts),
-            &row.place,
-        ]
-        .map(|cell| text::visible(cell))
+    let row = |state: &str, at: &str, id: &str, what: &str, more: &str| {
+        [state, at, id, what, more].map(str::to_owned).to_vec()
+    };
+    let asked = queue.approvals.iter().map(|one| {
+        let what = format!("{} ({}; {})", one.text, one.why, one.session);
+        row("asks", &one.created_at, &one.id, &one.tool, &what)
     });
-    let dead = queue.dead.iter();
-    let dead = dead.map(|row| {
-        [
-            "dead",
-            &row.created_at,
-            &row.id,
-            &tries(row.attempts),
-            &row.reason,
-        ]
-        .map(text::visible)
+    let open = queue.inbox.iter().chain(&queue.outbox).map(|one| {
+        let tries = tries(one.attempts);
+        row(&one.state, &one.created_at, &one.id, &tries, &one.place)
     });
-    let asked = queue.approvals.iter();
-    let asked = asked.map(|row| {
-        [
-            "asks",
-            &row.created_at,
-            &row.id,
-            &row.tool,
-            &format!("{} ({}; {})", row.text, row.why, row.session),
-        ]
-        .map(text::visible)
+    let dead = queue.dead.iter().map(|one| {
+        let tries = tries(one.attempts);
+        row("dead", &one.created_at, &one.id, &tries, &one.reason)
     });
-    let rows: Vec<Vec<String>> = asked
-        .chain(open)
-        .chain(dead)
-        .map(|row| row.to_vec())
-        .collect();
-    // Ids and reasons are whole: they are what somebody wants to copy.
-    lines(&[Column::left(""); 5], &rows, usize::MAX)
+    Table {
+        columns: vec![Column::left(""); 5],
+        rows: asked.chain(open).chain(dead).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -188,7 +159,7 @@ mod tests {
             approvals: vec![asked],
         };
         assert_eq!(
-            rows(&queue),
+            table(&queue).lines(usize::MAX),
             [
                 "asks     2025-11-21T22:56:02.000Z  k3f9w2                                exec      rm -r build\\u{a}in \\u{202e}~/src (the settings ask; cli:ada)",
                 "running  2025-11-21T22:56:01.120Z  019aa9f2-6d4e-7c1b-9d0e-3f1a2b3c4d5e  1 try     cli:a\\u{1b}da",

@@ -117,37 +117,3 @@ fn doing(lane: &Lane) -> String {
         _ => "thinking".to_owned(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_says_what_the_agent_does() {
-        let lane = |state: &str, turn, tools: &[&str]| Lane {
-            state: state.into(),
-            turn,
-            tools_in_flight: tools.iter().map(|tool| (*tool).to_owned()).collect(),
-            ..Lane::default()
-        };
-        assert_eq!(doing(&lane("thinking", 1, &[])), "thinking");
-        assert_eq!(doing(&lane("thinking", 3, &[])), "thinking, step 3");
-        assert_eq!(
-            doing(&lane("tools", 1, &["ex\x1bec"])),
-            "running ex\\u{1b}ec"
-        );
-        let says = Lane {
-            tool_tail: Some("10 % done".into()),
-            ..lane("tools", 1, &["exec"])
-        };
-        assert_eq!(doing(&says), "running exec: 10 % done");
-        assert_eq!(
-            doing(&lane("tools", 1, &["read", "read"])),
-            "running 2 tools"
-        );
-        assert_eq!(
-            doing(&lane("retry_wait", 1, &[])),
-            "the model did not answer; asking again"
-        );
-    }
-}

@@ -196,29 +196,6 @@ async fn a_call_belongs_to_the_local_day_in_which_it_was_made() {
 }
 
 #[tokio::test]
-async fn half_an_hour_of_lord_howe_is_kept_apart() {
-    let house = house();
-    for time in [
-        "2025-10-04T13:29:59.999Z",
-        "2025-10-04T13:30:00.000Z",
-        "2025-10-05T12:59:59.999Z",
-        "2025-10-05T13:00:00.000Z",
-    ] {
-        house.paid(time, "primary", "s", Some(1)).await;
-    }
-    let day = |name: &str, calls| (name.to_owned(), calls);
-    let days = house.days("2025-10-06T00:00:00.000Z", LORD_HOWE, Period::Month);
-    assert_eq!(
-        days,
-        [
-            day("2025-10-04", 1),
-            day("2025-10-05", 2),
-            day("2025-10-06", 1)
-        ]
-    );
-}
-
-#[tokio::test]
 async fn the_document_is_exact() {
     let house = house();
     // In binary fractions of a dollar these sums would drift.
@@ -374,55 +351,4 @@ async fn a_month_goes_on_as_its_last_seven_whole_days() {
             None
         );
     }
-}
-
-#[tokio::test]
-async fn a_day_of_new_york_that_has_an_hour_twice_is_one_day() {
-    let house = house();
-    // 2026-11-01 has 25 hours: 04:00Z to 05:00Z of the next day.
-    for time in [
-        "2026-11-01T03:59:59.999Z",
-        "2026-11-01T04:00:00.000Z",
-        "2026-11-01T06:30:00.000Z",
-        "2026-11-02T04:59:59.999Z",
-    ] {
-        house.paid(time, "primary", "s", Some(1)).await;
-    }
-    let days = house.days(
-        "2026-11-02T12:00:00.000Z",
-        chrono_tz::America::New_York,
-        Period::Week,
-    );
-    assert_eq!(
-        days,
-        [("2026-10-31".to_owned(), 1), ("2026-11-01".to_owned(), 3)]
-    );
-}
-
-#[test]
-fn no_ledger_is_zero() {
-    let dir = tempfile::tempdir().expect("dir");
-    let flags = HomeFlags {
-        home: Some(dir.path().join("nowhere")),
-        ..HomeFlags::default()
-    };
-    let home = Home::resolve(flags, &|_| None).expect("home");
-    let cost = at(0, &home, &Config::default(), Period::All, None).expect("cost");
-    assert_eq!(
-        cost,
-        Cost {
-            period: Period::All,
-            since: None,
-            total_cost_usd: 0.0,
-            estimated_usd: 0.0,
-            cache_read_ratio: None,
-            forecast_usd: None,
-            calls: 0,
-            unpriced_calls: 0,
-            models: Vec::new(),
-            by: None,
-            groups: None,
-            caps: Caps::default(),
-        }
-    );
 }

@@ -1,5 +1,6 @@
 //! HTML, written so that no word of anybody becomes a part of it.
 
+use crate::app::table::Table;
 use crate::text;
 
 /// A page that is being written.
@@ -42,42 +43,33 @@ impl Html {
         if table.rows.is_empty() {
             return;
         }
-        self.raw("<table><thead><tr>");
-        for title in &table.titles {
-            self.raw("<th scope=\"col\">").text(title).raw("</th>");
+        self.raw("<table>");
+        if table
+            .columns
+            .iter()
+            .any(|column| !column.title().is_empty())
+        {
+            self.raw("<thead><tr>");
+            for column in &table.columns {
+                self.raw("<th scope=\"col\">")
+                    .text(column.title())
+                    .raw("</th>");
+            }
+            self.raw("</tr></thead>");
         }
-        self.raw("</tr></thead><tbody>")
-            .raw(&table.rows)
-            .raw("</tbody></table>");
+        self.raw("<tbody>");
+        for row in &table.rows {
+            self.raw("<tr>");
+            for cell in row {
+                self.raw("<td>").text(cell).raw("</td>");
+            }
+            self.raw("</tr>");
+        }
+        self.raw("</tbody></table>");
     }
 
     pub(super) fn into_text(self) -> String {
         self.0
-    }
-}
-
-/// A table.
-#[derive(Debug)]
-pub(super) struct Table {
-    titles: Vec<&'static str>,
-    rows: String,
-}
-
-impl Table {
-    pub(super) fn new(titles: &[&'static str]) -> Self {
-        Self {
-            titles: titles.to_vec(),
-            rows: String::new(),
-        }
-    }
-
-    /// Adds a row; each cell may be anybody's words.
-    pub(super) fn row(&mut self, cells: &[&str]) {
-        self.rows.push_str("<tr>");
-        for cell in cells {
-            self.rows.push_str(&format!("<td>{}</td>", escaped(cell)));
-        }
-        self.rows.push_str("</tr>");
     }
 }
 
@@ -100,13 +92,16 @@ pub(super) fn escaped(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::table::Column;
 
     #[test]
     fn no_words_become_markup() {
         let hostile =
             "</td><script>alert(1)</script><img src=x onerror='a'> \"&amp;\u{202e}\u{200b}";
-        let mut table = Table::new(&["A"]);
-        table.row(&[hostile]);
+        let table = Table {
+            columns: vec![Column::left("A")],
+            rows: vec![vec![hostile.to_owned()]],
+        };
         let mut page = Html::default();
         page.text(hostile).table(&table);
         page.pair(hostile, hostile);

@@ -21,13 +21,16 @@ use serde::Deserialize;
 
 use super::Api;
 use super::error::ApiError;
-use crate::app::documents;
+use crate::app::cli::Failure;
+use crate::app::table::{Column, Table};
+use crate::app::{documents, render};
 use crate::clock;
 use crate::config::{Environment, Home};
 use crate::cost;
 use crate::memory::index::{Found, Query as Words};
 use crate::memory::{Memory, Viewer};
-use html::{Html, Table};
+use crate::monitor_state::Lane;
+use html::Html;
 
 /// Where it stands.
 pub(super) const PATH: &str = "/";
@@ -112,8 +115,8 @@ fn draw(home: &Home, env: &Environment, memory: &Memory, question: &str) -> Stri
     state(&mut page, home, env, zone);
     search(&mut page, memory, question, zone);
     costs(&mut page, home, env, zone, now);
-    queue(&mut page, home, zone);
-    sessions(&mut page, home, env, zone);
+    queue(&mut page, home);
+    sessions(&mut page, home, env, now);
     jobs(&mut page, home, zone);
     page.raw("<footer>").text(&format!(
         "{} · agent-toolkit {}",
@@ -133,47 +136,35 @@ fn state(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
         Ok(status) => status,
         Err(failure) => return page.trouble("Agent", &failure.message),
     };
-    let monitor = crate::monitor_state::read(&home.monitor())
-        .ok()
-        .flatten()
-        .unwrap_or_default();
-    page.raw("<header><h1>")
-        .text("agent")
-        .raw("</h1><p class=\"state\">")
-        .text(&monitor.state)
-        .raw("</p></header>");
-    let models = status.models.join(", ");
+    let monitor = crate::monitor_state::read(&home.monitor());
+    let monitor = monitor.ok().flatten().unwrap_or_default();
+    page.raw("<header><h1>agent</h1><p class=\"state\">");
+    page.text(&monitor.state).raw("</p></header>");
     page.raw("<section><h2>Now</h2><dl>");
-    page.pair("Models", &models);
-    for channel in &status.channels {
-        page.pair(&channel.name, &channel.state);
-    }
-    page.pair("Sandbox of commands", &status.sandbox);
-    page.pair("Spent today", &format!("${:.4}", status.today_cost_usd));
-    if let Some(trouble) = &status.last_error {
-        page.pair("Last trouble", trouble);
+    for (name, value) in render::status::facts(&status) {
+        page.pair(&name, &value);
     }
     page.raw("</dl>");
     if monitor.lanes.is_empty() {
         page.raw("<p class=\"quiet\">Nothing runs.</p>");
-    } else {
-        let mut table = Table::new(&["Conversation", "State", "Step", "Tokens", "Since", "Tools"]);
-        for lane in monitor
-            .lanes
-            .iter()
-            .flat_map(|lane| std::iter::once(lane).chain(&lane.children))
-        {
-            table.row(&[
-                &lane.contact,
-                &lane.state,
-                &lane.turn.to_string(),
-                &lane.tokens.to_string(),
-                &stamp(&lane.started_at, zone),
-                &lane.tools_in_flight.join(", "),
-            ]);
-        }
-        page.table(&table);
     }
+    let titles = ["CONVERSATION", "STATE", "STEP", "TOKENS", "SINCE", "TOOLS"];
+    let row = |lane: &Lane| {
+        vec![
+            lane.contact.clone(),
+            lane.state.clone(),
+            lane.turn.to_string(),
+            lane.tokens.to_string(),
+            stamp(&lane.started_at, zone),
+            lane.tools_in_flight.join(", "),
+        ]
+    };
+    let lanes = monitor.lanes.iter();
+    let lanes = lanes.flat_map(|lane| std::iter::once(lane).chain(&lane.children));
+    page.table(&Table {
+        columns: titles.map(Column::left).to_vec(),
+        rows: lanes.map(row).collect(),
+    });
     page.raw("</section>");
 }
 
@@ -247,20 +238,7 @@ fn costs(page: &mut Html, home: &Home, env: &Environment, zone: Tz, now: i64) {
                 line.map_or(0.0, |line| cost::usd(line.cost_nano_usd))
             });
             page.raw(&chart::bars(&bars));
-            let mut table =
-                Table::new(&["Model", "Calls", "Input", "Output", "Cache", "US dollars"]);
-            for model in month.models.iter().take(SHOWN) {
-                let numbers = &model.numbers;
-                table.row(&[
-                    &model.model,
-                    &numbers.calls.to_string(),
-                    &numbers.input_tokens.to_string(),
-                    &numbers.output_tokens.to_string(),
-                    &numbers.cache_read_tokens.to_string(),
-                    &format!("{:.4}", numbers.cost_usd),
-                ]);
-            }
-            page.table(&table);
+            page.table(&render::cost::table(&month));
         }
         (Err(failure), _) => {
             page.raw("<p class=\"trouble\">")
@@ -276,112 +254,42 @@ fn costs(page: &mut Html, home: &Home, env: &Environment, zone: Tz, now: i64) {
     page.raw("</section>");
 }
 
-fn queue(page: &mut Html, home: &Home, zone: Tz) {
-    let queue = match documents::queue(home) {
-        Ok(queue) => queue,
-        Err(failure) => return page.trouble("Queue", &failure.message),
-    };
-    page.raw("<section><h2>Queue</h2><p>");
-    page.text(&format!(
-        "{} to answer, {} to send, {} given up, {} wait for your word",
-        queue.inbox.len(),
-        queue.outbox.len(),
-        queue.dead.len(),
-        queue.approvals.len()
-    ));
-    page.raw("</p>");
-    let mut table = Table::new(&["What", "Where", "State", "Tries", "Since"]);
-    for open in queue.inbox.iter().chain(&queue.outbox).take(SHOWN) {
-        table.row(&[
-            &open.id,
-            &open.place,
-            &open.state,
-            &open.attempts.to_string(),
-            &stamp(&open.created_at, zone),
-        ]);
-    }
-    page.table(&table);
-    let mut dead = Table::new(&["Given up", "Since", "Why"]);
-    for letter in queue.dead.iter().rev().take(SHOWN) {
-        dead.row(&[&letter.id, &stamp(&letter.created_at, zone), &letter.reason]);
-    }
-    page.table(&dead);
-    let mut asked = Table::new(&["Asked", "Tool", "What", "Until"]);
-    for request in queue.approvals.iter().take(SHOWN) {
-        let what = crate::text::shorten(&request.text, 300);
-        asked.row(&[
-            &request.id,
-            &request.tool,
-            &what,
-            &stamp(&request.expires_at, zone),
-        ]);
-    }
-    page.table(&asked);
-    page.raw("</section>");
+fn queue(page: &mut Html, home: &Home) {
+    let queue = documents::queue(home);
+    section(page, "Queue", queue, |queue| render::status::table(queue));
 }
 
-fn sessions(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
-    let sessions = match documents::sessions(home, env) {
-        Ok(sessions) => sessions.sessions,
-        Err(failure) => return page.trouble("Conversations", &failure.message),
-    };
-    page.raw("<section><h2>Conversations</h2>");
-    let mut table = Table::new(&["With", "Last used", "Messages", "Context", "US dollars"]);
-    for session in sessions.iter().take(SHOWN) {
-        let full = session.context_pct.map_or_else(
-            || session.context_tokens.to_string(),
-            |part| format!("{part:.0} %"),
-        );
-        table.row(&[
-            &session.contact,
-            &stamp(&session.updated_at, zone),
-            &session.message_count.to_string(),
-            &full,
-            &format!("{:.4}", session.cost_usd),
-        ]);
-    }
-    page.table(&table);
-    if sessions.len() > SHOWN {
-        page.raw("<p class=\"quiet\">")
-            .text(&format!("and {} more", sessions.len() - SHOWN))
-            .raw("</p>");
-    }
-    page.raw("</section>");
+fn sessions(page: &mut Html, home: &Home, env: &Environment, now: i64) {
+    let sessions = documents::sessions(home, env);
+    section(page, "Conversations", sessions, |sessions| {
+        render::sessions::table(&sessions.sessions, now)
+    });
 }
 
 fn jobs(page: &mut Html, home: &Home, zone: Tz) {
-    let jobs = match documents::jobs(home) {
-        Ok(jobs) => jobs.jobs,
-        Err(failure) => return page.trouble("Jobs", &failure.message),
+    let jobs = documents::jobs(home);
+    section(page, "Jobs", jobs, |jobs| render::jobs::table(jobs, zone));
+}
+
+/// Shows the first rows of a document, or why there are none.
+fn section<T>(
+    page: &mut Html,
+    title: &str,
+    document: Result<T, Failure>,
+    table: impl FnOnce(&T) -> Table,
+) {
+    let mut table = match document {
+        Ok(document) => table(&document),
+        Err(failure) => return page.trouble(title, &failure.message),
     };
-    page.raw("<section><h2>Jobs</h2>");
-    let mut table = Table::new(&["Job", "When", "Next", "Last", "Result"]);
-    for job in jobs.iter().take(SHOWN) {
-        let field = |name: &str| {
-            job.fields
-                .get(name)
-                .and_then(serde_json::Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let time = |name: &str| {
-            Some(field(name))
-                .filter(|at| !at.is_empty())
-                .map_or_else(|| "–".to_owned(), |at| stamp(&at, zone))
-        };
-        let result = [field("last_status"), field("last_error")]
-            .into_iter()
-            .filter(|word| !word.is_empty());
-        let result = result.collect::<Vec<String>>().join(": ");
-        table.row(&[
-            &field("name"),
-            &field("schedule"),
-            &time("next_at"),
-            &time("last_at"),
-            &result,
-        ]);
-    }
+    let more = table.rows.len().saturating_sub(SHOWN);
+    table.rows.truncate(SHOWN);
+    page.raw("<section><h2>").text(title).raw("</h2>");
     page.table(&table);
+    if more > 0 {
+        page.raw("<p class=\"quiet\">");
+        page.text(&format!("and {more} more")).raw("</p>");
+    }
     page.raw("</section>");
 }
 

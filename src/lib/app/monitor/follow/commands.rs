@@ -1,94 +1,80 @@
-//! What a key gives the daemon to do: through the spool and the FIFO, as agent-send does.
+//! What a key has the daemon do: through the spool and the FIFO, as agent-send does.
 
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
 use super::events;
-use super::events::News;
+use super::events::Update;
 use crate::app::send::submit;
 use crate::config::Home;
 use crate::control::Command;
 use crate::message::Approval;
 use crate::text;
 
-/// An order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Order {
-    Stop {
-        session: String,
-        contact: String,
-    },
-    /// Do what was asked for, or do not.
-    Decide {
-        id: String,
-        verdict: Approval,
-        /// Why not, for the model.
-        why: Option<String>,
-    },
+/// A command for the daemon.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Request {
+    command: Command,
+    /// What is said until the daemon answers.
+    pub(super) begun: String,
+    /// What is said when it does not.
+    unknown: &'static str,
 }
 
-/// What came of an order.
+/// The reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) done: bool,
-    /// In its words, or why it did not.
+    /// In the daemon's words, or why it did not.
     pub(super) words: String,
 }
 
-impl Order {
-    /// Returns what is said until the daemon answers.
-    pub(super) fn begun(&self) -> String {
-        match self {
-            Self::Stop { contact, .. } => format!("stopping {} …", text::visible(contact)),
-            Self::Decide {
-                id,
-                verdict: Approval::Approve,
-                ..
-            } => format!("approving {} …", text::visible(id)),
-            Self::Decide { id, .. } => format!("denying {} …", text::visible(id)),
+impl Request {
+    pub(super) fn stop(session: String, contact: &str) -> Self {
+        Self {
+            command: Command::Stop {
+                session: Some(session),
+            },
+            begun: format!("stopping {} …", text::visible(contact)),
+            unknown: "nothing is known to be stopped",
         }
     }
 
-    pub(super) fn give(self, home: &Home, tell: &Sender<News>) -> JoinHandle<()> {
+    pub(super) fn decide(id: String, verdict: Approval, why: Option<String>) -> Self {
+        let doing = match verdict {
+            Approval::Deny => "denying",
+            Approval::Approve | Approval::Session => "approving",
+        };
+        Self {
+            begun: format!("{doing} {} …", text::visible(&id)),
+            command: Command::Approval {
+                request: id,
+                verdict,
+                why,
+            },
+            unknown: "nothing is known to be decided",
+        }
+    }
+
+    /// Sends it on a thread of its own, which tells the outcome.
+    pub(super) fn send(self, home: &Home, tell: &Sender<Update>) -> JoinHandle<()> {
         let home = home.clone();
-        events::spawn("what gives orders", tell, move |tell| {
+        events::spawn("the sender of commands", tell, move |tell| {
             // Nobody listens when the screen is gone already.
-            let _ = tell.send(News::Outcome(self.heard(&home)));
+            let _ = tell.send(Update::Outcome(self.outcome(&home)));
         })
     }
 
-    fn heard(self, home: &Home) -> Outcome {
-        let (command, unknown) = match self {
-            Self::Stop { session, .. } => (
-                Command::Stop {
-                    session: Some(session),
-                },
-                "nothing is known to be stopped",
-            ),
-            Self::Decide { id, verdict, why } => (
-                Command::Approval {
-                    request: id,
-                    verdict,
-                    why,
-                },
-                "nothing is known to be decided",
-            ),
-        };
-        match submit::call(home, &command, unknown, submit::COMMAND_WAIT, true) {
+    fn outcome(self, home: &Home) -> Outcome {
+        let wait = submit::COMMAND_WAIT;
+        let (done, words) = match submit::call(home, &self.command, self.unknown, wait, true) {
             Ok(reply) => match reply.error {
-                Some(error) => Outcome {
-                    done: false,
-                    words: text::visible(&error),
-                },
-                None => Outcome {
-                    done: true,
-                    words: text::visible(reply.reply.as_deref().unwrap_or("done")),
-                },
+                Some(error) => (false, error),
+                None => (true, reply.reply.unwrap_or_else(|| "done".to_owned())),
             },
-            Err(failure) => Outcome {
-                done: false,
-                words: text::visible(&failure.message),
-            },
-        }
+            Err(failure) => (false, failure.message),
+        };
+        let words = text::visible(&words);
+        Outcome { done, words }
     }
 }

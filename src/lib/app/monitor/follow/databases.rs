@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::events::{Stamp, stamp};
-use super::snapshot::{Books, Costs, Memory, Part};
+use super::snapshot::{Costs, Databases, Loaded, Memory};
 use crate::app::cli::Failure;
 use crate::app::documents;
 use crate::app::documents::cost::Period;
@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 pub(super) struct Reader {
     home: Home,
     env: Environment,
-    books: Books,
+    databases: Databases,
     read: [Option<(Vec<Stamp>, Instant)>; 4],
 }
 
@@ -29,13 +29,13 @@ impl Reader {
         Self {
             home,
             env,
-            books: Books::default(),
+            databases: Databases::default(),
             read: [None, None, None, None],
         }
     }
 
-    pub(super) fn books(&self) -> &Books {
-        &self.books
+    pub(super) fn databases(&self) -> &Databases {
+        &self.databases
     }
 
     /// Reads what has changed; false when nothing has.
@@ -43,7 +43,7 @@ impl Reader {
         let Self {
             home,
             env,
-            books,
+            databases,
             read,
         } = self;
         let database = |path: PathBuf| {
@@ -67,19 +67,19 @@ impl Reader {
         let [of_queue, of_costs, of_memory, of_jobs] = read;
         let mut news = false;
         if has_changed(of_queue, &queue) {
-            books.queue = part(documents::queue(home));
+            databases.queue = part(documents::queue(home));
             news = true;
         }
         if has_changed(of_costs, &costs) {
-            books.costs = part(read_costs(home, env));
+            databases.costs = part(read_costs(home, env));
             news = true;
         }
         if has_changed(of_memory, &memory) {
-            books.memory = part(read_memory(home, &index));
+            databases.memory = part(read_memory(home, &index));
             news = true;
         }
         if has_changed(of_jobs, &[home.jobs()]) {
-            books.next_job = next_job(home);
+            databases.next_job = next_job(home);
             news = true;
         }
         news
@@ -99,10 +99,10 @@ fn has_changed(read: &mut Option<(Vec<Stamp>, Instant)>, files: &[PathBuf]) -> b
     true
 }
 
-fn part<T>(read: Result<T, Failure>) -> Part<T> {
+fn part<T>(read: Result<T, Failure>) -> Loaded<T> {
     match read {
-        Ok(read) => Part::Read(read),
-        Err(failure) => Part::Failed(secret::redact(&failure.message)),
+        Ok(read) => Loaded::Read(read),
+        Err(failure) => Loaded::Failed(secret::redact(&failure.message)),
     }
 }
 
@@ -162,34 +162,34 @@ mod tests {
         let home = Home::resolve(flags, &|_| None).expect("home");
         let mut reader = Reader::new(home.clone(), Environment::default());
         assert!(reader.look() && !reader.look());
-        let books = reader.books();
+        let databases = reader.databases();
         assert!(
-            books
+            databases
                 .queue
                 .read()
                 .is_some_and(|queue| queue.inbox.is_empty() && queue.approvals.is_empty())
         );
         assert!(
-            books
+            databases
                 .memory
                 .read()
                 .is_some_and(|memory| memory.facts == 0 && !memory.index.indexed)
         );
         assert!(
-            books
+            databases
                 .costs
                 .read()
                 .is_some_and(|costs| costs.today.calls == 0),
             "{:?}",
-            books.costs
+            databases.costs
         );
         home.create().expect("create");
         atomic::write(&home.queue_db(), &[b'x'; 4096], atomic::Durability::Rename).expect("write");
         assert!(reader.look());
         assert!(
-            matches!(&reader.books().queue, Part::Failed(why) if why.contains("queue.db")),
+            matches!(&reader.databases().queue, Loaded::Failed(why) if why.contains("queue.db")),
             "{:?}",
-            reader.books().queue
+            reader.databases().queue
         );
     }
 }

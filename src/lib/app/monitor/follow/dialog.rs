@@ -1,9 +1,9 @@
 //! What is asked before something is done, and what the keys mean: a box upon the screen.
 
-use super::keymap::{Mode, Ui};
+use super::keymap::{Decision, Mode, Ui};
 use super::layout::Area;
 use super::snapshot;
-use super::snapshot::Seen;
+use super::snapshot::Snapshot;
 use crate::app::documents::queue::Waiting;
 use crate::app::monitor::frame::Frame;
 use crate::app::monitor::numbers::{some, span};
@@ -28,25 +28,21 @@ pub(super) struct Dialog {
 }
 
 /// Returns the box that is open, if one is.
-pub(super) fn dialog(ui: &Ui, seen: &Seen, size: Frame) -> Option<Dialog> {
+pub(super) fn dialog(ui: &Ui, snapshot: &Snapshot, size: Frame) -> Option<Dialog> {
     let room = room(size);
     let (title, lines) = match &ui.mode {
         Mode::Look => return None,
         Mode::Help => ("keys", help()),
         Mode::Stop {
             run_id, contact, ..
-        } => ("stop", stop(run_id, contact, seen, room)),
-        Mode::Verdict {
-            ask,
-            scroll,
-            is_read,
-            why,
-        } => {
-            let title = if why.is_some() { "deny" } else { "approve" };
-            (
-                title,
-                verdict(ask, *scroll, *is_read, why.as_deref(), seen.now, room),
-            )
+        } => ("stop", stop(run_id, contact, snapshot, room)),
+        Mode::Decide(decision) => {
+            let title = if decision.why.is_some() {
+                "deny"
+            } else {
+                "approve"
+            };
+            (title, decide(decision, snapshot.view.now, room))
         }
     };
     let border = has_border(size);
@@ -111,9 +107,9 @@ fn help() -> Vec<Line> {
     keys.into_iter().map(line).collect()
 }
 
-fn stop(run_id: &str, contact: &str, seen: &Seen, room: Frame) -> Vec<Line> {
+fn stop(run_id: &str, contact: &str, snapshot: &Snapshot, room: Frame) -> Vec<Line> {
     let contact = clean(contact);
-    let Some(lane) = seen
+    let Some(lane) = snapshot
         .lanes()
         .iter()
         .find(|lane| snapshot::id(lane) == run_id)
@@ -123,8 +119,9 @@ fn stop(run_id: &str, contact: &str, seen: &Seen, room: Frame) -> Vec<Line> {
             Line::of(Ink::Bold, "Esc"),
         ];
     };
-    let since = clock::parse_rfc3339(&lane.started_at)
-        .map_or_else(String::new, |at| format!(", for {}", span(seen.now - at)));
+    let since = clock::parse_rfc3339(&lane.started_at).map_or_else(String::new, |at| {
+        format!(", for {}", span(snapshot.view.now - at))
+    });
     let session = clean(&lane.session);
     let also = match lane.children.len() {
         0 => String::new(),
@@ -146,14 +143,13 @@ fn stop(run_id: &str, contact: &str, seen: &Seen, room: Frame) -> Vec<Line> {
     lines
 }
 
-fn verdict(
-    ask: &Waiting,
-    scroll: usize,
-    is_read: bool,
-    why: Option<&str>,
-    now: i64,
-    room: Frame,
-) -> Vec<Line> {
+fn decide(decision: &Decision, now: i64, room: Frame) -> Vec<Line> {
+    let Decision {
+        request: ask,
+        scroll,
+        is_read,
+        why,
+    } = decision;
     let left =
         clock::parse_rfc3339(&ask.expires_at).map_or_else(String::new, |at| match at - now {
             left if left > 0 => format!(", denied in {}", span(left)),
@@ -169,7 +165,7 @@ fn verdict(
     let question = question(ask, room.columns);
     let rows = question_rows(room);
     let hidden = question.len().saturating_sub(rows);
-    let scroll = scroll.min(hidden);
+    let scroll = *scroll.min(&hidden);
     let below = hidden - scroll;
     lines.extend(question.into_iter().skip(scroll).take(rows));
     let more = |line: &mut Line| {
@@ -178,7 +174,7 @@ fn verdict(
         }
     };
     match why {
-        None if is_read => {
+        None if *is_read => {
             let mut line = Line::of(Ink::Bold, "y approve   n back");
             more(&mut line);
             lines.push(line);

@@ -12,7 +12,7 @@ use super::keymap::{Mode, Ui};
 use super::layout::{Area, Pane, Plan, Wish};
 use super::panes;
 use super::panes::Content;
-use super::snapshot::Seen;
+use super::snapshot::Snapshot;
 use crate::app::monitor::frame::Frame;
 use crate::app::monitor::styled_line::{Ink, Line};
 
@@ -24,7 +24,7 @@ const LARGE: usize = 3;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene<'a> {
-    pub(super) seen: &'a Seen,
+    pub(super) snapshot: &'a Snapshot,
     pub(super) ui: &'a Ui,
     pub(super) color: bool,
 }
@@ -60,15 +60,15 @@ pub(super) fn draw(frame: &mut ratatui::Frame<'_>, scene: &Scene<'_>) {
     if let Some(area) = plan.footer {
         put(buffer, area, &[footer(scene)]);
     }
-    if let Some(dialog) = dialog::dialog(scene.ui, scene.seen, size) {
+    if let Some(dialog) = dialog::dialog(scene.ui, scene.snapshot, size) {
         lay(buffer, &dialog, scene.color);
     }
 }
 
-/// Returns how many lines of a pane are not to be seen: by so many it can be moved.
-pub(super) fn hidden(ui: &Ui, seen: &Seen, size: Frame, pane: Pane) -> usize {
+/// Returns how many lines of a pane are not to be snapshot: by so many it can be moved.
+pub(super) fn hidden(ui: &Ui, snapshot: &Snapshot, size: Frame, pane: Pane) -> usize {
     let scene = Scene {
-        seen,
+        snapshot,
         ui,
         color: false,
     };
@@ -113,7 +113,7 @@ fn window(content: Content, scroll: usize, rows: usize, pane: Pane) -> Vec<Line>
     let room = rows - shown.len();
     let most = body.len().saturating_sub(room);
     let offset = match chosen {
-        // As little as possible is moved; of what is taller than the pane the first lines are seen.
+        // As little as possible is moved; of what is taller than the pane the first lines are snapshot.
         Some(chosen) => chosen
             .end
             .saturating_sub(head + room)
@@ -151,7 +151,7 @@ fn title(scene: &Scene<'_>, pane: Pane, columns: usize, hidden: &[Pane]) -> Line
 }
 
 fn footer(scene: &Scene<'_>) -> Line {
-    let (ui, seen) = (scene.ui, scene.seen);
+    let (ui, snapshot) = (scene.ui, scene.snapshot);
     if let Some(note) = &ui.note {
         return Line::of(
             if note.done { Ink::Green } else { Ink::Yellow },
@@ -168,11 +168,11 @@ fn footer(scene: &Scene<'_>) -> Line {
     if !matches!(ui.mode, Mode::Look) {
         return line;
     }
-    if !seen.asks().is_empty() {
+    if !snapshot.requests().is_empty() {
         key(Ink::Yellow, "a", "approve");
         key(Ink::Yellow, "d", "deny");
     }
-    if !seen.lanes().is_empty() {
+    if !snapshot.lanes().is_empty() {
         key(Ink::Bold, "s", "stop");
     }
     key(Ink::Bold, "q", "quit");

@@ -7,40 +7,44 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use chrono_tz::Tz;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use notify::{RecursiveMode, Watcher};
 use ratatui::crossterm::event;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::commands::Outcome;
 use super::databases::Reader;
-use super::key_codes::Key;
-use super::snapshot::{Books, Entry};
+use super::snapshot::{Databases, log_line};
 use crate::app::cli::{Exit, Failure};
 use crate::app::documents;
-use crate::app::monitor::health::Pulse;
+use crate::app::monitor::health::Health;
+use crate::app::monitor::styled_line::Line;
 use crate::config::{Environment, Home};
 
 /// monitor.json is read when it changes, and this often in any case.
-const PULSE: Duration = Duration::from_secs(1);
+const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 /// It is written at most ten times a second, and read no more often.
-const CALM: Duration = Duration::from_millis(100);
-const BOOKS: Duration = Duration::from_secs(2);
+const DEBOUNCE: Duration = Duration::from_millis(100);
+const DATABASES_INTERVAL: Duration = Duration::from_secs(2);
 const LOG_LINES: usize = 500;
 
 #[derive(Debug)]
-pub(super) enum News {
-    Key(Key),
+pub(super) enum Update {
+    Key(KeyEvent),
+    /// Nobody typed this: it is never a command.
+    Paste(String),
     Resized,
     Suspend,
     Continued,
     End,
     /// Something without which it cannot go on.
     Broken(Failure),
-    Pulse(Result<Box<Pulse>, String>),
+    Health(Result<Box<Health>, String>),
     /// The newest lines of the log.
-    Log(Vec<Entry>),
-    Books(Box<Books>),
+    Log(Vec<Line>),
+    Databases(Box<Databases>),
     /// What came of an order.
     Outcome(Outcome),
 }
@@ -59,28 +63,28 @@ fn signals() -> SigSet {
         .collect()
 }
 
-pub(super) fn begin(home: &Home, env: &Environment, tell: &Sender<News>) -> Sender<()> {
+pub(super) fn begin(home: &Home, env: &Environment, zone: Tz, tell: &Sender<Update>) -> Sender<()> {
     let (nudge, nudged) = mpsc::channel();
     let (place, variables) = (home.clone(), env.clone());
-    spawn("what reads the databases", tell, move |tell| {
-        tell_books(Reader::new(place, variables), tell, &nudged)
+    spawn("the reader of the databases", tell, move |tell| {
+        tell_databases(Reader::new(place, variables), tell, &nudged)
     });
     let place = home.clone();
-    spawn("what looks at the daemon", tell, move |tell| {
-        tell_pulses(&place, tell)
+    spawn("the reader of monitor.json", tell, move |tell| {
+        tell_health(&place, zone, tell)
     });
-    spawn("what hears signals", tell, tell_signals);
-    spawn("what hears keys", tell, tell_keys);
+    spawn("the reader of signals", tell, tell_signals);
+    spawn("the reader of keys", tell, tell_keys);
     nudge
 }
 
 /// Starts a thread; one that breaks down says so, before anybody waits for it in vain.
 pub(super) fn spawn(
     what: &'static str,
-    tell: &Sender<News>,
-    work: impl FnOnce(&Sender<News>) + Send + 'static,
+    tell: &Sender<Update>,
+    work: impl FnOnce(&Sender<Update>) + Send + 'static,
 ) -> JoinHandle<()> {
-    struct Watch(&'static str, Sender<News>);
+    struct Watch(&'static str, Sender<Update>);
     impl Drop for Watch {
         fn drop(&mut self) {
             if thread::panicking() {
@@ -88,7 +92,7 @@ pub(super) fn spawn(
                     Exit::Bug,
                     format!("{} broke down; the lines above say where", self.0),
                 );
-                let _ = self.1.send(News::Broken(
+                let _ = self.1.send(Update::Broken(
                     failure.hint("report it with those lines; the daemon does not mind"),
                 ));
             }
@@ -98,17 +102,17 @@ pub(super) fn spawn(
     thread::spawn(move || work(&watch.1))
 }
 
-fn tell_keys(tell: &Sender<News>) {
+fn tell_keys(tell: &Sender<Update>) {
     loop {
         let news = match event::read() {
-            Ok(event::Event::Key(key)) => Key::of(key).map(News::Key),
-            Ok(event::Event::Paste(text)) => Some(News::Key(Key::Paste(text))),
-            Ok(event::Event::Resize(..)) => Some(News::Resized),
+            Ok(event::Event::Key(key)) if is_pressed(key) => Some(Update::Key(key)),
+            Ok(event::Event::Paste(text)) => Some(Update::Paste(text)),
+            Ok(event::Event::Resize(..)) => Some(Update::Resized),
             Ok(_) => None,
             Err(error) => {
                 let failure =
                     Failure::new(Exit::Io, format!("the keyboard cannot be read: {error}"));
-                let _ = tell.send(News::Broken(
+                let _ = tell.send(Update::Broken(
                     failure.hint("agent-monitor without --follow needs none"),
                 ));
                 return;
@@ -120,24 +124,31 @@ fn tell_keys(tell: &Sender<News>) {
     }
 }
 
+/// A key that is let go means nothing, nor does a letter with Alt.
+fn is_pressed(key: KeyEvent) -> bool {
+    let is_alt = key.modifiers.contains(KeyModifiers::ALT);
+    key.kind != KeyEventKind::Release && !(is_alt && matches!(key.code, KeyCode::Char(_)))
+}
+
 /// Returns true when the terminal is gone: who then waits for keys waits for ever.
 pub(super) fn is_hung_up() -> bool {
     let stdin = std::io::stdin();
     let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
     poll(&mut ends, PollTimeout::ZERO).is_ok()
-        && ends
-            .iter()
-            .any(|end| end.revents().is_some_and(|seen| seen.intersects(gone)))
+        && ends.iter().any(|end| {
+            end.revents()
+                .is_some_and(|snapshot| snapshot.intersects(gone))
+        })
 }
 
-fn tell_signals(tell: &Sender<News>) {
+fn tell_signals(tell: &Sender<Update>) {
     while let Ok(signal) = signals().wait() {
         let news = match signal {
-            Signal::SIGWINCH => News::Resized,
-            Signal::SIGTSTP => News::Suspend,
-            Signal::SIGCONT => News::Continued,
-            _ => News::End,
+            Signal::SIGWINCH => Update::Resized,
+            Signal::SIGTSTP => Update::Suspend,
+            Signal::SIGCONT => Update::Continued,
+            _ => Update::End,
         };
         if tell.send(news).is_err() {
             return;
@@ -145,7 +156,7 @@ fn tell_signals(tell: &Sender<News>) {
     }
 }
 
-fn tell_pulses(home: &Home, tell: &Sender<News>) {
+fn tell_health(home: &Home, zone: Tz, tell: &Sender<Update>) {
     let (wake, woken) = mpsc::channel();
     let (mut watcher, mut last, mut log_stamp) = (None, None, None);
     loop {
@@ -153,12 +164,12 @@ fn tell_pulses(home: &Home, tell: &Sender<News>) {
         if watcher.is_none() {
             watcher = watch(home, wake.clone()).ok();
         }
-        let pulse = Pulse::take(home)
+        let health = Health::read(home)
             .map(Box::new)
             .map_err(|error| error.to_string());
-        if last.as_ref() != Some(&pulse) {
-            last = Some(pulse.clone());
-            if tell.send(News::Pulse(pulse)).is_err() {
+        if last.as_ref() != Some(&health) {
+            last = Some(health.clone());
+            if tell.send(Update::Health(health)).is_err() {
                 return;
             }
         }
@@ -166,19 +177,15 @@ fn tell_pulses(home: &Home, tell: &Sender<News>) {
         if stamp != log_stamp {
             log_stamp = stamp;
             // What cannot be read is not shown; the screen is of the daemon, not of its log.
-            let entries = documents::log(home, LOG_LINES)
-                .map(|log| log.entries)
-                .unwrap_or_default();
-            if tell
-                .send(News::Log(entries.iter().map(Entry::of).collect()))
-                .is_err()
-            {
+            let log = documents::log(home, LOG_LINES).unwrap_or_default();
+            let lines = log.entries.iter().map(|entry| log_line(entry, zone));
+            if tell.send(Update::Log(lines.collect())).is_err() {
                 return;
             }
         }
-        match woken.recv_timeout(PULSE) {
+        match woken.recv_timeout(HEALTH_INTERVAL) {
             Ok(()) => {
-                thread::sleep(CALM);
+                thread::sleep(DEBOUNCE);
                 while woken.try_recv().is_ok() {}
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -231,16 +238,16 @@ fn newest_log(home: &Home) -> Stamp {
     )
 }
 
-fn tell_books(mut reader: Reader, tell: &Sender<News>, nudged: &Receiver<()>) {
+fn tell_databases(mut reader: Reader, tell: &Sender<Update>, nudged: &Receiver<()>) {
     loop {
         if reader.look()
             && tell
-                .send(News::Books(Box::new(reader.books().clone())))
+                .send(Update::Databases(Box::new(reader.databases().clone())))
                 .is_err()
         {
             return;
         }
-        match nudged.recv_timeout(BOOKS) {
+        match nudged.recv_timeout(DATABASES_INTERVAL) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! keys, signals ──────────────┐
-//! monitor.json, log (1 s) ────┼→ feed → seen ┐
+//! monitor.json, log (1 s) ────┼→ feed → snapshot ┐
 //! databases (2 s, if changed) ┘               ├→ draw (plan → panes → dialog) → screen
 //!                   keys → ui (what is chosen) ┘
-//!                           └→ orders → spool, FIFO → daemon
+//!                           └→ requests → spool, FIFO → daemon
 //! ```
 //! Nothing that is read or ordered keeps the screen waiting; drawing and keys are pure.
 
@@ -14,7 +14,6 @@ mod databases;
 mod dialog;
 mod draw;
 mod events;
-mod key_codes;
 mod keymap;
 mod layout;
 mod panes;
@@ -26,8 +25,9 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::View;
 use super::advice::Advice;
-use super::health::Pulse;
+use super::health::Health;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::color::{Color, Paint};
@@ -36,9 +36,9 @@ use crate::clock;
 use crate::config::{Environment, Home};
 use commands::Outcome;
 use draw::Scene;
-use events::News;
+use events::Update;
 use keymap::{Act, Ui};
-use snapshot::Seen;
+use snapshot::Snapshot;
 use terminal::Screen;
 
 /// Shows the screen until it is told to end.
@@ -46,19 +46,22 @@ pub(super) fn follow(shared: &Shared, color: Color) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     must_be_a_screen(&env)?;
     // Who may not look is told so as by one frame.
-    let pulse = Pulse::take(&home)?;
+    let health = Health::read(&home)?;
     let (tell, news) = mpsc::channel();
     events::hold_signals();
     let screen = Screen::open().map_err(|error| terminal(&error))?;
-    let nudge = events::begin(&home, &env, &tell);
     let (zone, _) = documents::zone(&home, &env);
-    let advice = Advice::new(shared, &env, &home, pulse.pid);
-    let seen = Seen {
+    let nudge = events::begin(&home, &env, zone, &tell);
+    let view = View {
         now: clock::now_ms(),
+        advice: Advice::new(shared, &env, &home, health.pid),
+        health,
+        ..View::default()
+    };
+    let snapshot = Snapshot {
+        view,
         zone,
-        pulse,
-        advice,
-        ..Seen::default()
+        ..Snapshot::default()
     };
     let color = Paint::new(color, &env) != Paint::PLAIN;
     let mut following = Following {
@@ -66,23 +69,23 @@ pub(super) fn follow(shared: &Shared, color: Color) -> Result<Exit, Failure> {
         env: &env,
         home: &home,
         screen,
-        seen,
+        snapshot,
         ui: Ui::default(),
         color,
         tell,
         nudge,
-        orders: Vec::new(),
+        requests: Vec::new(),
         is_broken: None,
     };
     let ended = following.run(&news);
     let Following {
         screen,
-        orders,
+        requests,
         is_broken,
         ..
     } = following;
     drop(screen);
-    wait_for_orders(orders, &news);
+    wait_for_requests(requests, &news);
     match (ended, is_broken) {
         (Err(error), _) if !events::is_hung_up() => Err(terminal(&error)),
         (_, Some(failure)) => Err(failure),
@@ -112,9 +115,9 @@ fn terminal(error: &io::Error) -> Failure {
     )
 }
 
-/// What was ordered last is not left half-way: the daemon answers, or the order is taken back.
-fn wait_for_orders(orders: Vec<JoinHandle<()>>, news: &mpsc::Receiver<News>) {
-    let open: Vec<_> = orders
+/// What was sent last is not left half-way: the daemon answers, or the command is taken back.
+fn wait_for_requests(requests: Vec<JoinHandle<()>>, news: &mpsc::Receiver<Update>) {
+    let open: Vec<_> = requests
         .into_iter()
         .filter(|order| !order.is_finished())
         .collect();
@@ -127,7 +130,7 @@ fn wait_for_orders(orders: Vec<JoinHandle<()>>, news: &mpsc::Receiver<News>) {
         let _ = order.join();
     }
     for outcome in news.try_iter() {
-        if let News::Outcome(Outcome { words, .. }) = outcome {
+        if let Update::Outcome(Outcome { words, .. }) = outcome {
             cli::err(&format!("agent-monitor: {words}"));
         }
     }
@@ -138,31 +141,31 @@ struct Following<'a> {
     env: &'a Environment,
     home: &'a Home,
     screen: Screen,
-    seen: Seen,
+    snapshot: Snapshot,
     ui: Ui,
     color: bool,
-    tell: Sender<News>,
+    tell: Sender<Update>,
     nudge: Sender<()>,
-    orders: Vec<JoinHandle<()>>,
+    requests: Vec<JoinHandle<()>>,
     is_broken: Option<Failure>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
-    GoOn,
+    Continue,
     End,
 }
 
 impl Following<'_> {
-    fn run(&mut self, news: &mpsc::Receiver<News>) -> io::Result<()> {
+    fn run(&mut self, news: &mpsc::Receiver<Update>) -> io::Result<()> {
         loop {
-            self.seen.now = clock::now_ms();
+            self.snapshot.view.now = clock::now_ms();
             self.screen.draw(&Scene {
-                seen: &self.seen,
+                snapshot: &self.snapshot,
                 ui: &self.ui,
                 color: self.color,
             })?;
-            match news.recv_timeout(until_next_second(self.seen.now)) {
+            match news.recv_timeout(until_next_second(self.snapshot.view.now)) {
                 Ok(first) => {
                     if self.take(first)? == Then::End {
                         return Ok(());
@@ -182,42 +185,46 @@ impl Following<'_> {
         }
     }
 
-    fn take(&mut self, news: News) -> io::Result<Then> {
+    fn take(&mut self, news: Update) -> io::Result<Then> {
         match news {
-            News::Key(key) => {
-                let act = self.ui.press(&key, &self.seen, self.screen.size());
-                return act.map_or(Ok(Then::GoOn), |act| self.act(act));
+            Update::Key(key) => {
+                let size = self.screen.size();
+                if let Some(act) = self.ui.press(key, &self.snapshot, size) {
+                    return self.act(act);
+                }
             }
+            Update::Paste(text) => self.ui.paste(&text),
             // It is drawn in its new size with the next scene.
-            News::Resized => {}
-            News::Suspend => self.screen.sleep()?,
-            News::Continued => self.screen.again()?,
-            News::End => return Ok(Then::End),
-            News::Broken(failure) => {
+            Update::Resized => {}
+            Update::Suspend => self.screen.sleep()?,
+            Update::Continued => self.screen.again()?,
+            Update::End => return Ok(Then::End),
+            Update::Broken(failure) => {
                 self.is_broken = Some(failure);
                 return Ok(Then::End);
             }
-            News::Pulse(Ok(pulse)) => {
-                if pulse.pid != self.seen.pulse.pid {
-                    self.seen.advice = Advice::new(self.shared, self.env, self.home, pulse.pid);
+            Update::Health(Ok(health)) => {
+                let view = &mut self.snapshot.view;
+                if health.pid != view.health.pid {
+                    view.advice = Advice::new(self.shared, self.env, self.home, health.pid);
                 }
-                (self.seen.pulse, self.seen.blind) = (*pulse, None);
+                view.health = *health;
+                self.snapshot.blind = None;
+                self.snapshot.count();
             }
-            News::Pulse(Err(why)) => self.seen.blind = Some(why),
-            News::Log(entries) => {
-                self.seen.log = entries
-                    .iter()
-                    .map(|entry| entry.line(self.seen.zone))
-                    .collect()
+            Update::Health(Err(why)) => self.snapshot.blind = Some(why),
+            Update::Log(lines) => self.snapshot.log = lines,
+            Update::Databases(databases) => {
+                self.snapshot.databases = *databases;
+                self.snapshot.count();
             }
-            News::Books(books) => self.seen.books = *books,
-            News::Outcome(outcome) => {
+            Update::Outcome(outcome) => {
                 self.ui.note = Some(outcome);
                 // It ends with the program.
                 let _ = self.nudge.send(());
             }
         }
-        Ok(Then::GoOn)
+        Ok(Then::Continue)
     }
 
     fn act(&mut self, act: Act) -> io::Result<Then> {
@@ -225,13 +232,13 @@ impl Following<'_> {
             Act::Quit => return Ok(Then::End),
             Act::Suspend => suspend_all(),
             Act::Redraw => self.screen.again()?,
-            Act::Order(order) => {
-                self.ui.say(true, order.begun());
-                self.orders.retain(|order| !order.is_finished());
-                self.orders.push(order.give(self.home, &self.tell));
+            Act::Send(request) => {
+                self.ui.say(true, request.begun.clone());
+                self.requests.retain(|request| !request.is_finished());
+                self.requests.push(request.send(self.home, &self.tell));
             }
         }
-        Ok(Then::GoOn)
+        Ok(Then::Continue)
     }
 }
 

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use super::draw::Scene;
 use super::layout::Pane;
-use super::snapshot::{Costs, Memory, Part};
+use super::snapshot::{Costs, Loaded, Memory};
 use crate::app::documents::cost::Cost;
 use crate::app::documents::queue::{Open, Queue};
 use crate::app::monitor::frame::{Detail, Page};
+use crate::app::monitor::health::Life;
 use crate::app::monitor::lane_table;
 use crate::app::monitor::lane_table::Wanted;
-use crate::app::monitor::liveness::Life;
 use crate::app::monitor::numbers::{count, dollars, some, span};
 use crate::app::monitor::sections;
 use crate::app::monitor::styled_line::{Ink, Line, clean, cut, width, wrap};
@@ -45,7 +45,7 @@ impl Content {
 }
 
 pub(super) fn title(scene: &Scene<'_>, pane: Pane) -> (Ink, String) {
-    let seen = scene.seen;
+    let snapshot = scene.snapshot;
     let counted = |n: usize| {
         if n == 0 {
             pane.name().to_owned()
@@ -54,16 +54,16 @@ pub(super) fn title(scene: &Scene<'_>, pane: Pane) -> (Ink, String) {
         }
     };
     match pane {
-        Pane::Lanes if matches!(seen.life(), Life::Stale { .. }) => (
+        Pane::Lanes if matches!(snapshot.life(), Life::Stale { .. }) => (
             Ink::Yellow,
-            format!("{}, when it last wrote", counted(seen.lanes().len())),
+            format!("{}, when it last wrote", counted(snapshot.lanes().len())),
         ),
-        Pane::Lanes => (Ink::Plain, counted(seen.lanes().len())),
-        Pane::Questions => match seen.asks().len() {
+        Pane::Lanes => (Ink::Plain, counted(snapshot.lanes().len())),
+        Pane::Questions => match snapshot.requests().len() {
             0 => (Ink::Plain, counted(0)),
             n => (Ink::Yellow, counted(n)),
         },
-        Pane::Queue => match seen.books.queue.read() {
+        Pane::Queue => match snapshot.databases.queue.read() {
             Some(queue) if !queue.dead.is_empty() => (
                 Ink::Red,
                 format!("queue {}, given up {}", waits(queue), queue.dead.len()),
@@ -84,24 +84,24 @@ pub(super) fn content(scene: &Scene<'_>, pane: Pane, columns: usize) -> Content 
     match pane {
         Pane::Lanes => turns(scene, columns),
         Pane::Questions => questions(scene, columns),
-        Pane::Queue => of(&scene.seen.books.queue, columns, |queue| {
-            waiting(queue, scene.seen.now, columns)
+        Pane::Queue => of(&scene.snapshot.databases.queue, columns, |queue| {
+            waiting(queue, scene.snapshot.view.now, columns)
         }),
-        Pane::Costs => of(&scene.seen.books.costs, columns, |costs| {
+        Pane::Costs => of(&scene.snapshot.databases.costs, columns, |costs| {
             money(costs, columns)
         }),
-        Pane::Memory => of(&scene.seen.books.memory, columns, |memory| {
+        Pane::Memory => of(&scene.snapshot.databases.memory, columns, |memory| {
             remembered(scene, memory, columns)
         }),
         Pane::Log => log(scene),
     }
 }
 
-fn of<T>(part: &Part<T>, columns: usize, lines: impl FnOnce(&T) -> Vec<Line>) -> Content {
+fn of<T>(part: &Loaded<T>, columns: usize, lines: impl FnOnce(&T) -> Vec<Line>) -> Content {
     match part {
-        Part::Unread => Content::nothing("…"),
-        Part::Read(part) => Content::of(lines(part)),
-        Part::Failed(why) => Content::of(
+        Loaded::NotYet => Content::nothing("…"),
+        Loaded::Read(part) => Content::of(lines(part)),
+        Loaded::Failed(why) => Content::of(
             wrap(why, columns, 6)
                 .iter()
                 .map(|line| Line::of(Ink::Red, line))
@@ -113,14 +113,13 @@ fn of<T>(part: &Part<T>, columns: usize, lines: impl FnOnce(&T) -> Vec<Line>) ->
 /// Returns how many lines [`content`] has.
 pub(super) fn height(scene: &Scene<'_>, pane: Pane, columns: usize) -> usize {
     match pane {
-        Pane::Log => scene.seen.log.len().max(1),
+        Pane::Log => scene.snapshot.log.len().max(1),
         pane => content(scene, pane, columns).lines.len(),
     }
 }
 
 pub(super) fn header(scene: &Scene<'_>, columns: usize, rows: usize) -> Vec<Line> {
-    let status = scene.seen.status();
-    let view = scene.seen.view(&status);
+    let view = &scene.snapshot.view;
     let detail = Detail {
         text_rows: if rows > 4 { 2 } else { 1 },
         quiet: false,
@@ -131,9 +130,9 @@ pub(super) fn header(scene: &Scene<'_>, columns: usize, rows: usize) -> Vec<Line
     let mut page = Page {
         columns,
         detail,
-        lines: vec![sections::head(&view, columns)],
+        lines: vec![sections::head(view, columns)],
     };
-    if let Some(why) = &scene.seen.blind {
+    if let Some(why) = &scene.snapshot.blind {
         page.say("blind", Ink::Red, why);
     }
     for part in [
@@ -142,7 +141,7 @@ pub(super) fn header(scene: &Scene<'_>, columns: usize, rows: usize) -> Vec<Line
         sections::channels,
         sections::next_job,
     ] {
-        part(&mut page, &view);
+        part(&mut page, view);
     }
     let rest = page.lines.len().saturating_sub(rows);
     if rest > 0 && rows > 1 {
@@ -157,20 +156,19 @@ pub(super) fn header(scene: &Scene<'_>, columns: usize, rows: usize) -> Vec<Line
 }
 
 fn turns(scene: &Scene<'_>, columns: usize) -> Content {
-    let seen = scene.seen;
-    if seen.lanes().is_empty() {
+    let snapshot = scene.snapshot;
+    if snapshot.lanes().is_empty() {
         return Content::nothing("no turn runs");
     }
-    let status = seen.status();
-    let at = seen.view(&status).seen_at();
+    let at = snapshot.view.seen_at();
     let wanted = Wanted {
         columns: columns.saturating_sub(width(MARK)),
         lanes: usize::MAX,
         head: true,
         reasons: true,
     };
-    let asks = seen.asks();
-    let mut lanes = seen.lanes().to_vec();
+    let asks = snapshot.requests();
+    let mut lanes = snapshot.lanes().to_vec();
     // The daemon counts a tool that may not begin yet among those that run.
     for lane in lanes
         .iter_mut()
@@ -180,7 +178,10 @@ fn turns(scene: &Scene<'_>, columns: usize) -> Content {
             "waits for your word".clone_into(&mut lane.state);
         }
     }
-    chosen(lane_table::rows(&lanes, at, wanted), scene.ui.lane(seen))
+    chosen(
+        lane_table::rows(&lanes, at, wanted),
+        scene.ui.lane(snapshot),
+    )
 }
 
 fn chosen(rows: Vec<(Option<usize>, Line)>, chosen: Option<usize>) -> Content {
@@ -205,12 +206,13 @@ fn chosen(rows: Vec<(Option<usize>, Line)>, chosen: Option<usize>) -> Content {
 }
 
 fn questions(scene: &Scene<'_>, columns: usize) -> Content {
-    let (seen, columns) = (scene.seen, columns.saturating_sub(width(MARK)));
-    let asks = seen.asks();
+    let (snapshot, columns) = (scene.snapshot, columns.saturating_sub(width(MARK)));
+    let asks = snapshot.requests();
     let mut rows = Vec::new();
     for (at, ask) in asks.iter().enumerate() {
-        let left = clock::parse_rfc3339(&ask.expires_at)
-            .map_or_else(String::new, |at| format!("  {} left", span(at - seen.now)));
+        let left = clock::parse_rfc3339(&ask.expires_at).map_or_else(String::new, |at| {
+            format!("  {} left", span(at - snapshot.view.now))
+        });
         let mut line = Line::of(Ink::Yellow, &ask.tool);
         line.push(Ink::Plain, &format!("  {}", ask.session));
         line.push(Ink::Dim, &left);
@@ -228,7 +230,7 @@ fn questions(scene: &Scene<'_>, columns: usize) -> Content {
             Content::default()
         };
     }
-    chosen(rows, scene.ui.ask(seen))
+    chosen(rows, scene.ui.request(snapshot))
 }
 
 fn waiting(queue: &Queue, now: i64, columns: usize) -> Vec<Line> {
@@ -363,7 +365,7 @@ fn money(costs: &Costs, columns: usize) -> Vec<Line> {
 }
 
 fn remembered(scene: &Scene<'_>, memory: &Memory, columns: usize) -> Vec<Line> {
-    let (now, zone) = (scene.seen.now, scene.seen.zone);
+    let (now, zone) = (scene.snapshot.view.now, scene.snapshot.zone);
     let fact = |name: &str, pieces: &[(Ink, String)]| {
         let mut line = Line::of(Ink::Dim, name);
         line.pad_to(NAME);
@@ -443,7 +445,7 @@ fn indexed(index: &index::Status, now: i64) -> Vec<(Ink, String)> {
 }
 
 fn log(scene: &Scene<'_>) -> Content {
-    match scene.seen.log.as_slice() {
+    match scene.snapshot.log.as_slice() {
         [] => Content::nothing("the log is empty"),
         lines => Content::of(lines.to_vec()),
     }

@@ -6,56 +6,54 @@ use serde_json::{Map, Value};
 use crate::app::documents;
 use crate::app::documents::cost::Cost;
 use crate::app::documents::queue::{Queue, Waiting};
-use crate::app::documents::status::Status;
-use crate::app::monitor::advice::Advice;
-use crate::app::monitor::health::Pulse;
-use crate::app::monitor::liveness::Life;
+use crate::app::monitor::health::Life;
 use crate::app::monitor::styled_line::{Ink, Line};
-use crate::app::monitor::{NextJob, View};
+use crate::app::monitor::{NextJob, Totals, View};
 use crate::clock;
 use crate::memory::facts::commitments::Commitment;
 use crate::memory::index;
 use crate::monitor_state;
 use crate::monitor_state::Lane;
 
+/// No terminal has more room for a line of the log.
 const WIDEST: usize = 500;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
-    pub(super) now: i64,
+pub(super) struct Snapshot {
+    /// What one frame would be drawn from.
+    pub(super) view: View,
     /// The agent's; UTC while its settings are not read.
     pub(super) zone: Tz,
-    pub(super) pulse: Pulse,
     /// Why the lock or monitor.json could not be read just now.
     pub(super) blind: Option<String>,
-    pub(super) books: Books,
+    pub(super) databases: Databases,
     /// The log, a line an entry, the newest last.
     pub(super) log: Vec<Line>,
-    pub(super) advice: Advice,
 }
 
+/// What was read of a database.
 #[derive(Debug, Clone, Default)]
-pub(super) enum Part<T> {
+pub(super) enum Loaded<T> {
     #[default]
-    Unread,
+    NotYet,
     Read(T),
     Failed(String),
 }
 
-impl<T> Part<T> {
+impl<T> Loaded<T> {
     pub(super) fn read(&self) -> Option<&T> {
         match self {
             Self::Read(part) => Some(part),
-            Self::Unread | Self::Failed(_) => None,
+            Self::NotYet | Self::Failed(_) => None,
         }
     }
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Books {
-    pub(super) queue: Part<Queue>,
-    pub(super) costs: Part<Costs>,
-    pub(super) memory: Part<Memory>,
+pub(super) struct Databases {
+    pub(super) queue: Loaded<Queue>,
+    pub(super) costs: Loaded<Costs>,
+    pub(super) memory: Loaded<Memory>,
     pub(super) next_job: Option<NextJob>,
 }
 
@@ -69,49 +67,33 @@ pub(super) struct Costs {
 pub(super) struct Memory {
     pub(super) facts: usize,
     pub(super) episodes: usize,
+    /// The open ones, the nearest deadline first.
     pub(super) commitments: Vec<Commitment>,
     pub(super) index: index::Status,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// Milliseconds since 1970 UTC.
-    pub(super) at: Option<i64>,
-    /// `ERROR`, `WARN` …
-    pub(super) level: String,
-    pub(super) words: String,
+/// Returns an entry of the log as a line of the screen.
+pub(super) fn log_line(entry: &Map<String, Value>, zone: Tz) -> Line {
+    let word = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+    let level = word("level");
+    let ink = match level {
+        "ERROR" => Ink::Red,
+        "WARN" => Ink::Yellow,
+        "INFO" => Ink::Plain,
+        _ => Ink::Dim,
+    };
+    let time = clock::parse_rfc3339(word("timestamp"));
+    let time = time.map(|at| clock::local(at, zone).format("%H:%M:%S ").to_string());
+    let mut line = Line::of(Ink::Dim, &time.unwrap_or_default());
+    // Colour says nothing that the words do not say.
+    if level != "INFO" {
+        line.push(ink, &format!("{level} "));
+    }
+    line.push(ink, &documents::log::log_words(entry));
+    line.cut(WIDEST)
 }
 
-impl Entry {
-    pub(super) fn of(entry: &Map<String, Value>) -> Self {
-        let word = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-        Self {
-            at: clock::parse_rfc3339(word("timestamp")),
-            level: word("level").to_owned(),
-            words: documents::log::log_words(entry),
-        }
-    }
-
-    pub(super) fn line(&self, zone: Tz) -> Line {
-        let ink = match self.level.as_str() {
-            "ERROR" => Ink::Red,
-            "WARN" => Ink::Yellow,
-            "INFO" => Ink::Plain,
-            _ => Ink::Dim,
-        };
-        let time = self
-            .at
-            .map(|at| clock::local(at, zone).format("%H:%M:%S ").to_string());
-        let mut line = Line::of(Ink::Dim, &time.unwrap_or_default());
-        // Colour says nothing that the words do not say.
-        if self.level != "INFO" {
-            line.push(ink, &format!("{} ", self.level));
-        }
-        line.push(ink, &self.words);
-        line.cut(WIDEST)
-    }
-}
-
+/// Returns by what a lane is known: its run, or where none runs and sub-agents still work its conversation.
 pub(super) fn id(lane: &Lane) -> &str {
     if lane.run_id.is_empty() {
         &lane.session
@@ -120,75 +102,50 @@ pub(super) fn id(lane: &Lane) -> &str {
     }
 }
 
-impl Seen {
+impl Snapshot {
     pub(super) fn life(&self) -> Life {
-        self.pulse.life(self.now)
+        self.view.life()
     }
 
     /// Returns the turns that run, or ran when a stale daemon last wrote.
     pub(super) fn lanes(&self) -> &[Lane] {
         match self.life() {
-            Life::Up | Life::Stopping | Life::Stale { .. } => {
-                self.pulse.own().map_or(&[], |state| &state.lanes)
-            }
+            Life::Up | Life::Stopping | Life::Stale { .. } => self.view.lanes(),
             Life::Never | Life::Starting { .. } | Life::Stopped { .. } | Life::Dead { .. } => &[],
         }
     }
 
-    pub(super) fn asks(&self) -> Vec<&Waiting> {
-        let is_open =
-            |ask: &&Waiting| clock::parse_rfc3339(&ask.expires_at).is_none_or(|at| at > self.now);
-        self.books.queue.read().map_or_else(Vec::new, |queue| {
-            queue.approvals.iter().filter(is_open).collect()
-        })
+    /// Returns the approval requests that can still be decided.
+    pub(super) fn requests(&self) -> Vec<&Waiting> {
+        let now = self.view.now;
+        let is_open = |request: &&Waiting| {
+            clock::parse_rfc3339(&request.expires_at).is_none_or(|at| at > now)
+        };
+        let queue = self.databases.queue.read();
+        let requests = queue.iter().flat_map(|queue| &queue.approvals);
+        requests.filter(is_open).collect()
     }
 
-    pub(super) fn status(&self) -> Status {
-        let own = self
-            .pulse
-            .own()
-            .filter(|_| self.pulse.pid.is_some())
-            .cloned()
-            .unwrap_or_default();
-        let last = self.pulse.own().cloned().unwrap_or_default();
-        let costs = self.books.costs.read();
-        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let queue = match self.books.queue.read() {
+    /// Brings the totals up to date; until the databases are read they are those of monitor.json.
+    pub(super) fn count(&mut self) {
+        let state = self.view.health.live();
+        let costs = self.databases.costs.read().map(|costs| &costs.today);
+        let count = |rows: usize| i64::try_from(rows).unwrap_or(i64::MAX);
+        let queue = match self.databases.queue.read() {
             Some(queue) => monitor_state::Queue {
                 inbox: count(queue.inbox.len()),
                 outbox: count(queue.outbox.len()),
                 dead: count(queue.dead.len()),
             },
-            None => own.queue,
+            None => state.map(|state| state.queue).unwrap_or_default(),
         };
-        Status {
-            alerts: Vec::new(),
-            running: self.pulse.pid.is_some(),
-            pid: self.pulse.pid,
-            version: None,
-            uptime_secs: None,
-            channels: own.channels,
-            providers: own.providers,
-            models: own.models,
-            active_sessions: last.active_sessions,
+        let spent = state.map_or(0.0, |state| state.today_cost_usd);
+        self.view.totals = Totals {
             queue,
-            today_cost_usd: costs.map_or(own.today_cost_usd, |costs| costs.today.total_cost_usd),
-            today_cap_usd: costs.map_or(0.0, |costs| costs.today.caps.day_usd),
-            today_unpriced_calls: costs.map_or(0, |costs| costs.today.unpriced_calls),
-            sandbox: own.sandbox,
-            sandbox_risk: own.sandbox_risk,
-            last_error: last.last_error,
-        }
-    }
-
-    pub(super) fn view<'a>(&'a self, status: &'a Status) -> View<'a> {
-        View {
-            life: self.life(),
-            status,
-            state: self.pulse.own(),
-            now: self.now,
-            advice: self.advice.clone(),
-            next_job: self.books.next_job.clone(),
-        }
+            today_usd: costs.map_or(spent, |cost| cost.total_cost_usd),
+            cap_usd: costs.map_or(0.0, |cost| cost.caps.day_usd),
+            unpriced_calls: costs.map_or(0, |cost| cost.unpriced_calls),
+            next_job: self.databases.next_job.clone(),
+        };
     }
 }

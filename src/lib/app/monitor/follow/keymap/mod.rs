@@ -1,19 +1,22 @@
 //! What keys do: where one looks, what is chosen, what is asked before an order goes out. Pure: a key and
 //! what is on the screen make the next state, and perhaps something to do.
 
-use super::commands::{Order, Outcome};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::commands::{Outcome, Request};
 use super::dialog;
 use super::draw;
-use super::key_codes::Key;
 use super::layout::Pane;
 use super::snapshot;
-use super::snapshot::Seen;
+use super::snapshot::Snapshot;
 use crate::app::documents::queue::Waiting;
 use crate::app::monitor::frame::Frame;
 use crate::message::Approval;
 use crate::text;
 
 const MAX_WHY: usize = 500;
+/// Lines of Page Up and Page Down.
+const PAGE: isize = 10;
 
 #[derive(Debug, Clone)]
 pub(super) struct Ui {
@@ -21,7 +24,7 @@ pub(super) struct Ui {
     /// The pane beside the turns, where only one fits.
     pub(super) below: Pane,
     lane: Option<String>,
-    ask: Option<String>,
+    request: Option<String>,
     scroll: [usize; Pane::ALL.len()],
     pub(super) mode: Mode,
     pub(super) note: Option<Outcome>,
@@ -37,22 +40,28 @@ pub(super) enum Mode {
         contact: String,
     },
     /// A question is shown in full, as it was when it was opened.
-    Verdict {
-        ask: Box<Waiting>,
-        scroll: usize,
-        is_read: bool,
-        /// The reason as far as it is typed, of a no; `None` of a yes.
-        why: Option<String>,
-    },
+    /// An approval request is shown in full.
+    Decide(Decision),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
+pub(super) struct Decision {
+    /// As it was when it was opened.
+    pub(super) request: Box<Waiting>,
+    pub(super) scroll: usize,
+    /// Whether its last line was on the screen.
+    pub(super) is_read: bool,
+    /// The reason as far as it is typed, to deny; `None` to approve.
+    pub(super) why: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Act {
     Quit,
     Suspend,
     Redraw,
     /// Give an order to the daemon.
-    Order(Order),
+    Send(Request),
 }
 
 impl Default for Ui {
@@ -61,7 +70,7 @@ impl Default for Ui {
             focus: Pane::Lanes,
             below: Pane::Log,
             lane: None,
-            ask: None,
+            request: None,
             scroll: [0; Pane::ALL.len()],
             mode: Mode::Look,
             note: None,
@@ -70,8 +79,8 @@ impl Default for Ui {
 }
 
 impl Ui {
-    pub(super) fn lane(&self, seen: &Seen) -> Option<usize> {
-        let lanes = seen.lanes();
+    pub(super) fn lane(&self, snapshot: &Snapshot) -> Option<usize> {
+        let lanes = snapshot.lanes();
         let chosen = self
             .lane
             .as_ref()
@@ -79,10 +88,10 @@ impl Ui {
         chosen.or_else(|| (!lanes.is_empty()).then_some(0))
     }
 
-    pub(super) fn ask(&self, seen: &Seen) -> Option<usize> {
-        let asks = seen.asks();
+    pub(super) fn request(&self, snapshot: &Snapshot) -> Option<usize> {
+        let asks = snapshot.requests();
         let chosen = self
-            .ask
+            .request
             .as_ref()
             .and_then(|id| asks.iter().position(|ask| ask.id == *id));
         chosen.or_else(|| (!asks.is_empty()).then_some(0))
@@ -98,30 +107,32 @@ impl Ui {
     }
 
     fn scroll_mut(&mut self, pane: Pane) -> Option<&mut usize> {
-        Pane::ALL
-            .iter()
-            .position(|one| *one == pane)
-            .and_then(|at| self.scroll.get_mut(at))
+        let at = Pane::ALL.iter().position(|one| *one == pane)?;
+        self.scroll.get_mut(at)
     }
 
-    pub(super) fn press(&mut self, key: &Key, seen: &Seen, size: Frame) -> Option<Act> {
-        match key {
-            Key::Ctrl('c') => return Some(Act::Quit),
-            Key::Ctrl('z') => return Some(Act::Suspend),
-            Key::Ctrl('l') => return Some(Act::Redraw),
-            _ => {}
-        }
+    pub(super) fn press(&mut self, key: KeyEvent, snapshot: &Snapshot, size: Frame) -> Option<Act> {
+        let code = match (key.modifiers.contains(KeyModifiers::CONTROL), key.code) {
+            (false, code) => code,
+            (true, KeyCode::Char('c' | 'C')) => return Some(Act::Quit),
+            (true, KeyCode::Char('z' | 'Z')) => return Some(Act::Suspend),
+            (true, KeyCode::Char('l' | 'L')) => return Some(Act::Redraw),
+            // It empties the line, as in a shell.
+            (true, KeyCode::Char('u' | 'U')) => KeyCode::Delete,
+            (true, KeyCode::Char(_)) => return None,
+            (true, code) => code,
+        };
         match std::mem::replace(&mut self.mode, Mode::Look) {
-            Mode::Look => return self.look(key, seen, size),
+            Mode::Look => return self.look(code, snapshot, size),
             // Any key has been understood by whoever reads them.
             Mode::Help => {}
             Mode::Stop {
                 run_id,
                 session,
                 contact,
-            } => match key {
-                Key::Char('y' | 'Y') => return self.stop(&run_id, session, contact, seen),
-                Key::Char('n' | 'N' | 'q') | Key::Esc => {}
+            } => match code {
+                KeyCode::Char('y' | 'Y') => return self.stop(&run_id, session, &contact, snapshot),
+                KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => {}
                 _ => {
                     self.mode = Mode::Stop {
                         run_id,
@@ -130,40 +141,44 @@ impl Ui {
                     }
                 }
             },
-            Mode::Verdict {
-                ask,
-                scroll,
-                is_read,
-                why,
-            } => return self.verdict(key, ask, (scroll, is_read), why, size),
+            Mode::Decide(decision) => return self.decide(code, decision, size),
         }
         None
     }
 
-    fn look(&mut self, key: &Key, seen: &Seen, size: Frame) -> Option<Act> {
+    /// Takes in a text that nobody typed: it is a reason, and never a command.
+    pub(super) fn paste(&mut self, text: &str) {
+        if let Mode::Decide(Decision { why: Some(why), .. }) = &mut self.mode {
+            why.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
+            *why = text::head(why, MAX_WHY).to_owned();
+        }
+    }
+
+    fn look(&mut self, code: KeyCode, snapshot: &Snapshot, size: Frame) -> Option<Act> {
         self.note = None;
-        match key {
-            Key::Char('q') => return Some(Act::Quit),
-            Key::Char('?' | 'h') => self.mode = Mode::Help,
-            Key::Tab | Key::Right => self.choose(self.focus.further(1)),
-            Key::BackTab | Key::Left => self.choose(self.focus.further(Pane::ALL.len() - 1)),
-            Key::Char(digit @ '1'..='6') => {
-                let at = digit
-                    .to_digit(10)
-                    .and_then(|digit| usize::try_from(digit).ok())
-                    .unwrap_or(1);
-                self.choose(Pane::Lanes.further(at - 1));
+        match code {
+            KeyCode::Char('q') => return Some(Act::Quit),
+            KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
+            KeyCode::Tab | KeyCode::Right => self.choose(self.focus.further(1)),
+            KeyCode::BackTab | KeyCode::Left => {
+                self.choose(self.focus.further(Pane::ALL.len() - 1));
             }
-            Key::Up | Key::Char('k') => self.go(-1, seen, size),
-            Key::Down | Key::Char('j') => self.go(1, seen, size),
-            Key::PageUp => self.go(-10, seen, size),
-            Key::PageDown | Key::Char(' ') => self.go(10, seen, size),
-            Key::Home | Key::Char('g') => self.go(isize::MIN, seen, size),
-            Key::End | Key::Char('G') => self.go(isize::MAX, seen, size),
-            Key::Char('s') => self.ask_to_stop(seen),
-            Key::Char('a') => self.open(None, seen, size),
-            Key::Char('d') => self.open(Some(String::new()), seen, size),
-            _ => {}
+            KeyCode::Char(digit @ '1'..='6') => {
+                self.choose(Pane::Lanes.further(usize::from(digit as u8 - b'1')));
+            }
+            KeyCode::Char('s') => self.ask_to_stop(snapshot),
+            KeyCode::Char('a') => self.open(None, snapshot, size),
+            KeyCode::Char('d') => self.open(Some(String::new()), snapshot, size),
+            KeyCode::Char('k') => self.go(-1, snapshot, size),
+            KeyCode::Char('j') => self.go(1, snapshot, size),
+            KeyCode::Char(' ') => self.go(PAGE, snapshot, size),
+            KeyCode::Char('g') => self.go(isize::MIN, snapshot, size),
+            KeyCode::Char('G') => self.go(isize::MAX, snapshot, size),
+            code => {
+                if let Some(by) = steps(code) {
+                    self.go(by, snapshot, size);
+                }
+            }
         }
         None
     }
@@ -175,35 +190,35 @@ impl Ui {
         }
     }
 
-    fn go(&mut self, by: isize, seen: &Seen, size: Frame) {
+    fn go(&mut self, by: isize, snapshot: &Snapshot, size: Frame) {
         let moved =
             |at: usize, count: usize| at.saturating_add_signed(by).min(count.saturating_sub(1));
         match self.focus {
             Pane::Lanes => {
-                let (at, lanes) = (self.lane(seen).unwrap_or(0), seen.lanes());
+                let (at, lanes) = (self.lane(snapshot).unwrap_or(0), snapshot.lanes());
                 self.lane = lanes
                     .get(moved(at, lanes.len()))
                     .map(|lane| snapshot::id(lane).to_owned());
             }
             Pane::Questions => {
-                let (at, asks) = (self.ask(seen).unwrap_or(0), seen.asks());
-                self.ask = asks.get(moved(at, asks.len())).map(|ask| ask.id.clone());
+                let (at, asks) = (self.request(snapshot).unwrap_or(0), snapshot.requests());
+                self.request = asks.get(moved(at, asks.len())).map(|ask| ask.id.clone());
             }
             // Its newest lines are below, and what is moved is counted from there.
-            Pane::Log => self.move_text(by.saturating_neg(), seen, size),
-            Pane::Queue | Pane::Costs | Pane::Memory => self.move_text(by, seen, size),
+            Pane::Log => self.move_text(by.saturating_neg(), snapshot, size),
+            Pane::Queue | Pane::Costs | Pane::Memory => self.move_text(by, snapshot, size),
         }
     }
 
-    fn move_text(&mut self, by: isize, seen: &Seen, size: Frame) {
-        let most = draw::hidden(self, seen, size, self.focus);
+    fn move_text(&mut self, by: isize, snapshot: &Snapshot, size: Frame) {
+        let most = draw::hidden(self, snapshot, size, self.focus);
         if let Some(scroll) = self.scroll_mut(self.focus) {
             *scroll = (*scroll).min(most).saturating_add_signed(by).min(most);
         }
     }
 
-    fn ask_to_stop(&mut self, seen: &Seen) {
-        match self.lane(seen).and_then(|at| seen.lanes().get(at)) {
+    fn ask_to_stop(&mut self, snapshot: &Snapshot) {
+        match self.lane(snapshot).and_then(|at| snapshot.lanes().get(at)) {
             Some(lane) => {
                 let (run_id, session, contact) = (
                     snapshot::id(lane).to_owned(),
@@ -220,86 +235,73 @@ impl Ui {
         }
     }
 
-    fn stop(&mut self, run_id: &str, session: String, contact: String, seen: &Seen) -> Option<Act> {
+    fn stop(
+        &mut self,
+        run_id: &str,
+        session: String,
+        contact: &str,
+        snapshot: &Snapshot,
+    ) -> Option<Act> {
         // What runs there by now is not what was asked about.
-        if !seen.lanes().iter().any(|lane| snapshot::id(lane) == run_id) {
+        let mut lanes = snapshot.lanes().iter();
+        if !lanes.any(|lane| snapshot::id(lane) == run_id) {
             self.say(false, "that turn has ended already; nothing was stopped");
             return None;
         }
-        Some(Act::Order(Order::Stop { session, contact }))
+        Some(Act::Send(Request::stop(session, contact)))
     }
 
-    fn open(&mut self, why: Option<String>, seen: &Seen, size: Frame) {
-        let asks = seen.asks();
-        match self.ask(seen).and_then(|at| asks.get(at)) {
-            Some(ask) => {
-                let is_read = dialog::hidden(ask, size) == 0;
-                self.mode = Mode::Verdict {
-                    ask: Box::new((*ask).clone()),
+    fn open(&mut self, why: Option<String>, snapshot: &Snapshot, size: Frame) {
+        let requests = snapshot.requests();
+        match self.request(snapshot).and_then(|at| requests.get(at)) {
+            Some(request) => {
+                self.mode = Mode::Decide(Decision {
+                    request: Box::new((*request).clone()),
                     scroll: 0,
-                    is_read,
+                    is_read: dialog::hidden(request, size) == 0,
                     why,
-                };
+                });
             }
             None => self.say(false, "nothing waits for your word"),
         }
     }
 
-    fn verdict(
-        &mut self,
-        key: &Key,
-        ask: Box<Waiting>,
-        (mut scroll, mut is_read): (usize, bool),
-        mut why: Option<String>,
-        size: Frame,
-    ) -> Option<Act> {
-        let most = dialog::hidden(&ask, size);
-        let mut go = |by: isize| scroll = scroll.min(most).saturating_add_signed(by).min(most);
-        match (key, &mut why) {
-            (Key::Up, _) => go(-1),
-            (Key::Down, _) => go(1),
-            (Key::PageUp, _) => go(-10),
-            (Key::PageDown, _) | (Key::Char(' '), None) => go(10),
-            (Key::Home, _) => go(isize::MIN),
-            (Key::End, _) => go(isize::MAX),
-            (Key::Esc, _) | (Key::Char('n' | 'N' | 'q'), None) => return None,
-            // Whoever says yes has had the whole question before their eyes.
-            (Key::Char('y' | 'Y'), None) if is_read => {
-                return Some(Act::Order(Order::Decide {
-                    id: ask.id,
-                    verdict: Approval::Approve,
-                    why: None,
-                }));
-            }
-            (Key::Enter, Some(words)) => {
-                let why = Some(words.trim().to_owned()).filter(|words| !words.is_empty());
-                return Some(Act::Order(Order::Decide {
-                    id: ask.id,
-                    verdict: Approval::Deny,
-                    why,
-                }));
-            }
-            (Key::Char(c), Some(words)) if !c.is_control() => words.push(*c),
-            (Key::Paste(text), Some(words)) => {
-                words.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }))
-            }
-            (Key::Backspace, Some(words)) => {
-                let kept = words.chars().count().saturating_sub(1);
-                *words = text::head(words, kept).to_owned();
-            }
-            (Key::Ctrl('u'), Some(words)) => words.clear(),
-            _ => {}
-        }
-        if let Some(words) = &mut why {
-            *words = text::head(words, MAX_WHY).to_owned();
-        }
-        is_read |= scroll >= most;
-        self.mode = Mode::Verdict {
-            ask,
+    fn decide(&mut self, code: KeyCode, mut decision: Decision, size: Frame) -> Option<Act> {
+        let Decision {
+            request,
             scroll,
             is_read,
             why,
-        };
+        } = &mut decision;
+        let most = dialog::hidden(request, size);
+        let id = request.id.clone();
+        match (code, why) {
+            (KeyCode::Esc, _) | (KeyCode::Char('n' | 'N' | 'q'), None) => return None,
+            // Whoever approves has had the whole request before their eyes.
+            (KeyCode::Char('y' | 'Y'), None) if *is_read => {
+                return Some(Act::Send(Request::decide(id, Approval::Approve, None)));
+            }
+            (KeyCode::Enter, Some(words)) => {
+                let why = Some(words.trim().to_owned()).filter(|words| !words.is_empty());
+                return Some(Act::Send(Request::decide(id, Approval::Deny, why)));
+            }
+            (KeyCode::Char(c), Some(words)) if !c.is_control() => {
+                words.push(c);
+                *words = text::head(words, MAX_WHY).to_owned();
+            }
+            (KeyCode::Backspace, Some(words)) => {
+                words.pop();
+            }
+            (KeyCode::Delete, Some(words)) => words.clear(),
+            (code, why) => {
+                let is_space = code == KeyCode::Char(' ') && why.is_none();
+                if let Some(by) = is_space.then_some(PAGE).or_else(|| steps(code)) {
+                    *scroll = (*scroll).min(most).saturating_add_signed(by).min(most);
+                }
+            }
+        }
+        *is_read |= *scroll >= most;
+        self.mode = Mode::Decide(decision);
         None
     }
 
@@ -309,6 +311,19 @@ impl Ui {
             words: words.into(),
         });
     }
+}
+
+/// Returns by how many lines a key moves.
+fn steps(code: KeyCode) -> Option<isize> {
+    Some(match code {
+        KeyCode::Up => -1,
+        KeyCode::Down => 1,
+        KeyCode::PageUp => -PAGE,
+        KeyCode::PageDown => PAGE,
+        KeyCode::Home => isize::MIN,
+        KeyCode::End => isize::MAX,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -2,29 +2,29 @@
 
 use super::*;
 use crate::app::documents::queue::Queue;
-use crate::app::monitor::follow::snapshot::Part;
-use crate::app::monitor::follow::tests::{LARGE, TINY, USUAL, ask, busy, lane, living};
+use crate::app::monitor::follow::snapshot::Loaded;
+use crate::app::monitor::follow::tests::{TINY, USUAL, ask, busy, lane, living};
 
-fn press(ui: &mut Ui, seen: &Seen, keys: &str) -> Option<Act> {
+fn press(ui: &mut Ui, seen: &Snapshot, keys: &str) -> Option<Act> {
     let mut act = None;
     for c in keys.chars() {
         let key = match c {
-            '\n' => Key::Enter,
-            '\u{1b}' => Key::Esc,
-            '↓' => Key::Down,
-            '↑' => Key::Up,
-            '⇥' => Key::Tab,
-            '⌫' => Key::Backspace,
-            c => Key::Char(c),
+            '\n' => KeyCode::Enter,
+            '\u{1b}' => KeyCode::Esc,
+            '↓' => KeyCode::Down,
+            '↑' => KeyCode::Up,
+            '⇥' => KeyCode::Tab,
+            '⌫' => KeyCode::Backspace,
+            c => KeyCode::Char(c),
         };
-        act = ui.press(&key, seen, USUAL);
+        act = ui.press(key.into(), seen, USUAL);
     }
     act
 }
 
-fn with_asks(asks: Vec<Waiting>) -> Seen {
+fn with_asks(asks: Vec<Waiting>) -> Snapshot {
     let mut seen = living(Vec::new());
-    seen.books.queue = Part::Read(Queue {
+    seen.databases.queue = Loaded::Read(Queue {
         inbox: Vec::new(),
         outbox: Vec::new(),
         dead: Vec::new(),
@@ -38,26 +38,24 @@ fn note(ui: &Ui) -> &str {
 }
 
 fn decide(id: &str, verdict: Approval, why: Option<&str>) -> Option<Act> {
-    Some(Act::Order(Order::Decide {
-        id: id.into(),
-        verdict,
-        why: why.map(str::to_owned),
-    }))
+    let why = why.map(str::to_owned);
+    Some(Act::Send(Request::decide(id.into(), verdict, why)))
 }
 
 #[test]
 fn it_ends_sleeps_and_draws_anew_whatever_is_open() {
     for open in ["", "?", "s", "a", "d"] {
-        let of = |key: Key| {
+        let of = |key: char, modifiers| {
             let mut ui = Ui::default();
             press(&mut ui, &busy(), open);
-            ui.press(&key, &busy(), USUAL)
+            ui.press(KeyEvent::new(KeyCode::Char(key), modifiers), &busy(), USUAL)
         };
-        assert_eq!(of(Key::Ctrl('c')), Some(Act::Quit), "{open}");
-        assert_eq!(of(Key::Ctrl('z')), Some(Act::Suspend), "{open}");
-        assert_eq!(of(Key::Ctrl('l')), Some(Act::Redraw), "{open}");
+        let ctrl = |key| of(key, KeyModifiers::CONTROL);
+        assert_eq!(ctrl('c'), Some(Act::Quit), "{open}");
+        assert_eq!(ctrl('z'), Some(Act::Suspend), "{open}");
+        assert_eq!(ctrl('l'), Some(Act::Redraw), "{open}");
         assert_eq!(
-            of(Key::Char('q')),
+            of('q', KeyModifiers::NONE),
             open.is_empty().then_some(Act::Quit),
             "{open}: q closes what is open first"
         );
@@ -71,8 +69,8 @@ fn a_run_is_stopped_after_a_yes_and_only_that_one() {
         lane("bob", "thinking", 1, 1),
     ]);
     let stop = |contact: &str| {
-        let (session, contact) = (format!("telegram:{contact}"), contact.to_owned());
-        Some(Act::Order(Order::Stop { session, contact }))
+        let session = format!("telegram:{contact}");
+        Some(Act::Send(Request::stop(session, contact)))
     };
     assert_eq!(press(&mut Ui::default(), &seen, "sy"), stop("Ada"));
     assert_eq!(press(&mut Ui::default(), &seen, "↓sy"), stop("bob"));
@@ -88,11 +86,8 @@ fn a_run_is_stopped_after_a_yes_and_only_that_one() {
         matches!(ui.mode, Mode::Stop { .. }),
         "other keys are no answer"
     );
-    assert_eq!(
-        ui.press(&Key::Paste("y".into()), &seen, USUAL),
-        None,
-        "what was pasted is no answer"
-    );
+    ui.paste("y");
+    assert!(matches!(ui.mode, Mode::Stop { .. }), "nor is a paste");
 
     // It ended while the question stood there, and another began in its place.
     let mut ui = Ui::default();
@@ -161,9 +156,9 @@ fn a_long_question_is_read_to_its_end_before_a_yes() {
     let seen = with_asks(vec![ask("one", &long)]);
     let mut ui = Ui::default();
     assert_eq!(press(&mut ui, &seen, "ay"), None);
-    assert!(matches!(ui.mode, Mode::Verdict { .. }));
+    assert!(matches!(ui.mode, Mode::Decide(_)));
     assert_eq!(press(&mut ui, &seen, "    y"), None, "not yet");
-    assert_eq!(ui.press(&Key::End, &seen, USUAL), None);
+    assert_eq!(ui.press(KeyCode::End.into(), &seen, USUAL), None);
     press(&mut ui, &seen, "↑↑");
     assert_eq!(
         press(&mut ui, &seen, "y"),
@@ -172,8 +167,8 @@ fn a_long_question_is_read_to_its_end_before_a_yes() {
     // On a small screen every line is one too many.
     let mut ui = Ui::default();
     let seen = with_asks(vec![ask("one", "1\n2\n3\n4\n5\n6")]);
-    ui.press(&Key::Char('a'), &seen, TINY);
-    assert_eq!(ui.press(&Key::Char('y'), &seen, TINY), None);
+    ui.press(KeyCode::Char('a').into(), &seen, TINY);
+    assert_eq!(ui.press(KeyCode::Char('y').into(), &seen, TINY), None);
 }
 
 #[test]
@@ -194,10 +189,7 @@ fn a_no_says_why_and_pasted_words_do_not_send_it() {
     assert_eq!(press(&mut Ui::default(), &seen, "dno\u{1b}\n"), None);
     let mut ui = Ui::default();
     press(&mut ui, &seen, "d");
-    assert_eq!(
-        ui.press(&Key::Paste("a\nb\u{1b}".into()), &seen, USUAL),
-        None
-    );
+    ui.paste("a\nb\u{1b}");
     assert_eq!(
         press(&mut ui, &seen, "\n"),
         decide("one", Approval::Deny, Some("a b"))
@@ -208,49 +200,4 @@ fn a_no_says_why_and_pasted_words_do_not_send_it() {
         press(&mut ui, &seen, "\n"),
         decide("one", Approval::Deny, Some(&"é".repeat(500)))
     );
-}
-
-#[test]
-fn a_text_is_moved_as_far_as_it_goes() {
-    let seen = busy();
-    let mut ui = Ui::default();
-    ui.press(&Key::Char('3'), &seen, TINY);
-    let hidden = draw::hidden(&ui, &seen, TINY, Pane::Queue);
-    assert!(hidden > 0);
-    for (key, scroll) in [
-        (Key::End, hidden),
-        (Key::Down, hidden),
-        (Key::Up, hidden - 1),
-        (Key::Home, 0),
-        (Key::Up, 0),
-    ] {
-        ui.press(&key, &seen, TINY);
-        assert_eq!(ui.scroll(Pane::Queue), scroll, "{key:?}");
-    }
-    // The log stands at its end, and goes back from there.
-    ui.press(&Key::Char('6'), &seen, TINY);
-    for (key, scroll) in [(Key::Down, 0), (Key::Up, 1), (Key::Home, 1), (Key::End, 0)] {
-        ui.press(&key, &seen, TINY);
-        assert_eq!(ui.scroll(Pane::Log), scroll, "{key:?}");
-    }
-}
-
-#[test]
-fn the_pane_below_stays_when_the_turns_are_chosen() {
-    let mut ui = Ui::default();
-    press(&mut ui, &busy(), "⇥⇥");
-    assert_eq!((ui.focus, ui.below), (Pane::Queue, Pane::Queue));
-    press(&mut ui, &busy(), "1");
-    assert_eq!((ui.focus, ui.below), (Pane::Lanes, Pane::Queue));
-    ui.press(&Key::BackTab, &busy(), LARGE);
-    assert_eq!((ui.focus, ui.below), (Pane::Log, Pane::Log));
-}
-
-#[test]
-fn what_came_of_a_key_is_said_until_the_next_one() {
-    let mut ui = Ui::default();
-    ui.say(true, "Stopped.");
-    assert_eq!(note(&ui), "Stopped.");
-    press(&mut ui, &busy(), "↓");
-    assert_eq!(note(&ui), "");
 }
