@@ -79,7 +79,7 @@ fn judge(api: &Api, request: &Request) -> Result<Passed, Refusal> {
     if let Some(line) = request.extensions().get::<Arc<Line>>() {
         line.trust();
     }
-    if api.pipeline.closing.is_cancelled() {
+    if api.pipeline.closing().is_cancelled() {
         return Err(Refusal::closing());
     }
     let bucket = if reads { &api.reads } else { &api.writes };

@@ -126,7 +126,7 @@ impl<'a> Watch<'a> {
     /// # Errors
     /// When the answer cannot be read.
     pub(super) async fn next(&self, patience: Duration) -> Result<News, Refusal> {
-        let told = self.api.pipeline.answered.notified();
+        let told = self.api.pipeline.answered().notified();
         tokio::pin!(told);
         told.as_mut().enable();
         // What was written between two looks tells nobody.
