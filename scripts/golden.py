@@ -2,7 +2,7 @@
 
 Each conversation gets a home of its own: its notes, and a transcript in the archive, as if it had ended. What
 `agent-consolidate facts` and `commitments` say afterwards is compared with what is to be known; how is told in
-tests/golden/consolidate/README.md. The test in src/lib/memory/extract/golden.rs compares in the same way.
+tests/golden/consolidate/README.md. The test in src/lib/memory/extract/golden_tests.rs compares in the same way.
 """
 
 import concurrent.futures

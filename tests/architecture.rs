@@ -48,7 +48,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     ("mind", &["agent", "llm", "memory", "prompt"]),
     ("hands", &["tools"]),
-    ("path", &["pipeline"]),
+    ("path", &["forget", "pipeline"]),
     ("programs", &["app"]),
 ];
 

@@ -45,6 +45,7 @@ pub(crate) mod prompt;
 // 5 hands
 pub mod tools;
 // 6 path
+pub(crate) mod forget;
 pub(crate) mod pipeline;
 // 7 programs
 pub mod app;

@@ -167,6 +167,20 @@ impl ToolOutput {
             untrusted: false,
         }
     }
+
+    /// Returns it marked as untrusted when `untrusted` is true; a mark that is there stays.
+    pub fn untrusted_if(self, untrusted: bool) -> Self {
+        Self {
+            untrusted: self.untrusted || untrusted,
+            ..self
+        }
+    }
+}
+
+impl From<Result<String, String>> for ToolOutput {
+    fn from(result: Result<String, String>) -> Self {
+        result.map_or_else(Self::error, Self::ok)
+    }
 }
 
 /// Whose tool it is. Every turn is offered all of them, so that what stands before a conversation is the

@@ -7,7 +7,6 @@ pub mod consolidate;
 pub mod daemon;
 pub(crate) mod doctor;
 pub(crate) mod documents;
-mod forget;
 pub(crate) mod http;
 pub mod index;
 mod llm_client;

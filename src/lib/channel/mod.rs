@@ -130,6 +130,9 @@ pub enum FetchError {
     Never(String),
 }
 
+/// What a call of a channel comes to.
+pub type SendFuture<'a, T = ()> = BoxFuture<'a, Result<T, SendError>>;
+
 /// A way to talk to people. What a channel does not do is left to the defaults.
 pub trait Channel: Send + Sync {
     /// Returns its name.
@@ -157,7 +160,7 @@ pub trait Channel: Send + Sync {
     }
 
     /// Sends one message and returns the channel's id of it.
-    fn send<'a>(&'a self, message: Outgoing<'a>) -> BoxFuture<'a, Result<String, SendError>>;
+    fn send<'a>(&'a self, message: Outgoing<'a>) -> SendFuture<'a, String>;
 
     /// Downloads a file that came with a message, of at most `max` bytes, into the new file `to`.
     fn fetch<'a>(
@@ -175,37 +178,24 @@ pub trait Channel: Send + Sync {
         _chat: &'a ChatRef,
         _message: &'a str,
         _emoji: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
-        Box::pin(async { Err(unable()) })
+    ) -> SendFuture<'a> {
+        unable()
     }
 
     /// Shows a preview, a message without a notification that is changed and removed again, and returns
     /// the channel's id of it.
-    fn show<'a>(
-        &'a self,
-        _chat: &'a ChatRef,
-        _text: &'a str,
-    ) -> BoxFuture<'a, Result<String, SendError>> {
-        Box::pin(async { Err(unable()) })
+    fn show<'a>(&'a self, _chat: &'a ChatRef, _text: &'a str) -> SendFuture<'a, String> {
+        unable()
     }
 
     /// Changes a preview.
-    fn change<'a>(
-        &'a self,
-        _chat: &'a ChatRef,
-        _id: &'a str,
-        _text: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
-        Box::pin(async { Err(unable()) })
+    fn change<'a>(&'a self, _chat: &'a ChatRef, _id: &'a str, _text: &'a str) -> SendFuture<'a> {
+        unable()
     }
 
     /// Removes a preview.
-    fn remove<'a>(
-        &'a self,
-        _chat: &'a ChatRef,
-        _id: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
-        Box::pin(async { Err(unable()) })
+    fn remove<'a>(&'a self, _chat: &'a ChatRef, _id: &'a str) -> SendFuture<'a> {
+        unable()
     }
 
     /// Makes a message that was sent say `text` from now on, as it is and without a link in it, and takes
@@ -215,8 +205,8 @@ pub trait Channel: Send + Sync {
         _chat: &'a ChatRef,
         _message: &'a str,
         _text: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
-        Box::pin(async { Err(unable()) })
+    ) -> SendFuture<'a> {
+        unable()
     }
 
     /// Answers the press of a button with a text of at most 200 characters that only who pressed it
@@ -226,28 +216,24 @@ pub trait Channel: Send + Sync {
     }
 
     /// Shows a text as the draft `number` of an answer, which the answer replaces by itself.
-    fn draft<'a>(
-        &'a self,
-        _chat: &'a ChatRef,
-        _number: i64,
-        _text: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
-        Box::pin(async { Err(unable()) })
+    fn draft<'a>(&'a self, _chat: &'a ChatRef, _number: i64, _text: &'a str) -> SendFuture<'a> {
+        unable()
     }
 
     /// Shows for some seconds that an answer is being written.
-    fn typing<'a>(&'a self, chat: &'a ChatRef) -> BoxFuture<'a, Result<(), SendError>>;
+    fn typing<'a>(&'a self, chat: &'a ChatRef) -> SendFuture<'a>;
 
     /// Returns how it is.
     fn health(&self) -> Health;
 }
 
-/// The error of a channel that sends nothing but whole messages.
-fn unable() -> SendError {
-    SendError::Never {
-        reason: "this channel shows nothing but messages".to_owned(),
+/// What a channel answers that sends nothing but whole messages.
+fn unable<T: Send + 'static>() -> SendFuture<'static, T> {
+    let reason = "this channel shows nothing but messages".to_owned();
+    Box::pin(std::future::ready(Err(SendError::Never {
+        reason,
         chat_is_there: true,
-    }
+    })))
 }
 
 /// How a channel is.

@@ -1,4 +1,7 @@
-//! Text as words: tokens, stems and stop words, for the search index and for rules that read sentences.
+//! Text as words: one pack of data a language, tokens, stems and stop words, and what language a text is in.
 
+pub(crate) mod detect;
+pub(crate) mod pack;
+pub(crate) mod secrets;
 pub(crate) mod stop_words;
 pub(crate) mod tokenize;

@@ -82,6 +82,17 @@ impl Words {
         words
     }
 
+    /// Returns the stems of the words that say what `text` is about, in order, also twice.
+    pub(crate) fn telling(&mut self, text: &str) -> Vec<Arc<str>> {
+        let mut stems = Vec::new();
+        each_word(text, |word| {
+            if !stop_words::is_stop(word) {
+                stems.push(self.stem(word).text);
+            }
+        });
+        stems
+    }
+
     /// Returns the words of a question that say what it is about, each once. All of them when there
     /// are no others.
     pub(crate) fn of_query(&mut self, text: &str) -> Vec<Word> {

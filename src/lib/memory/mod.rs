@@ -8,10 +8,10 @@
 //! Every memory has a [`Scope`], and a turn sees only those of its [`Viewer`]. [`Memory`] is what the
 //! daemon holds of all this.
 
-pub mod consolidate;
+pub(crate) mod consolidate;
 pub mod embedder;
 pub mod extract;
-pub mod facts;
+pub(crate) mod facts;
 pub mod index;
 pub mod items;
 pub mod recall;

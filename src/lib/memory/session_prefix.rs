@@ -14,7 +14,7 @@ use crate::sys::jsonl;
 
 /// What was said in a conversation up to an event, as far as it decides whose a summary is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Past {
+pub(crate) struct SessionPrefix {
     /// The newest event.
     last: u64,
     /// Whether the owner spoke.
@@ -24,7 +24,7 @@ pub(crate) struct Past {
     foreign: Option<u64>,
 }
 
-impl Past {
+impl SessionPrefix {
     /// Takes in an event, in order.
     pub(crate) fn take(&mut self, event: &Event) {
         let is_foreign = match &event.kind {
@@ -54,14 +54,14 @@ impl Past {
 }
 
 /// Knows the past of every file of one home. Files that were read once are not read again.
-pub(crate) struct Pasts<'a> {
+pub(crate) struct SessionPrefixes<'a> {
     home: &'a Home,
     transcripts: Option<BTreeMap<String, Vec<PathBuf>>>,
     /// What was said up to the end of a file.
-    known: HashMap<PathBuf, Past>,
+    known: HashMap<PathBuf, SessionPrefix>,
 }
 
-impl<'a> Pasts<'a> {
+impl<'a> SessionPrefixes<'a> {
     pub(crate) fn new(home: &'a Home) -> Self {
         Self {
             home,
@@ -72,7 +72,7 @@ impl<'a> Pasts<'a> {
 
     /// Returns what was said before `file` began, whose content is `bytes`; `None` when there is no summary in
     /// it.
-    pub(crate) fn before(&mut self, file: &Candidate, bytes: &[u8]) -> Option<Past> {
+    pub(crate) fn before(&mut self, file: &Candidate, bytes: &[u8]) -> Option<SessionPrefix> {
         let id = session_of(&file.shown)
             .filter(|_| String::from_utf8_lossy(bytes).contains(r#""compaction""#))?;
         let all = || {
@@ -80,7 +80,7 @@ impl<'a> Pasts<'a> {
                 .unwrap_or_default()
         };
         let transcripts = self.transcripts.get_or_insert_with(all);
-        let mut past = Past::default();
+        let mut past = SessionPrefix::default();
         for earlier in transcripts
             .get(id)?
             .iter()
@@ -96,7 +96,7 @@ impl<'a> Pasts<'a> {
 }
 
 /// Returns `past` and what is said in `file`. What cannot be read is missed by who reads on.
-fn read(file: &Path, mut past: Past) -> Past {
+fn read(file: &Path, mut past: SessionPrefix) -> SessionPrefix {
     let _ = jsonl::for_each_line(file, 0, |line, _| {
         serde_json::from_slice::<Event>(line)
             .iter()
@@ -136,8 +136,8 @@ mod tests {
         }
     }
 
-    fn past(events: &[(u64, Kind)]) -> Past {
-        let mut past = Past::default();
+    fn past(events: &[(u64, Kind)]) -> SessionPrefix {
+        let mut past = SessionPrefix::default();
         for (seq, kind) in events {
             past.take(&Event {
                 v: 1,
@@ -242,11 +242,11 @@ mod tests {
                 .find(|file| file.path == path)
                 .expect("it is listed")
                 .clone();
-            Pasts::new(&home).before(&file, text.as_bytes())
+            SessionPrefixes::new(&home).before(&file, text.as_bytes())
         };
         assert_eq!(
             before("s.2026-05-04.2.jsonl", &last),
-            Some(Past {
+            Some(SessionPrefix {
                 last: 3,
                 owner_spoke: true,
                 foreign: Some(2)
@@ -254,7 +254,7 @@ mod tests {
         );
         assert_eq!(
             before("s.2026-05-04.jsonl", &last),
-            Some(Past::default()),
+            Some(SessionPrefix::default()),
             "nothing came before it"
         );
         assert_eq!(before("s.2026-05-04.jsonl", "no summary"), None);

@@ -2,7 +2,7 @@
 
 use super::index::{Text, texts_of};
 use super::scope::Viewer;
-use super::session_prefix::Pasts;
+use super::session_prefix::SessionPrefixes;
 use super::sources;
 use super::sources::{Candidate, Reader, Source, Unread};
 use crate::config::Home;
@@ -62,7 +62,11 @@ pub fn lines(
                 why: skipped.why,
             },
         })?;
-    let mut texts = texts_of(file, &bytes, Pasts::new(home).before(file, &bytes));
+    let mut texts = texts_of(
+        file,
+        &bytes,
+        SessionPrefixes::new(home).before(file, &bytes),
+    );
     texts.retain(|text| viewer.may_see(&text.scope));
     if texts.is_empty() {
         return Err(unknown());

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::scope::Scope;
-use super::session_prefix::Past;
+use super::session_prefix::SessionPrefix;
 use crate::config::Home;
 use crate::sandbox::{BeneathError, Root};
 use crate::session;
@@ -74,7 +74,7 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     /// Returns the SHA-256 of what counts: of its content, which is `bytes`, and of what was said `before`.
-    pub(crate) fn sha256(&self, bytes: &[u8], before: Option<Past>) -> Vec<u8> {
+    pub(crate) fn sha256(&self, bytes: &[u8], before: Option<SessionPrefix>) -> Vec<u8> {
         let but = self
             .gone
             .and_then(|gone| gone.but)

@@ -47,7 +47,7 @@ use crate::control::replies::Reply;
 use crate::memory::Memory;
 use crate::message::SessionKey;
 use crate::queue::Accepted;
-use crate::workspace::Grounds;
+use crate::workspace::PathPolicy;
 use crate::{audit, db, people, prompt, queue, session, undo};
 
 /// What the path keeps its records in.
@@ -136,7 +136,7 @@ pub struct Live {
     /// The program that puts recordings into words, when there is one.
     pub listener: Option<Listener>,
     /// Where file tools work, and an undo.
-    pub grounds: Arc<Grounds>,
+    pub path_policy: Arc<PathPolicy>,
 }
 
 /// A run in progress.

@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use beneath::{BeneathError, Entry, Existing, Found, Kind, Place, Root};
+pub use beneath::{BeneathError, Entry, Existing, Found, Kind, Root, Target};
 pub use compute::{Limits, compute, compute_main, in_memory};
 pub use detect::{level, probe};
 pub use launcher::launcher_main;

@@ -4,91 +4,69 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::Needs;
 use super::send_command::post;
-use super::{Needs, output, text};
-use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
+use super::typed::{About, Property, TypedTool};
+use crate::agent::{Context, Reach, ToolOutput};
 use crate::control::Command;
 use crate::control::attachments::{MAX_FILE, MAX_FILES};
 use crate::message::Route;
-use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::Root;
+use crate::sys::atomic;
 
-/// The only place whose files are sent (specification §6).
+/// The only directory whose files are sent (specification §6).
 const OUTBOX: &str = "outbox";
 
-pub(super) struct SendMedia(pub Arc<Needs>);
+pub(super) struct SendMedia(pub(super) Arc<Needs>);
 
-impl Tool for SendMedia {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "send_media".into(),
-            description:
-                "Send files of outbox/ into this chat: pictures, sounds, films, documents; several pictures are an album.".into(),
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "paths": {"type": "array", "items": {"type": "string"}, "description": "such as outbox/plan.png"},
-                    "caption": {"type": "string"}
-                },
-                "required": ["paths"]
-            }),
-        }
-    }
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct MediaArgs {
+    /// such as outbox/plan.png
+    paths: Vec<PathBuf>,
+    #[serde(default)]
+    caption: String,
+}
 
-    fn read_only(&self) -> bool {
-        false
-    }
+impl TypedTool for SendMedia {
+    type Args = MediaArgs;
 
-    fn rights(&self) -> Rights {
-        Rights::Owner
-    }
+    const ABOUT: About = About {
+        name: "send_media",
+        description: "Send files of outbox/ into this chat: pictures, sounds, films, documents; several pictures are an album.",
+        properties: &[],
+    };
 
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+    fn reach(&self, _args: &MediaArgs, _context: &Context) -> Reach {
         Reach::Shows
     }
 
-    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        let paths = input
-            .get("paths")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
-        let paths: Vec<PathBuf> = paths.filter_map(Value::as_str).map(PathBuf::from).collect();
-        let caption = text(input, "caption").to_owned();
-        Box::pin(async move { output(self.send(paths, caption, context).await) })
+    async fn run(&self, args: MediaArgs, context: &Context) -> ToolOutput {
+        self.send(args, context).await.into()
     }
 }
 
 impl SendMedia {
-    async fn send(
-        &self,
-        paths: Vec<PathBuf>,
-        caption: String,
-        context: &Context,
-    ) -> Result<String, String> {
+    async fn send(&self, args: MediaArgs, context: &Context) -> Result<String, String> {
+        let MediaArgs { paths, caption } = args;
         let route = context.route.clone().ok_or(NO_CHAT)?;
         if paths.is_empty() || paths.len() > MAX_FILES {
             return Err(format!("`paths` must name 1 to {MAX_FILES} files"));
         }
         let home = self.0.memory.home();
-        let (root, tmp) = (
-            self.0.root.clone(),
-            home.spool_tmp()
-                .join(uuid::Uuid::new_v4().simple().to_string()),
-        );
-        let dir = tmp.clone();
-        let files = super::blocking_work(move || copies(&root, &paths, &dir)).await;
-        let posted = match files {
+        let root = self.0.root.clone();
+        let dir = home
+            .spool_tmp()
+            .join(uuid::Uuid::new_v4().simple().to_string());
+        let copy_dir = dir.clone();
+        let posted = match crate::sys::blocking(move || copies(&root, &paths, &copy_dir)).await {
             Ok(files) => post(home, to_chat(route, caption, None), files).await,
-            Err(reason) => Err(reason),
+            Err(why) => Err(why),
         };
-        // What stays is cleared away with other leftovers of the spool.
-        let _ = super::blocking_work(move || {
-            std::fs::remove_dir_all(&tmp).map_err(|error| error.to_string())
-        })
-        .await;
+        // What stays is removed with other leftovers of the spool.
+        let _ = crate::sys::blocking(move || std::fs::remove_dir_all(&dir)).await;
         posted
     }
 }
@@ -122,61 +100,41 @@ fn copies(root: &Root, paths: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>, St
         let own = dir.join(number.to_string());
         make(&own)?;
         let to = own.join(name);
-        crate::sys::atomic::write(&to, &bytes, crate::sys::atomic::Durability::Rename)
+        atomic::write(&to, &bytes, atomic::Durability::Rename)
             .map_err(|error| error.to_string())?;
         Ok(to)
     };
     paths.iter().enumerate().map(copy).collect()
 }
 
-pub(super) struct React(pub Arc<Needs>);
+pub(super) struct React(pub(super) Arc<Needs>);
 
-impl Tool for React {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "react".into(),
-            description: "Put an emoji on the message you are answering, such as 👍. You still answer, unless you use silent."
-                .into(),
-            schema: json!({
-                "type": "object",
-                "properties": {"emoji": {"type": "string"}},
-                "required": ["emoji"]
-            }),
-        }
-    }
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ReactArgs {
+    emoji: String,
+}
 
-    fn read_only(&self) -> bool {
-        false
-    }
+impl TypedTool for React {
+    type Args = ReactArgs;
 
-    fn rights(&self) -> Rights {
-        Rights::Anybody
-    }
+    const ABOUT: About = About {
+        name: "react",
+        description: "Put an emoji on the message you are answering, such as 👍. You still answer, unless you use silent.",
+        properties: &[Property::Anybody],
+    };
 
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+    fn reach(&self, _args: &ReactArgs, _context: &Context) -> Reach {
         Reach::Free
     }
 
-    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        let emoji = text(input, "emoji").trim().to_owned();
-        Box::pin(async move {
-            let chat = context
-                .route
-                .clone()
-                .zip(context.message_id.clone())
-                .filter(|_| !emoji.is_empty());
-            output(match chat {
-                Some((route, message)) => {
-                    post(
-                        self.0.memory.home(),
-                        to_chat(route, String::new(), Some((message, emoji))),
-                        Vec::new(),
-                    )
-                    .await
-                }
-                None => Err(NO_CHAT.to_owned()),
-            })
-        })
+    async fn run(&self, args: ReactArgs, context: &Context) -> ToolOutput {
+        let emoji = args.emoji.trim().to_owned();
+        let chat = context.route.clone().zip(context.message_id.clone());
+        let Some((route, message)) = chat.filter(|_| !emoji.is_empty()) else {
+            return ToolOutput::error(NO_CHAT);
+        };
+        let command = to_chat(route, String::new(), Some((message, emoji)));
+        post(self.0.memory.home(), command, Vec::new()).await.into()
     }
 }
 

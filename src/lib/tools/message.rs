@@ -2,52 +2,42 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::Needs;
 use super::send_command::post;
-use super::{Needs, output, text};
-use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
+use super::typed::{About, TypedTool};
+use crate::agent::{Context, Reach, ToolOutput};
 use crate::control::Command;
-use crate::provider::{BoxFuture, ToolSpec};
+use crate::text::{shorten, visible};
 
 /// The longest message, bytes: some dozen parts of Telegram.
 const MAX_TEXT: usize = 50_000;
 
-pub(super) struct Message(pub Arc<Needs>);
+pub(super) struct Message(pub(super) Arc<Needs>);
 
-impl Tool for Message {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "message".into(),
-            description:
-                "Send a text to somebody else now. Your answer to this conversation needs no tool."
-                    .into(),
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "to": {"type": "string", "description": "owner, a chat id, @username or a known name"},
-                    "text": {"type": "string"}
-                },
-                "required": ["to", "text"]
-            }),
-        }
-    }
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Args {
+    /// owner, a chat id, @username or a known name
+    to: String,
+    text: String,
+}
 
-    fn read_only(&self) -> bool {
-        false
-    }
+impl TypedTool for Message {
+    type Args = Args;
 
-    fn rights(&self) -> Rights {
-        Rights::Owner
-    }
+    const ABOUT: About = About {
+        name: "message",
+        description: "Send a text to somebody else now. Your answer to this conversation needs no tool.",
+        properties: &[],
+    };
 
     /// Who reads the answer anyway, or owns the agent, is nobody new.
-    fn reach(&self, input: &Value, context: &Context) -> Reach {
-        let to = text(input, "to").trim();
-        let is_here = context
-            .route
-            .as_ref()
-            .is_some_and(|route| route.chat.chat == to);
+    fn reach(&self, args: &Args, context: &Context) -> Reach {
+        let to = args.to.trim();
+        let route = context.route.as_ref();
+        let is_here = route.is_some_and(|route| route.chat.chat == to);
         if to == "owner" || is_here {
             Reach::Free
         } else {
@@ -55,30 +45,19 @@ impl Tool for Message {
         }
     }
 
-    fn receipt(&self, input: &Value, answer: &str) -> Option<String> {
-        let to = crate::text::shorten(&crate::text::visible(text(input, "to")), 60);
-        Some(format!(
-            "wrote to {to}: {}",
-            crate::text::shorten(answer, 80)
-        ))
+    fn receipt(&self, args: &Args, result: &str) -> Option<String> {
+        let to = shorten(&visible(&args.to), 60);
+        Some(format!("wrote to {to}: {}", shorten(result, 80)))
     }
 
-    fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        let (to, words) = (
-            text(input, "to").trim().to_owned(),
-            text(input, "text").to_owned(),
-        );
-        Box::pin(async move { output(self.send(to, words).await) })
-    }
-}
-
-impl Message {
-    async fn send(&self, to: String, words: String) -> Result<String, String> {
-        if to.is_empty() || words.trim().is_empty() || words.len() > MAX_TEXT {
-            return Err(format!(
+    async fn run(&self, args: Args, _context: &Context) -> ToolOutput {
+        let to = args.to.trim().to_owned();
+        if to.is_empty() || args.text.trim().is_empty() || args.text.len() > MAX_TEXT {
+            return ToolOutput::error(format!(
                 "`to` and `text` must say something, and the text at most {MAX_TEXT} bytes"
             ));
         }
-        post(self.0.memory.home(), Command::raw(to, words), Vec::new()).await
+        let command = Command::raw(to, args.text);
+        post(self.0.memory.home(), command, Vec::new()).await.into()
     }
 }

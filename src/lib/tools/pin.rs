@@ -1,53 +1,37 @@
 //! `pin`: rules and limits that no compaction of the conversation may lose.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::text;
-use crate::agent::{Context, Effect, Reach, Rights, Tool, ToolOutput};
-use crate::provider::{BoxFuture, ToolSpec};
+use super::typed::{About, TypedTool};
+use crate::agent::{Context, Effect, ToolOutput};
 
-/// Pinned rules of one conversation: all of them stand in every request after a compaction.
+/// Pinned rules of one conversation: all of them are in every request after a compaction.
 const MOST: usize = 20;
 /// Characters of one.
 const LONGEST: usize = 500;
 
 pub(super) struct Pin;
 
-impl Tool for Pin {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "pin".into(),
-            description: "Keep a rule the person set for this conversation, word for word, however long it gets.".into(),
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "text": {"type": "string"},
-                    "remove": {"type": "boolean", "description": "it holds no longer"}
-                },
-                "required": ["text"]
-            }),
-        }
-    }
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Args {
+    text: String,
+    /// it holds no longer
+    #[serde(default)]
+    remove: bool,
+}
 
-    fn read_only(&self) -> bool {
-        false
-    }
+impl TypedTool for Pin {
+    type Args = Args;
 
-    fn rights(&self) -> Rights {
-        Rights::Owner
-    }
+    const ABOUT: About = About {
+        name: "pin",
+        description: "Keep a rule the person set for this conversation, word for word, however long it gets.",
+        properties: &[],
+    };
 
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
-        Reach::Acts
-    }
-
-    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        let words = text(input, "text").trim().to_owned();
-        let remove = input
-            .get("remove")
-            .and_then(Value::as_bool)
-            .unwrap_or(false);
-        Box::pin(async move { pin(words, remove, &context.pins) })
+    async fn run(&self, args: Args, context: &Context) -> ToolOutput {
+        pin(args.text.trim().to_owned(), args.remove, &context.pins)
     }
 }
 

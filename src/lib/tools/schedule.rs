@@ -1,34 +1,35 @@
-//! `cron`, `schedule_message`, `list_scheduled`: what is to happen at its times. Orders go the way of
-//! `agent-send --job`; what the model is told is what the daemon answered.
+//! `cron`, `schedule_message`, `list_scheduled`: jobs and messages at their times. Orders go the way of
+//! `agent-send --job`; the model receives what the daemon replied.
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::Needs;
 use super::send_command::order;
-use super::{Needs, blocking, output, text};
-use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
+use super::typed::{About, NoArgs, Property, TypedTool, first_line, tool};
+use crate::agent::{Context, Reach, Tool, ToolOutput};
 use crate::clock;
 use crate::control::{Command, Id};
 use crate::jobs;
 use crate::jobs::{Ask, Job};
 use crate::memory::Scope;
 use crate::message::JobOrder;
-use crate::provider::{BoxFuture, ToolSpec};
 
 /// A time so long past was worked out wrong (a year, a zone), and is not meant.
 const PAST_MS: i64 = 5 * 60_000;
 
 pub(super) fn all(needs: &Arc<Needs>) -> Vec<Arc<dyn Tool>> {
     vec![
-        Arc::new(Cron(needs.clone())),
-        Arc::new(ScheduleMessage(needs.clone())),
-        Arc::new(ListScheduled(needs.clone())),
+        tool(Cron(needs.clone())),
+        tool(ScheduleMessage(needs.clone())),
+        tool(ListScheduled(needs.clone())),
     ]
 }
 
-/// Returns to whom a job goes that is made in this conversation: the owner wherever they are last heard, others
-/// and groups where they are now.
+/// Returns the chat and the topic of a job that is made in this conversation: none for the owner, who is
+/// reached wherever they last wrote; for others and groups where they are now.
 fn here(context: &Context) -> (Option<String>, Option<String>) {
     match &context.route {
         Some(route) if !context.viewer.may_see(&Scope::Owner) => {
@@ -39,7 +40,7 @@ fn here(context: &Context) -> (Option<String>, Option<String>) {
 }
 
 /// Refuses a time that was worked out wrong.
-fn is_sound(ask: &Ask, needs: &Needs) -> Result<(), String> {
+fn check_time(ask: &Ask, needs: &Needs) -> Result<(), String> {
     let now = clock::now_ms();
     let job = ask.clone().job("new", needs.zone, now)?;
     match job.first_after(now)? {
@@ -53,123 +54,119 @@ fn is_sound(ask: &Ask, needs: &Needs) -> Result<(), String> {
     }
 }
 
-fn optional(input: &Value, name: &str) -> Option<String> {
-    input
-        .get(name)
-        .and_then(Value::as_str)
-        .map(str::trim)
+fn not_blank(text: Option<String>) -> Option<String> {
+    text.map(|text| text.trim().to_owned())
         .filter(|text| !text.is_empty())
-        .map(str::to_owned)
 }
 
 struct Cron(Arc<Needs>);
 
-impl Tool for Cron {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "cron".into(),
-            description:
-                "Do something by yourself at its time: add a job (at, every or cron; `text` is what you will be told then), \
-                          or list, run, pause, resume, remove jobs. Times without an offset are the owner's."
-                    .into(),
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "op": {"type": "string", "enum": ["add", "list", "remove", "run", "status", "pause", "resume"]},
-                    "id": {"type": "string"},
-                    "name": {"type": "string"},
-                    "at": {"type": "string", "description": "once: 2026-11-24T09:00"},
-                    "every": {"type": "string", "description": "30m, 2h, 1d"},
-                    "cron": {"type": "string", "description": "crontab line: 0 8 * * mon-fri"},
-                    "tz": {"type": "string"},
-                    "text": {"type": "string"},
-                    "deliver": {"type": "boolean", "description": "send the answer here (default true)"},
-                    "delete_after_run": {"type": "boolean"}
-                },
-                "required": ["op"]
-            }),
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Op {
+    Add,
+    List,
+    Remove,
+    Run,
+    Status,
+    Pause,
+    Resume,
+}
+
+impl Op {
+    fn changes_something(self) -> bool {
+        !matches!(self, Self::List | Self::Status)
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct CronArgs {
+    op: Op,
+    id: Option<String>,
+    name: Option<String>,
+    /// once: 2026-11-24T09:00
+    at: Option<String>,
+    /// 30m, 2h, 1d
+    every: Option<String>,
+    /// crontab line: 0 8 * * mon-fri
+    cron: Option<String>,
+    tz: Option<String>,
+    #[serde(default)]
+    text: String,
+    /// send the answer here (default true)
+    deliver: Option<bool>,
+    delete_after_run: Option<bool>,
+}
+
+impl TypedTool for Cron {
+    type Args = CronArgs;
+
+    const ABOUT: About = About {
+        name: "cron",
+        description: "Do something by yourself at its time: add a job (at, every or cron; `text` is what you will be told then), \
+                      or list, run, pause, resume, remove jobs. Times without an offset are the owner's.",
+        properties: &[Property::Rare],
+    };
+
+    fn reach(&self, args: &CronArgs, _context: &Context) -> Reach {
+        match args.op.changes_something() {
+            true => Reach::Acts,
+            false => Reach::Shows,
         }
     }
 
-    fn read_only(&self) -> bool {
-        false
+    fn receipt(&self, args: &CronArgs, result: &str) -> Option<String> {
+        args.op.changes_something().then(|| first_line(result))
     }
 
-    fn is_rare(&self) -> bool {
-        true
-    }
-
-    fn rights(&self) -> Rights {
-        Rights::Owner
-    }
-
-    fn reach(&self, input: &Value, _context: &Context) -> Reach {
-        if ["list", "status"].contains(&text(input, "op")) {
-            Reach::Shows
-        } else {
-            Reach::Acts
-        }
-    }
-
-    fn receipt(&self, input: &Value, answer: &str) -> Option<String> {
-        let changes = !["list", "status"].contains(&text(input, "op"));
-        changes.then(|| crate::text::shorten(answer.lines().next().unwrap_or_default(), 160))
-    }
-
-    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move { output(self.act(input, context).await) })
+    async fn run(&self, args: CronArgs, context: &Context) -> ToolOutput {
+        self.act(args, context).await.into()
     }
 }
 
 impl Cron {
-    async fn act(&self, input: &Value, context: &Context) -> Result<String, String> {
-        let home = self.0.memory.home();
-        let id = optional(input, "id");
-        let op = text(input, "op");
-        if op == "list" || (op == "status" && id.is_none()) {
-            return listed(&self.0, |_| true).await;
-        }
-        if op == "status" {
-            return listed(&self.0, move |job| Some(job.id.as_str()) == id.as_deref()).await;
-        }
-        let named = |id: Option<String>| {
-            id.and_then(|id| Id::parse(&id))
-                .map(|id| id.as_str().to_owned())
-                .ok_or_else(|| "`id` must name a job".to_owned())
+    async fn act(&self, args: CronArgs, context: &Context) -> Result<String, String> {
+        let id = not_blank(args.id);
+        let job_id = || {
+            let id = id.as_deref().and_then(Id::parse);
+            id.map(|id| id.as_str().to_owned())
+                .ok_or("`id` must name a job")
         };
-        let job = match op {
-            "remove" => JobOrder::Remove { job: named(id)? },
-            "run" => JobOrder::Run { job: named(id)? },
-            "pause" => JobOrder::Pause { job: named(id)? },
-            "resume" => JobOrder::Resume { job: named(id)? },
-            _ => {
+        let job = match args.op {
+            Op::List => return list(&self.0, |_| true).await,
+            Op::Status => {
+                let is_meant = move |job: &Job| id.as_ref().is_none_or(|id| *id == job.id.as_str());
+                return list(&self.0, is_meant).await;
+            }
+            Op::Remove => JobOrder::Remove { job: job_id()? },
+            Op::Run => JobOrder::Run { job: job_id()? },
+            Op::Pause => JobOrder::Pause { job: job_id()? },
+            Op::Resume => JobOrder::Resume { job: job_id()? },
+            Op::Add => {
                 let (to, topic) = here(context);
-                let deliver = input
-                    .get("deliver")
-                    .and_then(Value::as_bool)
-                    .unwrap_or(true);
+                let deliver = args.deliver.unwrap_or(true);
                 let ask = Ask {
-                    name: optional(input, "name"),
-                    at: optional(input, "at"),
-                    every: optional(input, "every"),
-                    cron: optional(input, "cron"),
-                    tz: optional(input, "tz"),
-                    text: text(input, "text").to_owned(),
+                    name: not_blank(args.name),
+                    at: not_blank(args.at),
+                    every: not_blank(args.every),
+                    cron: not_blank(args.cron),
+                    tz: not_blank(args.tz),
+                    text: args.text,
                     deliver,
                     to: to.filter(|_| deliver),
                     topic: topic.filter(|_| deliver),
-                    delete_after_run: input.get("delete_after_run").and_then(Value::as_bool),
+                    delete_after_run: args.delete_after_run,
                     ..Ask::default()
                 };
                 add(&self.0, ask, id)?
             }
         };
-        order(home, Command::Job(job)).await
+        order(self.0.memory.home(), Command::Job(job)).await
     }
 }
 
 fn add(needs: &Needs, ask: Ask, id: Option<String>) -> Result<JobOrder, String> {
-    is_sound(&ask, needs)?;
+    check_time(&ask, needs)?;
     let job = match id {
         Some(id) => Id::parse(&id)
             .ok_or("`id` must match [A-Za-z0-9_-]{1,64}")?
@@ -185,91 +182,59 @@ fn add(needs: &Needs, ask: Ask, id: Option<String>) -> Result<JobOrder, String> 
 
 struct ScheduleMessage(Arc<Needs>);
 
-impl Tool for ScheduleMessage {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "schedule_message".into(),
-            description:
-                "Send these very words here at a later time: a reminder. It costs nothing then."
-                    .into(),
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "at": {"type": "string", "description": "2026-11-24T09:00, the owner's time unless it has an offset"},
-                    "text": {"type": "string"},
-                    "tz": {"type": "string"}
-                },
-                "required": ["at", "text"]
-            }),
+#[derive(Deserialize, JsonSchema)]
+struct MessageArgs {
+    /// 2026-11-24T09:00, the owner's time unless it has an offset
+    at: String,
+    text: String,
+    tz: Option<String>,
+}
+
+impl TypedTool for ScheduleMessage {
+    type Args = MessageArgs;
+
+    const ABOUT: About = About {
+        name: "schedule_message",
+        description: "Send these very words here at a later time: a reminder. It costs nothing then.",
+        properties: &[Property::Anybody, Property::Rare],
+    };
+
+    async fn run(&self, args: MessageArgs, context: &Context) -> ToolOutput {
+        let (to, topic) = here(context);
+        let is_owners = context.viewer.may_see(&Scope::Owner);
+        let ask = Ask {
+            at: not_blank(Some(args.at)),
+            tz: not_blank(args.tz),
+            text: args.text,
+            literal: true,
+            to,
+            topic,
+            by: (!is_owners).then(|| context.person.clone()),
+            ..Ask::default()
+        };
+        match add(&self.0, ask, None) {
+            Ok(job) => order(self.0.memory.home(), Command::Job(job)).await.into(),
+            Err(why) => ToolOutput::error(why),
         }
-    }
-
-    fn read_only(&self) -> bool {
-        false
-    }
-
-    fn is_rare(&self) -> bool {
-        true
-    }
-
-    fn rights(&self) -> Rights {
-        Rights::Anybody
-    }
-
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
-        Reach::Acts
-    }
-
-    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move {
-            let (to, topic) = here(context);
-            let is_owners = context.viewer.may_see(&Scope::Owner);
-            let ask = Ask {
-                at: optional(input, "at"),
-                tz: optional(input, "tz"),
-                text: text(input, "text").to_owned(),
-                literal: true,
-                to,
-                topic,
-                by: (!is_owners).then(|| context.person.clone()),
-                ..Ask::default()
-            };
-            match add(&self.0, ask, None) {
-                Ok(job) => output(order(self.0.memory.home(), Command::Job(job)).await),
-                Err(why) => ToolOutput::error(why),
-            }
-        })
     }
 }
 
 struct ListScheduled(Arc<Needs>);
 
-impl Tool for ListScheduled {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "list_scheduled".into(),
-            description: "List the messages and jobs that wait for their time here.".into(),
-            schema: json!({"type": "object", "properties": {}}),
-        }
-    }
+impl TypedTool for ListScheduled {
+    type Args = NoArgs;
 
-    fn read_only(&self) -> bool {
-        true
-    }
+    const ABOUT: About = About {
+        name: "list_scheduled",
+        description: "List the messages and jobs that wait for their time here.",
+        properties: &[Property::Anybody, Property::ReadOnly, Property::Rare],
+    };
 
-    fn is_rare(&self) -> bool {
-        true
-    }
-
-    fn rights(&self) -> Rights {
-        Rights::Anybody
-    }
-
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+    fn reach(&self, _args: &NoArgs, _context: &Context) -> Reach {
         Reach::Shows
     }
 
-    fn run<'a>(&'a self, _input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
+    async fn run(&self, _args: NoArgs, context: &Context) -> ToolOutput {
         let is_owners = context.viewer.may_see(&Scope::Owner);
         let (to, topic) = here(context);
         let person = context.person.clone();
@@ -277,34 +242,26 @@ impl Tool for ListScheduled {
         let shows = move |job: &Job| {
             is_owners || (job.to == to && job.topic == topic && job.by.as_ref() == Some(&person))
         };
-        Box::pin(async move { output(listed(&self.0, shows).await) })
+        list(&self.0, shows).await.into()
     }
 }
 
 /// Returns the jobs that `shows` picks, a line each.
-async fn listed(
+async fn list(
     needs: &Needs,
     shows: impl Fn(&Job) -> bool + Send + 'static,
 ) -> Result<String, String> {
     let (path, zone) = (needs.memory.home().jobs(), needs.zone);
-    let lines = blocking(move || {
+    crate::sys::blocking(move || {
         let known = jobs::read(&path).map_err(|error| error.to_string())?;
-        let lines: Vec<String> = known
-            .iter()
-            .filter(|job| shows(job))
-            .map(|job| line(job, zone))
-            .collect();
-        Ok(lines.join("\n"))
+        let shown = known.iter().filter(|job| shows(job));
+        let lines: Vec<String> = shown.map(|job| line(job, zone)).collect();
+        Ok(match lines.is_empty() {
+            true => "nothing waits for its time".to_owned(),
+            false => lines.join("\n"),
+        })
     })
-    .await;
-    if lines.is_error {
-        return Err(lines.text);
-    }
-    Ok(if lines.text.is_empty() {
-        "nothing waits for its time".to_owned()
-    } else {
-        lines.text
-    })
+    .await
 }
 
 fn line(job: &Job, zone: chrono_tz::Tz) -> String {

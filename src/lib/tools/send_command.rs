@@ -1,6 +1,5 @@
 //! What a tool sends now, beside the answer: a command in the spool, like `agent-send --raw`, so that the
-//! promise to deliver is the outbox's and survives a crash. What the model is told is what the daemon
-//! answered.
+//! promise to deliver is the outbox's and survives a crash. The model receives what the daemon replied.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -12,67 +11,25 @@ use crate::control::replies::{Reply, Status};
 use crate::control::{Command, Id, attachments, spool};
 use crate::queue;
 use crate::queue::Fate;
-use crate::sys::fifo;
+use crate::sys::{blocking, fifo};
 
-/// How long the daemon's answer is waited for; it comes in milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for the daemon's reply, which comes in milliseconds, and how often to look.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+const REPLY_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long its arrival is waited for: a person's chat answers in less than a second.
-const ARRIVAL: Duration = Duration::from_secs(5);
+/// How long to wait for the delivery, which takes less than a second, and how often to look.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
+const DELIVERY_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Waits for what was posted to arrive and returns the ids under which it did.
-async fn arrived(home: &Home, id: &Id) -> Result<String, String> {
-    let until = Instant::now() + ARRIVAL;
-    loop {
-        let (path, own) = (home.queue_db(), id.to_string());
-        let fates = super::blocking_work(move || {
-            queue::fates(&path, &own).map_err(|error| error.to_string())
-        })
-        .await?;
-        let lost = fates.iter().find_map(|fate| match fate {
-            Fate::Dead(reason) => Some(reason),
-            Fate::OnItsWay | Fate::Sent(_) => None,
-        });
-        if let Some(reason) = lost {
-            return Err(format!("not delivered: {reason}"));
-        }
-        let sent: Option<Vec<&str>> = fates
-            .iter()
-            .map(|fate| {
-                if let Fate::Sent(id) = fate {
-                    Some(id.as_str())
-                } else {
-                    None
-                }
-            })
-            .collect();
-        if let Some(ids) = sent {
-            let ids: Vec<&str> = ids.into_iter().filter(|id| !id.is_empty()).collect();
-            return Ok(if ids.is_empty() {
-                "delivered".to_owned()
-            } else {
-                format!("delivered as message {}", ids.join(", "))
-            });
-        }
-        if Instant::now() >= until {
-            return Ok(format!("accepted; it is on its way (id {id})"));
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// Leaves a command with `files` for the daemon and returns what became of it, for the model.
+/// Leaves a command with `files` for the daemon, waits for the delivery and returns its result for the model.
 pub(super) async fn post(
     home: &Home,
     command: Command,
     files: Vec<PathBuf>,
 ) -> Result<String, String> {
     let id = Id::new();
-    match answer(home, &id, command, files).await? {
-        Some(Reply {
-            status: Status::Done,
-            ..
-        }) => arrived(home, &id).await,
+    match reply(home, &id, command, files).await? {
+        Some(reply) if reply.status == Status::Done => delivered(home, &id).await,
         Some(reply) => Err(format!("not sent: {}", reply.error.unwrap_or_default())),
         None => Ok(format!(
             "left for delivery (id {id}); nothing is known of it yet"
@@ -80,54 +37,75 @@ pub(super) async fn post(
     }
 }
 
-/// Leaves an order for the daemon and returns what it answered, for the model.
+/// Leaves a command for the daemon and returns its reply for the model.
 pub(super) async fn order(home: &Home, command: Command) -> Result<String, String> {
     let id = Id::new();
-    match answer(home, &id, command, Vec::new()).await? {
-        Some(Reply {
-            status: Status::Done,
-            reply,
-            ..
-        }) => Ok(reply.unwrap_or_default()),
+    match reply(home, &id, command, Vec::new()).await? {
+        Some(reply) if reply.status == Status::Done => Ok(reply.reply.unwrap_or_default()),
         Some(reply) => Err(format!("not done: {}", reply.error.unwrap_or_default())),
         None => Ok(format!("ordered (id {id}); nothing is known of it yet")),
     }
 }
 
-/// Leaves a command for the daemon and returns its last word; `None` when that takes too long.
-async fn answer(
+/// Waits for the parts of what was posted and returns the ids under which they arrived.
+async fn delivered(home: &Home, id: &Id) -> Result<String, String> {
+    let until = Instant::now() + DELIVERY_TIMEOUT;
+    loop {
+        let (path, own) = (home.queue_db(), id.to_string());
+        let fates = blocking(move || queue::fates(&path, &own)).await;
+        let mut ids = Vec::new();
+        let mut is_complete = true;
+        for fate in fates.map_err(|error| error.to_string())? {
+            match fate {
+                Fate::Dead(reason) => return Err(format!("not delivered: {reason}")),
+                Fate::OnItsWay => is_complete = false,
+                Fate::Sent(id) => ids.push(id),
+            }
+        }
+        if is_complete {
+            ids.retain(|id| !id.is_empty());
+            return Ok(match ids.is_empty() {
+                true => "delivered".to_owned(),
+                false => format!("delivered as message {}", ids.join(", ")),
+            });
+        }
+        if Instant::now() >= until {
+            return Ok(format!("accepted; it is on its way (id {id})"));
+        }
+        tokio::time::sleep(DELIVERY_POLL_INTERVAL).await;
+    }
+}
+
+/// Leaves a command for the daemon and returns its last reply; `None` when that takes too long.
+async fn reply(
     home: &Home,
     id: &Id,
     mut command: Command,
     files: Vec<PathBuf>,
 ) -> Result<Option<Reply>, String> {
-    let (own, place) = (id.clone(), home.clone());
-    super::blocking_work(move || {
+    let (own, spooled) = (id.clone(), home.clone());
+    let spool = move || {
+        let (tmp, new) = (spooled.spool_tmp(), spooled.spool_new());
         if let Some(attachments) = command.attachments_mut() {
-            let left = attachments::leave(&place.spool_tmp(), &place.spool_new(), &own, &files);
-            *attachments = left.map_err(|error| error.to_string())?;
+            *attachments =
+                attachments::leave(&tmp, &new, &own, &files).map_err(|error| error.to_string())?;
         }
-        let (line, bell) = (
-            control::encode(&own, &command),
-            control::encode(&own, &Command::Spool { id: own.clone() }),
-        );
-        spool::put(&place.spool_tmp(), &place.spool_new(), &own, &line)
-            .map_err(|error| error.to_string())?;
-        // The spool is looked at now and then anyway.
-        let _ = fifo::ring(&place.fifo(), &bell);
-        Ok(())
-    })
-    .await?;
-    let until = Instant::now() + PATIENCE;
+        let line = control::encode(&own, &command);
+        spool::put(&tmp, &new, &own, &line).map_err(|error| error.to_string())?;
+        // The daemon looks at the spool now and then anyway.
+        let doorbell = control::encode(&own, &Command::Spool { id: own.clone() });
+        let _ = fifo::ring(&spooled.fifo(), &doorbell);
+        Ok::<(), String>(())
+    };
+    blocking(spool).await?;
+    let until = Instant::now() + REPLY_TIMEOUT;
     while Instant::now() < until {
-        if let Some(reply) = replies::read(&home.replies(), id)
-            .ok()
-            .flatten()
-            .filter(Reply::is_final)
-        {
+        let (dir, id) = (home.replies(), id.clone());
+        let read = blocking(move || replies::read(&dir, &id)).await;
+        if let Some(reply) = read.ok().flatten().filter(Reply::is_final) {
             return Ok(Some(reply));
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(REPLY_POLL_INTERVAL).await;
     }
     Ok(None)
 }

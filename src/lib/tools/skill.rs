@@ -1,48 +1,42 @@
-//! `load_skill`: the text of a skill that the system text lists.
+//! `load_skill`: the text of a skill that the system prompt lists.
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::{blocking, text};
-use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
-use crate::provider::{BoxFuture, ToolSpec};
+use super::blocking;
+use super::typed::{About, Property, TypedTool};
+use crate::agent::{Context, Reach, ToolOutput};
 use crate::skills::Skills;
 
 /// Names that are offered instead of a wrong one.
 const MAX_NAMES: usize = 50;
 
-pub(super) struct LoadSkill(pub Arc<Skills>);
+/// Only the owner's, as a file of the workspace: a skill may say what nobody else is to know.
+pub(super) struct LoadSkill(pub(super) Arc<Skills>);
 
-impl Tool for LoadSkill {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "load_skill".into(),
-            description: "Read one of the available skills.".into(),
-            schema: json!({
-                "type": "object",
-                "properties": {"name": {"type": "string"}},
-                "required": ["name"]
-            }),
-        }
-    }
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Args {
+    name: String,
+}
 
-    fn read_only(&self) -> bool {
-        true
-    }
+impl TypedTool for LoadSkill {
+    type Args = Args;
 
-    /// As a file of the workspace: a skill may say what only its owner is to know.
-    fn rights(&self) -> Rights {
-        Rights::Owner
-    }
+    const ABOUT: About = About {
+        name: "load_skill",
+        description: "Read one of the available skills.",
+        properties: &[Property::ReadOnly],
+    };
 
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+    fn reach(&self, _args: &Args, _context: &Context) -> Reach {
         Reach::Shows
     }
 
-    fn run<'a>(&'a self, input: &'a Value, _context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        let (skills, name) = (self.0.clone(), text(input, "name").to_owned());
-        Box::pin(blocking(move || load(&skills, &name)))
+    async fn run(&self, args: Args, _context: &Context) -> ToolOutput {
+        let skills = self.0.clone();
+        blocking(move || load(&skills, &args.name)).await
     }
 }
 

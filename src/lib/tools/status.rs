@@ -2,63 +2,46 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
+use super::typed::{About, NoArgs, Property, TypedTool};
 use super::{Needs, blocking};
-use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Reach, ToolOutput};
 use crate::memory::Scope;
-use crate::provider::{BoxFuture, ToolSpec};
 use crate::session;
 use crate::session::State;
 use crate::{clock, cost};
 
-pub(super) struct SessionStatus(pub Arc<Needs>);
+pub(super) struct SessionStatus(pub(super) Arc<Needs>);
 
-impl Tool for SessionStatus {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "session_status".into(),
-            description: "Show this conversation's model, size, cost and the time.".into(),
-            schema: json!({"type": "object", "properties": {}}),
-        }
-    }
+impl TypedTool for SessionStatus {
+    type Args = NoArgs;
 
-    fn read_only(&self) -> bool {
-        true
-    }
+    const ABOUT: About = About {
+        name: "session_status",
+        description: "Show this conversation's model, size, cost and the time.",
+        properties: &[Property::Anybody, Property::ReadOnly, Property::Rare],
+    };
 
-    fn is_rare(&self) -> bool {
-        true
-    }
-
-    fn rights(&self) -> Rights {
-        Rights::Anybody
-    }
-
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+    fn reach(&self, _args: &NoArgs, _context: &Context) -> Reach {
         Reach::Free
     }
 
-    fn run<'a>(&'a self, _input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
+    async fn run(&self, _args: NoArgs, context: &Context) -> ToolOutput {
         let (needs, id) = (self.0.clone(), context.session_id.clone());
         // What it costs is the owner's affair.
         let of_owner = context.viewer.may_see(&Scope::Owner);
-        Box::pin(blocking(move || {
-            let sessions = needs.memory.home().sessions();
-            let state = session::view(&sessions, &id)
+        blocking(move || {
+            let state = session::view(&needs.memory.home().sessions(), &id)
                 .map_err(|error| error.to_string())?
                 .unwrap_or_default();
-            let window = state
-                .model
-                .as_deref()
-                .and_then(|model| needs.windows.get(model))
-                .copied();
+            let model = state.model.as_deref();
+            let window = model.and_then(|model| needs.windows.get(model)).copied();
+            let now = clock::local_text(clock::now_ms(), needs.zone);
             Ok(format!(
-                "now: {}\n{}",
-                clock::local_text(clock::now_ms(), needs.zone),
+                "now: {now}\n{}",
                 describe(&state, window, of_owner)
             ))
-        }))
+        })
+        .await
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Change<'a> {
     pub run: &'a str,
     /// The key of its conversation.
     pub conversation: &'a str,
-    /// The file, see [`crate::workspace::Spot::key`].
+    /// The file, see [`crate::workspace::WriteTarget::key`].
     pub key: &'a str,
     /// What is in it now, and its permissions; `None` when it is not there.
     pub old: Option<(&'a mut dyn Read, u32)>,

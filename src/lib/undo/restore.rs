@@ -10,7 +10,7 @@ use crate::clock;
 use crate::sandbox::Existing;
 use crate::sys;
 use crate::text::visible;
-use crate::workspace::{Grounds, Spot};
+use crate::workspace::{PathPolicy, WriteTarget};
 
 /// What came of an undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Store {
     /// # Errors
     /// [`Error::Unknown`], or the journal cannot be read or written. What happens to one file is told in its
     /// line and stops no other.
-    pub fn undo(&self, run: &str, by: &str, grounds: &Grounds) -> Result<Undone, Error> {
+    pub fn undo(&self, run: &str, by: &str, path_policy: &PathPolicy) -> Result<Undone, Error> {
         let _busy = self.busy.lock();
         let lines = self.known(run)?;
         let at = lines
@@ -82,7 +82,7 @@ impl Store {
                 .filter(|entry| entry.path == path)
                 .copied()
                 .collect();
-            let outcome = self.take_back(run, &newest_first, grounds)?;
+            let outcome = self.take_back(run, &newest_first, path_policy)?;
             undone.files.push(outcome.line);
             if outcome.changed {
                 undone.back = Some(counterpart(run));
@@ -102,7 +102,7 @@ impl Store {
         &self,
         run: &str,
         newest_first: &[&Entry],
-        grounds: &Grounds,
+        path_policy: &PathPolicy,
     ) -> Result<Outcome, Error> {
         let Some(oldest) = newest_first.last() else {
             return Ok(Outcome {
@@ -121,12 +121,12 @@ impl Store {
                 changed: false,
             })
         };
-        let spot = match grounds.spot(&oldest.path) {
-            Ok(spot) if spot.key == oldest.path => spot,
-            Ok(spot) => return left(format!("its place is now {}", visible(&spot.key))),
+        let target = match path_policy.write_target(&oldest.path) {
+            Ok(target) if target.key == oldest.path => target,
+            Ok(target) => return left(format!("its place is now {}", visible(&target.key))),
             Err(error) => return left(error.to_string()),
         };
-        let existing = match spot.place.existing() {
+        let existing = match target.file.existing() {
             Ok(existing) => existing,
             Err(error) => return left(visible(&error.to_string())),
         };
@@ -147,13 +147,13 @@ impl Store {
             });
         };
         let changed = chain.state != now;
-        if changed && let Err(why) = self.bring_back(run, first, &spot, existing.as_ref())? {
+        if changed && let Err(why) = self.bring_back(run, first, &target, existing.as_ref())? {
             return left(why);
         }
         if chain.state.is_none() {
             for dir in chain.done.iter().flat_map(|entry| entry.made.iter().rev()) {
-                if let Ok(dir) = grounds.spot(dir) {
-                    dir.place.remove_empty_directory();
+                if let Ok(dir) = path_policy.write_target(dir) {
+                    dir.file.remove_empty_directory();
                 }
             }
         }
@@ -185,7 +185,7 @@ impl Store {
         &self,
         run: &str,
         entry: &Entry,
-        spot: &Spot,
+        target: &WriteTarget,
         existing: Option<&Existing>,
     ) -> Result<Result<(), String>, Error> {
         let bytes = match &entry.before {
@@ -203,13 +203,13 @@ impl Store {
         let recorded = self.record_now(Change {
             run: &counterpart(run),
             conversation: &entry.conversation,
-            key: &spot.key,
+            key: &target.key,
             old: source
                 .as_mut()
                 .zip(existing)
                 .map(|(source, existing)| (source as &mut dyn Read, mode_of(existing))),
             new: bytes.as_deref(),
-            made: spot.to_be_made(),
+            made: target.to_be_made(),
         });
         match recorded {
             Ok(_) => {}
@@ -218,22 +218,22 @@ impl Store {
         }
         // On the safe side of a crash: a mark comes before the words, and goes after them.
         if entry.marked {
-            self.marks.set(&spot.key, run, clock::now_ms())?;
+            self.marks.set(&target.key, run, clock::now_ms())?;
         }
         let done = match (&bytes, existing) {
-            (Some(bytes), existing) => spot.place.write(
+            (Some(bytes), existing) => target.file.write(
                 bytes,
                 existing,
                 entry.before.as_ref().map_or(0o600, |old| old.mode),
             ),
-            (None, Some(existing)) => spot.place.remove(existing),
+            (None, Some(existing)) => target.file.remove(existing),
             (None, None) => Ok(()),
         };
         if let Err(error) = done {
             return Ok(Err(visible(&error.to_string())));
         }
         if !entry.marked {
-            self.marks.clear(&spot.key)?;
+            self.marks.clear(&target.key)?;
         }
         Ok(Ok(()))
     }

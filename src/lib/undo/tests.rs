@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::*;
 use crate::sandbox::Root;
 use crate::sys::atomic;
-use crate::workspace::{Grounds, Marks};
+use crate::workspace::{Marks, PathPolicy};
 
 struct House {
     dir: tempfile::TempDir,
-    grounds: Grounds,
+    path_policy: PathPolicy,
     store: Store,
 }
 
@@ -20,14 +20,14 @@ fn house() -> House {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("work")).unwrap();
     let root = Arc::new(Root::open(&dir.path().join("work")).unwrap());
-    let grounds = Grounds::new(root, Vec::new(), vec![dir.path().to_owned()]);
+    let path_policy = PathPolicy::new(root, Vec::new(), vec![dir.path().to_owned()]);
     let store = Store::new(
         dir.path().join("undo"),
         Marks::new(&dir.path().join("untrusted.json")),
     );
     House {
         dir,
-        grounds,
+        path_policy,
         store,
     }
 }
@@ -55,8 +55,8 @@ impl House {
 
     /// A change as the tools make it, or only what comes before it.
     fn change_in(&self, run: &str, path: &str, text: Option<&str>, dies: bool) {
-        let spot = self.grounds.spot(path).unwrap();
-        let old = spot.place.existing().unwrap();
+        let target = self.path_policy.write_target(path).unwrap();
+        let old = target.file.existing().unwrap();
         let mut source = old.as_ref().map(|old| old.open().unwrap());
         let mode = old
             .as_ref()
@@ -69,11 +69,12 @@ impl House {
                 .as_mut()
                 .map(|source| (source as &mut dyn std::io::Read, mode)),
             new: text.map(str::as_bytes),
-            made: spot.to_be_made(),
+            made: target.to_be_made(),
         };
         self.store.record(change).unwrap();
         if !dies {
-            spot.place
+            target
+                .file
                 .write(text.unwrap().as_bytes(), old.as_ref(), 0o600)
                 .unwrap();
         }
@@ -84,7 +85,7 @@ impl House {
     }
 
     fn undo(&self, run: &str) -> Vec<String> {
-        self.store.undo(run, "u", &self.grounds).unwrap().files
+        self.store.undo(run, "u", &self.path_policy).unwrap().files
     }
 }
 
@@ -98,7 +99,7 @@ fn a_run_is_taken_back_byte_for_byte_and_brought_back() {
     house.change("r", "b", "x");
     house.change("r", "new/dir/c", "c");
     house.change("r", "a", "three");
-    let undone = house.store.undo("r", "u1", &house.grounds).unwrap();
+    let undone = house.store.undo("r", "u1", &house.path_policy).unwrap();
     assert_eq!(
         undone.files,
         ["a: as it was", "new/dir/c: removed", "b: as it was"]
@@ -305,11 +306,11 @@ fn the_newest_run_of_a_conversation_is_meant_and_each_only_once() {
     house.undo("r1");
     assert_eq!(newest(&house.store, None), None);
     assert!(matches!(
-        house.store.undo("r9", "u", &house.grounds),
+        house.store.undo("r9", "u", &house.path_policy),
         Err(Error::Unknown(_))
     ));
     assert!(matches!(
-        house.store.undo("../r1", "u", &house.grounds),
+        house.store.undo("../r1", "u", &house.path_policy),
         Err(Error::Unknown(_))
     ));
 }

@@ -14,8 +14,10 @@ mod protected_files;
 mod templates;
 
 pub use crate::trust::untrusted_files::Marks;
-pub use path_policy::{Error as GroundsError, Grounds, Sight, Spot};
-pub use protected_files::{is_memory, is_shape, make_shape, memory, shape};
+pub use path_policy::{Error as PathError, PathPolicy, ReadTarget, WriteTarget};
+pub use protected_files::{
+    create_protected, is_memory, is_protected, memory_paths, protected_paths,
+};
 pub use templates::{Created, Fate, add_provider, has_provider, init, template};
 
 use std::path::PathBuf;

@@ -18,7 +18,7 @@ const DIRS: [&str; 2] = ["skills", "prompts"];
 const LATER: [&str; 1] = ["cron"];
 
 /// Returns where they are in the workspace `dir`.
-pub fn shape(dir: &Path) -> Vec<PathBuf> {
+pub fn protected_paths(dir: &Path) -> Vec<PathBuf> {
     FILES
         .iter()
         .chain(&DIRS)
@@ -31,7 +31,7 @@ pub fn shape(dir: &Path) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// When one can neither be found nor made.
-pub fn make_shape(dir: &Path) -> std::io::Result<()> {
+pub fn create_protected(dir: &Path) -> std::io::Result<()> {
     let made = FILES.iter().map(|name| {
         OpenOptions::new()
             .write(true)
@@ -55,7 +55,7 @@ pub fn make_shape(dir: &Path) -> std::io::Result<()> {
 
 /// Returns true when `path`, relative to the workspace and without links, is one of them or
 /// inside one. Letter case does not matter: some file systems ignore it.
-pub fn is_shape(path: &Path) -> bool {
+pub fn is_protected(path: &Path) -> bool {
     let mut names = path
         .components()
         .map(|part| fold(&part.as_os_str().to_string_lossy()));
@@ -81,7 +81,7 @@ pub fn is_memory(path: &Path) -> bool {
 
 /// Returns what of the workspace `dir` only the owner's own conversations see, in whatever letter case it is
 /// there.
-pub fn memory(dir: &Path) -> Vec<PathBuf> {
+pub fn memory_paths(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries
         .map(|entry| entry.file_name())

@@ -457,5 +457,5 @@ fn with_nothing_but_the_offline_provider_it_works_as_well() {
             .is_some_and(|reply| reply.contains("Hugo")),
         "{found}"
     );
-    assert!(daemon.log().contains("easily guessed"), "{}", daemon.log());
+    assert!(daemon.log().contains("is weak"), "{}", daemon.log());
 }

@@ -63,7 +63,7 @@ fn it_is_off_unless_it_is_turned_on_and_never_open_without_a_good_token() {
         told.code == 0
             && told
                 .stderr
-                .contains("warning: the token AGENT_HTTP_TOKEN of [http] is easily guessed"),
+                .contains("warning: the token AGENT_HTTP_TOKEN of [http] is weak"),
         "{told:?}"
     );
     let told = on()

@@ -5,75 +5,90 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::commitments::commitment;
-use super::run::{change_document, line};
-use super::{Context, ForgetArguments, PROGRAM, joined, whose, why};
+use super::{Context, ForgetArguments, PROGRAM, choices, documents, joined, run as runs};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
-use crate::app::forget;
-use crate::app::forget::{Alone, Erasing, Survey};
 use crate::app::send::submit;
 use crate::app::table;
 use crate::app::table::Column;
 use crate::control::Command;
+use crate::forget;
+use crate::forget::{Erasure, Locks, Named, Survey};
 use crate::memory::consolidate;
-use crate::memory::consolidate::Named;
 use crate::memory::facts::{Forgot, Target};
 use crate::text;
 
 /// Characters of a line that is shown.
 const MAX_LINE: usize = 200;
 
-/// So long a daemon may take to end its turns, erase and make the index anew.
-const BY_DAEMON: Duration = Duration::from_secs(300);
+/// So long a daemon may take to end its turns, erase and make the index again.
+const DAEMON_TIMEOUT: Duration = Duration::from_secs(300);
 
-pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<Exit, Failure> {
-    let words = joined(Some(&wanted.what), &wanted.more).unwrap_or_default();
-    if wanted.hard && !wanted.dry_run {
-        forget::read_the_rest(&context.home, &context.env)?;
+pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<(), Failure> {
+    let words = joined(&wanted.what, &wanted.more);
+    let erases = wanted.hard && !wanted.dry_run;
+    if erases {
+        forget::read_rest(&context.home, &context.env)?;
     }
-    let target = target(context, &words, wanted.hard && !wanted.dry_run)?;
+    let target = target(context, &words, erases)?;
     if wanted.hard {
         return hard(context, wanted, &words, &target);
     }
-    let forgot = match consolidate::forget(&context.home, &target, wanted.dry_run)? {
-        Ok(forgot) => forgot,
-        Err(pid) => return Err(forget::busy(pid)),
-    };
-    show_forgot(context, wanted, &forgot);
-    if !wanted.dry_run {
-        super::run::remind(context)?;
+    let forgot = consolidate::forget(&context.home, &target, wanted.dry_run)?;
+    show_forgot(context, wanted, &forgot.map_err(forget::busy)?);
+    if wanted.dry_run {
+        return Ok(());
     }
-    Ok(Exit::Ok)
+    runs::remind(context)
+}
+
+/// Returns whom or what `words` mean.
+fn target(context: &Context<'_>, words: &str, erases: bool) -> Result<Target, Failure> {
+    let fail = |exit, message: &str| Failure::new(exit, text::visible(message));
+    match forget::meant(&context.home, &context.env, words)? {
+        Named::One(target) => Ok(target),
+        Named::Unclear(message, named) if named.is_empty() => {
+            Err(fail(Exit::Usage, &message).hint(format!("{PROGRAM} facts")))
+        }
+        Named::Unclear(message, named) => {
+            Err(fail(Exit::Usage, &message).hint(choices("forget", &named)))
+        }
+        Named::Nothing => {
+            // What a run was killed at when all but this was done.
+            if erases {
+                forget::wring_out(&context.home)?;
+            }
+            let hint = format!("{PROGRAM} facts shows them all");
+            Err(fail(Exit::Failed, &forget::nothing(words)).hint(hint))
+        }
+    }
 }
 
 fn show_forgot(context: &Context<'_>, wanted: &ForgetArguments, forgot: &Forgot) {
+    let out = |line: String| cli::out(&text::visible(&line));
     if context.json {
         cli::json(&json!({
-            "dry_run": wanted.dry_run, "changes": forgot.changes.iter().map(change_document).collect::<Vec<_>>(),
-            "commitments": forgot.commitments.iter().map(commitment).collect::<Vec<_>>(), "episodes": forgot.episodes.len(),
+            "dry_run": wanted.dry_run, "changes": documents::list(&forgot.changes, documents::change),
+            "commitments": documents::list(&forgot.commitments, documents::commitment), "episodes": forgot.episodes.len(),
         }));
         return;
     }
     forgot
         .changes
         .iter()
-        .for_each(|change| cli::out(&line(change)));
-    forgot.commitments.iter().for_each(|one| {
-        cli::out(&text::visible(&format!(
-            "- {} promised: {}",
-            one.who, one.what
-        )))
-    });
-    forgot
-        .episodes
-        .iter()
-        .for_each(|one| cli::out(&text::visible(&format!("- {}  {}", one.date, one.summary))));
+        .map(documents::change_line)
+        .for_each(out);
+    for one in &forgot.commitments {
+        out(format!("- {} promised: {}", one.who, one.what));
+    }
+    for one in &forgot.episodes {
+        out(format!("- {}  {}", one.date, one.summary));
+    }
     context.note(match (forgot.is_empty(), wanted.dry_run) {
         (true, _) => "nothing of it counts now; what was said of it before stays forgotten",
         (false, true) => "this would be forgotten",
         (false, false) => {
-            "forgotten, until it is stated anew; the lines that state it stand where they stood"
+            "forgotten, until it is stated again; the lines that state it are unchanged"
         }
     });
 }
@@ -83,63 +98,43 @@ fn hard(
     wanted: &ForgetArguments,
     words: &str,
     target: &Target,
-) -> Result<Exit, Failure> {
-    let is_asked = !wanted.yes && !wanted.dry_run;
-    if is_asked && (context.json || !std::io::stdin().is_terminal()) {
-        return Err(Failure::new(
-            Exit::Usage,
-            "what is erased is gone for good, and nobody is here to be asked",
-        )
-        .hint("look with --dry-run, then say --yes"));
+) -> Result<(), Failure> {
+    let asks = !wanted.yes && !wanted.dry_run;
+    if asks && (context.json || !std::io::stdin().is_terminal()) {
+        let message = "what is erased is gone for good, and nobody is here to be asked";
+        return Err(Failure::new(Exit::Usage, message).hint("look with --dry-run, then say --yes"));
     }
     let home = &context.home;
-    let erasing = Erasing::of(home, &context.env, target)?;
-    let before = erasing.survey()?;
+    let erasure = Erasure::of(home, &context.env, target)?;
+    let before = erasure.survey()?;
     if !context.json {
         let what = match target {
-            Target::Fact(fact) => format!(
-                "{}{} {}: {}",
-                whose(fact),
-                fact.entity,
-                fact.attribute,
-                fact.value
-            ),
-            Target::Person(person) => person
-                .names
-                .iter()
-                .chain(&person.ids)
-                .cloned()
-                .collect::<Vec<_>>()
-                .join(", "),
+            Target::Fact(fact) => documents::fact_line(fact),
+            Target::Person(person) => [person.names.as_slice(), &person.ids].concat().join(", "),
         };
-        cli::out(&text::visible(&format!(
-            "erased {}: {what}",
-            if wanted.dry_run { "would be" } else { "is" }
-        )));
+        let verb = if wanted.dry_run { "would be" } else { "is" };
+        cli::out(&text::visible(&format!("erased {verb}: {what}")));
         show(&before);
     }
     if wanted.dry_run {
         report(context, true, &before);
-        return Ok(Exit::Ok);
+        return Ok(());
     }
-    if is_asked && !confirmed()? {
-        context.note("nothing was erased");
-        return Ok(Exit::Failed);
+    if asks && !confirmed()? {
+        return Err(Failure::new(Exit::Failed, "nothing was erased"));
     }
-    let told = match Alone::without_daemon(home)? {
-        Some(alone) => erasing.erase(&alone)?.proved()?,
+    let told = match Locks::without_daemon(home)? {
+        Some(locks) => erasure.erase(&locks)?.proved()?,
         None => by_daemon(context, words)?,
     };
     report(context, false, &before);
     context.note(&told);
-    super::run::remind(context)?;
-    Ok(Exit::Ok)
+    runs::remind(context)
 }
 
 /// Has the daemon do it, which runs, and returns what it says.
 fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
-    context
-        .note("the daemon ends its turns and begins anew, to forget; that may take half a minute");
+    context.note("the daemon ends its turns and restarts, to forget; that may take half a minute");
     let order = Command::Forget {
         target: words.to_owned(),
         hard: true,
@@ -148,7 +143,7 @@ fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
         &context.home,
         &order,
         "it may still be erased: look with --dry-run",
-        BY_DAEMON,
+        DAEMON_TIMEOUT,
         true,
     )?;
     match reply.error {
@@ -160,38 +155,31 @@ fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
 }
 
 fn show(survey: &Survey) {
-    let rows: Vec<Vec<String>> = survey
-        .counts
-        .iter()
+    let columns = [Column::right("COUNT"), Column::left("STORE")];
+    let counts = survey.counts.iter();
+    let rows: Vec<Vec<String>> = counts
         .map(|(store, count)| vec![count.to_string(), store.clone()])
         .collect();
-    table::lines(
-        &[Column::right("COUNT"), Column::left("STORE")],
-        &rows,
-        table::room(),
-    )
-    .iter()
-    .for_each(|line| cli::out(line));
-    survey.notes.iter().for_each(|line| {
-        cli::out(&format!(
-            "- {}",
-            text::visible(&text::shorten(line, MAX_LINE))
-        ))
-    });
-    survey.left.iter().for_each(|(path, why)| {
-        cli::out(&text::visible(&format!("left as it is: {path} ({why})")))
-    });
+    let lines = table::lines(&columns, &rows, table::room());
+    lines.iter().for_each(|line| cli::out(line));
+    for note in &survey.notes {
+        let line = text::visible(&text::shorten(note, MAX_LINE));
+        cli::out(&format!("- {line}"));
+    }
+    for (path, why) in &survey.left {
+        cli::out(&text::visible(&format!("left as it is: {path} ({why})")));
+    }
 }
 
 fn report(context: &Context<'_>, dry_run: bool, before: &Survey) {
     if context.json {
-        let left: Vec<_> = before
-            .left
-            .iter()
+        let left = before.left.iter();
+        let left: Vec<_> = left
             .map(|(path, why)| json!({"path": path, "why": why}))
             .collect();
         cli::json(&json!({
-            "dry_run": dry_run, "hard": true, "erased": before.counts, "notes": before.notes, "left": left, "searched": before.searched,
+            "dry_run": dry_run, "hard": true, "erased": before.counts, "notes": before.notes, "left": left,
+            "searched": before.searched,
         }));
     }
 }
@@ -204,35 +192,4 @@ fn confirmed() -> Result<bool, Failure> {
         .read_line(&mut line)
         .map_err(|error| Failure::new(Exit::Io, format!("cannot read your answer: {error}")))?;
     Ok(["y", "yes"].contains(&line.trim().to_lowercase().as_str()))
-}
-
-/// Returns whom or what `words` mean.
-fn target(context: &Context<'_>, words: &str, hard: bool) -> Result<Target, Failure> {
-    let usage = |message: String| Failure::new(Exit::Usage, text::visible(&message));
-    match forget::meant(&context.home, &context.env, words)? {
-        Named::One(target) => Ok(target),
-        Named::Several(many) => Err(why::several("forget", words, &many)),
-        Named::People(several) => {
-            Err(usage(format!("`{words}` may be several people")).hint(several.join(", ")))
-        }
-        Named::Both(fact) => Err(
-            usage(format!("`{words}` is a person and a fact")).hint(format!(
-                "{PROGRAM} forget person:{words} or {PROGRAM} forget '#{}'",
-                fact.id
-            )),
-        ),
-        Named::Owner => Err(
-            usage("that is you: the agent cannot forget its owner".to_owned())
-                .hint(format!("{PROGRAM} facts")),
-        ),
-        Named::Nothing => {
-            // What a run was killed at when all but this was done.
-            if hard {
-                forget::wring_out(&context.home)?;
-            }
-            Err(Failure::new(Exit::Failed, text::visible(&format!("there is no fact and no person `{words}`"))).hint(format!(
-                "{PROGRAM} facts shows them all; person:NAME is whoever is called so, also where no fact is known"
-            )))
-        }
-    }
 }

@@ -1,26 +1,26 @@
 //! `agent-consolidate`: draws facts from notes and conversations, and shows them.
 
-mod commitments;
-mod facts;
+mod documents;
 mod forget;
+mod lists;
 mod maintain;
 mod reader;
 mod run;
 mod status;
+mod undo;
 mod why;
 
 use std::process::ExitCode;
 
 use chrono_tz::Tz;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use serde_json::{Value, json};
 
 use super::cli;
 use super::cli::{Exit, Failure, Shared};
-use super::documents;
-use crate::clock;
+use crate::app::documents::zone;
 use crate::config::{Environment, Home};
-use crate::memory::facts::{Error, Fact};
+use crate::forget as forgetting;
+use crate::memory::facts::Error;
 
 const PROGRAM: &str = "agent-consolidate";
 
@@ -54,7 +54,7 @@ enum Verb {
     /// Show how many facts there are and what waits
     Status,
     /// Show facts, those that hold now
-    Facts(FactsArguments),
+    Facts(ListArguments),
     /// Show what happened in conversations, the newest first
     Episodes(ListArguments),
     /// Show what was promised and is still open
@@ -80,19 +80,6 @@ struct RunArguments {
 }
 
 #[derive(Debug, Args)]
-struct FactsArguments {
-    /// Words that a fact must have, all of them
-    #[arg(value_name = "QUERY")]
-    query: Option<String>,
-    /// More words
-    #[arg(value_name = "WORD", hide = true)]
-    more: Vec<String>,
-    /// Show what held once, too
-    #[arg(long)]
-    all: bool,
-}
-
-#[derive(Debug, Args)]
 struct ListArguments {
     /// Words that it must have, all of them
     #[arg(value_name = "QUERY")]
@@ -100,18 +87,21 @@ struct ListArguments {
     /// More words
     #[arg(value_name = "WORD", hide = true)]
     more: Vec<String>,
-    /// Show what is settled, too
+    /// Show what is over, too
     #[arg(long)]
     all: bool,
 }
 
 impl ListArguments {
+    fn query(&self) -> Option<String> {
+        let first = self.query.as_ref()?;
+        Some(joined(first, &self.more))
+    }
+
     /// Returns true for a text with all the words.
     fn wants(&self, text: &str) -> bool {
         let text = text.to_lowercase();
-        let words = joined(self.query.as_ref(), &self.more)
-            .unwrap_or_default()
-            .to_lowercase();
+        let words = self.query().unwrap_or_default().to_lowercase();
         words.split_whitespace().all(|word| text.contains(word))
     }
 }
@@ -188,22 +178,21 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     cli::must_be_there(&context.home)?;
     match verb {
         None => run::run(&context, *run),
-        Some(Verb::Run(own)) => run::run(
-            &context,
-            RunArguments {
-                dry_run: run.dry_run || own.dry_run,
-                backfill: run.backfill || own.backfill,
-            },
-        ),
+        Some(Verb::Run(own)) => {
+            let dry_run = run.dry_run || own.dry_run;
+            let backfill = run.backfill || own.backfill;
+            run::run(&context, RunArguments { dry_run, backfill })
+        }
         Some(Verb::Status) => status::run(&context),
-        Some(Verb::Facts(wanted)) => facts::run(&context, wanted),
-        Some(Verb::Episodes(wanted)) => commitments::episodes(&context, wanted),
-        Some(Verb::Commitments(wanted)) => commitments::commitments(&context, wanted),
+        Some(Verb::Facts(wanted)) => lists::facts(&context, wanted),
+        Some(Verb::Episodes(wanted)) => lists::episodes(&context, wanted),
+        Some(Verb::Commitments(wanted)) => lists::commitments(&context, wanted),
         Some(Verb::Why(wanted)) => why::run(&context, wanted),
-        Some(Verb::Maintain) => maintain::maintain(&context),
-        Some(Verb::Undo(wanted)) => maintain::undo(&context, wanted),
+        Some(Verb::Maintain) => maintain::run(&context),
+        Some(Verb::Undo(wanted)) => undo::run(&context, wanted),
         Some(Verb::Forget(wanted)) => forget::run(&context, wanted),
-    }
+    }?;
+    Ok(Exit::Ok)
 }
 
 /// What every verb needs.
@@ -217,7 +206,11 @@ struct Context<'a> {
 impl Context<'_> {
     /// Returns the agent's zone; UTC where the settings cannot be read.
     fn zone(&self) -> Tz {
-        documents::zone(&self.home, &self.env).0
+        zone(&self.home, &self.env).0
+    }
+
+    fn is_verbose(&self) -> bool {
+        self.shared.verbose > 0
     }
 
     /// Says a word beside the data.
@@ -228,44 +221,55 @@ impl Context<'_> {
     }
 }
 
-/// Returns words joined as one query.
-fn joined(first: Option<&String>, more: &[String]) -> Option<String> {
-    let words: Vec<&str> = first.into_iter().chain(more).map(String::as_str).collect();
-    (!words.is_empty()).then(|| words.join(" "))
+fn joined(first: &str, more: &[String]) -> String {
+    let words: Vec<&str> = std::iter::once(first)
+        .chain(more.iter().map(String::as_str))
+        .collect();
+    words.join(" ")
 }
 
-/// Returns a fact as the contract has it.
-fn document(fact: &Fact) -> Value {
-    let mut document = json!({
-        "id": fact.id, "entity": fact.entity, "attribute": fact.attribute, "value": fact.value,
-        "confidence": fact.confidence, "source": fact.source, "source_line": fact.source_line,
-        "valid_from": clock::rfc3339(fact.valid_from), "valid_to": fact.valid_to.map(clock::rfc3339),
-        "superseded_by": fact.superseded_by, "scope": fact.scope.to_string(),
-    });
-    if fact.is_forgotten {
-        document["forgotten"] = json!(true);
-    }
-    document
-}
-
-/// Returns whose a fact is, when that is not the owner.
-fn whose(fact: &Fact) -> String {
-    match fact.scope.to_string() {
-        scope if scope == "owner" => String::new(),
-        scope => format!("[{scope}] "),
-    }
+/// Returns the commands that could be meant, a line each, with what they are about.
+fn choices(verb: &str, choices: &[(String, String)]) -> String {
+    let line = |(name, what): &(String, String)| {
+        let line = format!("{PROGRAM} {verb} {}   {what}", cli::quote(name));
+        crate::text::visible(line.trim_end())
+    };
+    choices
+        .iter()
+        .map(line)
+        .collect::<Vec<_>>()
+        .join("\n      ")
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let is_damage = error.is_damage();
         match error {
-            error if is_damage => Self::new(Exit::Data, error.to_string()).hint(
-                "agent-consolidate --backfill sets it aside and makes the facts anew from your files; what held once, what was \
+            error if error.is_damage() => Self::new(Exit::Data, error.to_string()).hint(
+                "agent-consolidate --backfill sets it aside and makes the facts again from your files; what held once, what was \
                  forgotten or undone, and which commitments were kept is lost",
             ),
             Error::Database(error) => Self::from(error),
             Error::File(error) => Self::from(error),
+        }
+    }
+}
+
+impl From<forgetting::Error> for Failure {
+    fn from(error: forgetting::Error) -> Self {
+        use forgetting::Error;
+        let exit = match error {
+            Error::Facts(error) => return Self::from(error),
+            Error::Database(error) => return Self::from(error),
+            Error::Index(error) => return Self::from(error),
+            Error::File(error) => return Self::from(error),
+            Error::Busy { .. } => Exit::TryAgain,
+            Error::Left(_) => Exit::Failed,
+            Error::Unclear(_) => Exit::Usage,
+        };
+        let failure = Self::new(exit, error.to_string());
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
         }
     }
 }

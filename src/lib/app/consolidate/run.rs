@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::reader::Reader;
-use super::{Context, PROGRAM, RunArguments, document, whose};
+use super::{Context, PROGRAM, RunArguments, documents};
 use crate::app::cli;
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::app::commitment_reminders;
 use crate::app::progress_bar;
 use crate::app::progress_bar::Bar;
@@ -14,10 +14,9 @@ use crate::memory::consolidate::{
     Asks, Change, Means, Model, Options, Outcome, Report, Skipped, run as consolidate,
 };
 use crate::memory::facts;
-use crate::memory::facts::Fact;
 use crate::text;
 
-pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<(), Failure> {
     let options = Options {
         backfill: wanted.backfill,
         dry_run: wanted.dry_run,
@@ -47,14 +46,14 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<Exit, F
             }
         }
     }
-    Ok(Exit::Ok)
+    Ok(())
 }
 
 /// Has the owner reminded of what was promised until a day.
 pub(super) fn remind(context: &Context<'_>) -> Result<(), Failure> {
     let config = config::load_config(&context.home, &context.env)?;
     let orders = commitment_reminders::order(&context.home, &config)?;
-    if orders > 0 && context.shared.verbose > 0 {
+    if orders > 0 && context.is_verbose() {
         context.note(&format!(
             "{} ordered or taken back",
             text::counted(orders, "reminder")
@@ -71,7 +70,7 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
             context.home.display(aside),
         );
         cli::err(&format!(
-            "{PROGRAM}: {database} could not be used: it is now {aside}, and the facts were made anew"
+            "{PROGRAM}: {database} could not be used: it is now {aside}, and the facts were made again"
         ));
     }
     for skipped in &report.skipped {
@@ -83,11 +82,11 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
     for parked in &report.parked {
         // Cron mails this, once: rules have read it, and no model is asked again.
         cli::err(&text::visible(&format!(
-            "{PROGRAM}: rules read a stretch of the conversation {}, because the model failed three times: {}",
+            "{PROGRAM}: rules read a part of the conversation {}, because the model failed three times: {}",
             parked.path, parked.why
         )));
     }
-    if let Some(waits) = report.waits.first().filter(|_| context.shared.verbose > 0) {
+    if let Some(waits) = report.waits.first().filter(|_| context.is_verbose()) {
         let count = text::counted(report.waits.len(), "conversation");
         context.note(&text::visible(&format!(
             "{count} left for the next run: {}",
@@ -100,7 +99,7 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
         report
             .changes
             .iter()
-            .for_each(|change| cli::out(&line(change)));
+            .for_each(|change| cli::out(&documents::change_line(change)));
         context.note(&format!("would write: {}", summary(report)));
         if report.asked > 0 {
             let cost = report.cost_usd.map_or_else(
@@ -112,54 +111,17 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
                 report.asked
             ));
         }
-    } else if context.shared.verbose > 0 {
+    } else if context.is_verbose() {
         report
             .changes
             .iter()
-            .for_each(|change| cli::err(&line(change)));
+            .for_each(|change| cli::err(&documents::change_line(change)));
         context.note(&summary(report));
     }
 }
 
-/// Returns a change as a line of a diff.
-pub(super) fn line(change: &Change) -> String {
-    let name = |fact: &Fact| format!("{}{} {}", whose(fact), fact.entity, fact.attribute);
-    let place = |fact: &Fact| format!("{}:{}", fact.source, fact.source_line);
-    text::visible(&match change {
-        Change::New(fact) => format!("+ {}: {}  ({})", name(fact), fact.value, place(fact)),
-        Change::Superseded { old, new } => format!(
-            "~ {}: {} → {}  ({})",
-            name(new),
-            old.value,
-            new.value,
-            place(new)
-        ),
-        Change::Gone(fact) => format!(
-            "- {}: {}  (stood in {})",
-            name(fact),
-            fact.value,
-            place(fact)
-        ),
-    })
-}
-
-fn counts(report: &Report) -> [usize; 3] {
-    let count = |wanted: fn(&Change) -> bool| {
-        report
-            .changes
-            .iter()
-            .filter(|change| wanted(change))
-            .count()
-    };
-    [
-        count(|change| matches!(change, Change::New(_))),
-        count(|change| matches!(change, Change::Superseded { .. })),
-        count(|change| matches!(change, Change::Gone(_))),
-    ]
-}
-
 fn summary(report: &Report) -> String {
-    let [new, changed, gone] = counts(report);
+    let [new, changed, gone] = Change::counts(&report.changes);
     let Report {
         touched,
         files,
@@ -185,34 +147,18 @@ fn summary(report: &Report) -> String {
 }
 
 fn report_document(options: Options<'_>, report: &Report) -> Value {
-    let [new, superseded, gone] = counts(report);
-    let skipped: Vec<_> = report
-        .skipped
-        .iter()
-        .map(|skipped| json!({"path": skipped.path, "why": skipped.why}))
-        .collect();
-    let told = |all: &[Skipped]| -> Vec<Value> {
-        all.iter()
-            .map(|one| json!({"session_id": one.path, "why": one.why}))
-            .collect()
+    let [new, superseded, gone] = Change::counts(&report.changes);
+    let with = |all: &[Skipped], key: &str| -> Vec<Value> {
+        let document = |one: &Skipped| json!({key: one.path, "why": one.why});
+        all.iter().map(document).collect()
     };
     json!({
         "dry_run": options.dry_run, "backfill": options.backfill, "new": new, "superseded": superseded, "gone": gone,
         "touched": report.touched, "files": report.files, "sessions": report.sessions, "spans": report.spans,
-        "commitments": report.promises, "unchanged": report.unchanged, "left": report.left, "skipped": skipped,
-        "asked": report.asked, "cost_usd": if options.dry_run { report.cost_usd } else { None },
-        "waits": told(&report.waits), "parked": told(&report.parked),
-        "changes": report.changes.iter().map(change_document).collect::<Vec<_>>(),
+        "commitments": report.promises, "unchanged": report.unchanged, "left": report.left,
+        "skipped": with(&report.skipped, "path"), "asked": report.asked,
+        "cost_usd": report.cost_usd.filter(|_| options.dry_run),
+        "waits": with(&report.waits, "session_id"), "parked": with(&report.parked, "session_id"),
+        "changes": documents::list(&report.changes, documents::change),
     })
-}
-
-/// Returns a change as JSON has it.
-pub(super) fn change_document(change: &Change) -> Value {
-    match change {
-        Change::New(fact) => json!({"change": "new", "fact": document(fact)}),
-        Change::Superseded { old, new } => {
-            json!({"change": "superseded", "fact": document(new), "old": document(old)})
-        }
-        Change::Gone(fact) => json!({"change": "gone", "fact": document(fact)}),
-    }
 }

@@ -3,7 +3,7 @@
 use chrono_tz::Tz;
 use serde_json::json;
 
-use super::{Context, WhyArguments, document, facts as listing, joined, whose};
+use super::{Context, WhyArguments, choices, documents, joined};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::memory::facts;
@@ -13,52 +13,32 @@ use crate::{clock, text};
 /// More matches than these are not named.
 const MAX_NAMED: usize = 10;
 
-pub(super) fn run(context: &Context<'_>, wanted: &WhyArguments) -> Result<Exit, Failure> {
+pub(super) fn run(context: &Context<'_>, wanted: &WhyArguments) -> Result<(), Failure> {
     let path = facts::database(&context.home);
-    let words = joined(Some(&wanted.fact), &wanted.more).unwrap_or_default();
-    let id = match facts::find(&path, &words, None)? {
-        Meant::One(fact) => fact.id,
-        Meant::Several(many) => return Err(several("why", &words, &many)),
-        Meant::Nothing => return Err(unknown(&words)),
+    let words = joined(&wanted.fact, &wanted.more);
+    let fail = |exit, message: String| Failure::new(exit, text::visible(&message));
+    let found = match facts::find(&path, &words, None)? {
+        Meant::One(fact) => facts::why(&path, fact.id)?,
+        Meant::Several(many) => {
+            let choice = |fact: &Fact| (fact.id.to_string(), documents::fact_line(fact));
+            let named: Vec<_> = many.iter().take(MAX_NAMED).map(choice).collect();
+            let message = format!("`{words}` may be several facts");
+            return Err(fail(Exit::Usage, message).hint(choices("why", &named)));
+        }
+        Meant::Nothing => None,
     };
-    let Some((fact, origins)) = facts::why(&path, id)? else {
-        return Err(unknown(&words));
+    let Some((fact, origins)) = found else {
+        let message = format!("there is no fact `{words}`");
+        return Err(fail(Exit::Failed, message).hint("agent-consolidate facts shows them all"));
     };
     if context.json {
-        let source = |origin: &Origin| {
-            json!({
-                "path": origin.path, "line": origin.line, "session_id": origin.session_id, "seq": origin.seq,
-                "quote": origin.quote, "at": clock::rfc3339(origin.at),
-            })
-        };
-        cli::json(
-            &json!({"fact": document(&fact), "sources": origins.iter().map(source).collect::<Vec<_>>()}),
-        );
+        let sources = documents::list(&origins, documents::origin);
+        cli::json(&json!({"fact": documents::fact(&fact), "sources": sources}));
     } else {
-        let zone = context.zone();
-        lines(&fact, &origins, zone)
-            .iter()
-            .for_each(|line| cli::out(line));
+        let lines = lines(&fact, &origins, context.zone());
+        lines.iter().for_each(|line| cli::out(line));
     }
-    Ok(Exit::Ok)
-}
-
-fn unknown(words: &str) -> Failure {
-    Failure::new(
-        Exit::Failed,
-        text::visible(&format!("there is no fact `{words}`")),
-    )
-    .hint("agent-consolidate facts shows them all")
-}
-
-/// Returns that `words` may mean `many`, with a line for each: `verb` and its number.
-pub(super) fn several(verb: &str, words: &str, many: &[Fact]) -> Failure {
-    let some = many.get(..MAX_NAMED.min(many.len())).unwrap_or_default();
-    Failure::new(
-        Exit::Usage,
-        text::visible(&format!("`{words}` may be several facts")),
-    )
-    .hint(listing::choice(verb, some))
+    Ok(())
 }
 
 fn lines(fact: &Fact, origins: &[Origin], zone: Tz) -> Vec<String> {
@@ -71,39 +51,22 @@ fn lines(fact: &Fact, origins: &[Origin], zone: Tz) -> Vec<String> {
         (Some(to), None) => format!(" until {}: nothing states it any more", at(to)),
         (Some(to), Some(next)) => format!(" until {}, then fact {next}", at(to)),
     };
+    let (sure, since) = (fact.confidence * 100.0, at(fact.valid_from));
     let mut lines = vec![
-        text::visible(&format!(
-            "{}{} {}: {}",
-            whose(fact),
-            fact.entity,
-            fact.attribute,
-            fact.value
-        )),
-        format!(
-            "fact {}, {:.0}% sure, since {}{until}",
-            fact.id,
-            fact.confidence * 100.0,
-            at(fact.valid_from)
-        ),
+        documents::fact_line(fact),
+        format!("fact {}, {sure:.0}% sure, since {since}{until}", fact.id),
     ];
     if origins.is_empty() {
-        lines.push(text::visible(&format!(
-            "it stood in {}:{}",
-            fact.source, fact.source_line
-        )));
+        let place = format!("it stood in {}:{}", fact.source, fact.source_line);
+        lines.push(text::visible(&place));
     }
-    for origin in origins {
-        let event = origin
+    for one in origins {
+        let event = one
             .seq
             .map_or_else(String::new, |seq| format!(", event {seq}"));
-        lines.push(String::new());
-        lines.push(text::visible(&format!(
-            "{}:{}{event}, {}",
-            origin.path,
-            origin.line,
-            at(origin.at)
-        )));
-        lines.push(format!("  {}", text::visible(&origin.quote)));
+        let place = format!("{}:{}{event}, {}", one.path, one.line, at(one.at));
+        let quote = format!("  {}", text::visible(&one.quote));
+        lines.extend([String::new(), text::visible(&place), quote]);
     }
     lines
 }

@@ -30,7 +30,7 @@ use crate::skills::Skills;
 use crate::tools;
 use crate::tools::{ExecSettings, Needs, Web};
 use crate::undo;
-use crate::workspace::{Grounds, Marks};
+use crate::workspace::{Marks, PathPolicy};
 
 /// What outlasts a reload.
 #[derive(Clone)]
@@ -75,10 +75,10 @@ pub(crate) fn live(
             .hint("the workspace must be a directory that the agent may read")
     })?;
     let root = Arc::new(root);
-    let grounds = Arc::new(grounds(home, &config, root.clone()));
+    let path_policy = Arc::new(path_policy(home, &config, root.clone()));
     let needs = Needs {
         root,
-        grounds: grounds.clone(),
+        path_policy: path_policy.clone(),
         undo,
         memory: memory.clone(),
         skills,
@@ -121,17 +121,17 @@ pub(crate) fn live(
         agent,
         config,
         listener,
-        grounds,
+        path_policy,
     })
 }
 
 /// Returns where file tools work.
-pub(crate) fn grounds(home: &Home, config: &Config, workspace: Arc<Root>) -> Grounds {
+pub(crate) fn path_policy(home: &Home, config: &Config, workspace: Arc<Root>) -> PathPolicy {
     let own = [home.config_dir(), home.state()]
         .into_iter()
         .chain(home.credentials_dir());
     let file = home.config_is_named().then(|| home.config_file());
-    Grounds::new(
+    PathPolicy::new(
         workspace,
         config.tools.allowed_paths.clone(),
         own.chain(file).map(std::path::Path::to_owned).collect(),

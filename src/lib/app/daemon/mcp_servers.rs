@@ -94,7 +94,7 @@ fn way(
         .into_iter()
         .chain(home_of_user(env));
     // What shapes the agent is not a server's to write, wherever it may write.
-    let shape = workspace::shape(home.workspace())
+    let shape = workspace::protected_paths(home.workspace())
         .into_iter()
         .filter(|path| server.writes.iter().any(|dir| path.starts_with(dir)));
     Ok(Way::Program(Box::new(Program {

@@ -13,7 +13,6 @@ use super::build::Kept;
 use super::once::Channels;
 use super::stdio::Stdio;
 use crate::app::cli::{Exit, Failure, Shared};
-use crate::app::forget;
 use crate::app::http;
 use crate::audit;
 use crate::auth::{Keys, Renewals};
@@ -22,6 +21,7 @@ use crate::channel::telegram::Telegram;
 use crate::config;
 use crate::config::{Environment, Home, Loaded, Secrets};
 use crate::cost::Ledger;
+use crate::forget;
 use crate::llm::Outages;
 use crate::mcp::Servers;
 use crate::memory::{Memory, embedder};
@@ -63,7 +63,7 @@ pub(super) struct Daemon {
 /// What the parts of the daemon hear of each other.
 pub(super) struct News {
     pub(super) telegram: Option<Arc<Telegram>>,
-    pub(super) api: Option<http::Door>,
+    pub(super) api: Option<http::BoundServer>,
     pub(super) doorbell: File,
     /// Events of runs, for monitor.json.
     pub(super) events: broadcast::Receiver<AgentEvent>,
@@ -86,7 +86,7 @@ pub(super) fn prepare(
     let systemd = Systemd::of(&|name| env.get(name), std::process::id());
     // Before the log is open, which is one of the places.
     let erased = erase(&home, &env, &systemd)?;
-    workspace::make_shape(home.workspace()).map_err(sys::Error::at(
+    workspace::create_protected(home.workspace()).map_err(sys::Error::at(
         "make the agent's files in",
         home.workspace(),
     ))?;
@@ -134,7 +134,7 @@ fn erase(home: &Home, env: &Environment, systemd: &Systemd) -> Result<Vec<String
         });
         let reports = orders
             .into_iter()
-            .map(|order| order.carry_out(home, env))
+            .map(|order| order.carry_out(home, env).map_err(Failure::from))
             .collect();
         drop(done);
         reports
@@ -190,7 +190,7 @@ async fn open_api(
     options: &Channels,
     loaded: &Loaded,
     secrets: &Secrets,
-) -> Result<Option<http::Door>, Failure> {
+) -> Result<Option<http::BoundServer>, Failure> {
     let settings = http::settings(&loaded.config, secrets)?;
     let Some(settings) = settings.filter(|_| !options.once) else {
         return Ok(None);
@@ -198,7 +198,7 @@ async fn open_api(
     if let Some(warning) = &settings.warning {
         tracing::warn!("{warning}");
     }
-    http::Door::open(settings).await.map(Some)
+    http::BoundServer::open(settings).await.map(Some)
 }
 
 /// Opens the stores and the channels, puts the path together and resumes what was open.

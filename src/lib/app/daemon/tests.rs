@@ -106,7 +106,7 @@ impl Fixture {
             crate::sys::atomic::Durability::Rename,
         )
         .expect("settings");
-        crate::workspace::make_shape(home.workspace()).expect("workspace");
+        crate::workspace::create_protected(home.workspace()).expect("workspace");
         let mut loaded = config::load(&home, &env, &[]).expect("settings");
         loaded.config.telegram.owner = vec![1001];
         let zone = Tz::UTC;

@@ -3,7 +3,7 @@
 use super::subject::{Patient, blocks, quote};
 use super::{Finding, Level, service};
 use crate::app::http;
-use crate::app::http::{Worth, worth};
+use crate::app::http::{Strength, strength};
 use crate::config::{Http, Listen, Secrets};
 
 pub(super) fn check(patient: &Patient) -> Vec<Finding> {
@@ -58,17 +58,20 @@ fn token(patient: &Patient, http: &Http, secrets: &Secrets) -> Option<Finding> {
             }
             Some(finding)
         }
-        Some(token) => match worth(&token) {
-            Worth::Good => None,
-            Worth::Refused(why) => Some(Finding::error(
+        Some(token) => match strength(&token) {
+            Strength::Good => None,
+            Strength::Refused(why) => Some(Finding::error(
                 "http-token-weak",
-                format!("the token {name} of [http] {why}; {} {name}=…", http::HOW),
+                format!(
+                    "the token {name} of [http] {why}; {} {name}=…",
+                    http::HOW_TO_MAKE_A_TOKEN
+                ),
                 edit,
             )),
-            Worth::Weak => {
+            Strength::Weak => {
                 let evidence = format!(
                     "the token {name} of [http] is easily guessed; {} {name}=…",
-                    http::HOW
+                    http::HOW_TO_MAKE_A_TOKEN
                 );
                 let finding = Finding::error("http-token-weak", evidence, edit);
                 Some(if http.is_local() {

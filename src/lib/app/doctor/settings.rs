@@ -326,7 +326,11 @@ fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     let wanted = loaded.config.tools.enabled.as_ref()?;
     let root = Arc::new(Root::open(patient.home.workspace()).ok()?);
     let needs = Needs {
-        grounds: Arc::new(build::grounds(&patient.home, &loaded.config, root.clone())),
+        path_policy: Arc::new(build::path_policy(
+            &patient.home,
+            &loaded.config,
+            root.clone(),
+        )),
         undo: Arc::new(build::undo(&patient.home)),
         root,
         memory: Arc::new(Memory::new(&patient.home)),

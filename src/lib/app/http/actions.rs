@@ -1,4 +1,4 @@
-//! Orders beside messages: begin a conversation anew, stop, decide what the agent asked for.
+//! Actions beside messages: reset a session, stop a run, decide an approval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,35 +11,35 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::error::Refusal;
-use super::wait::{Watch, outcome};
+use super::error::ApiError;
+use super::wait::{ReplyWatch, outcome};
 use super::{Api, body, chat};
 use crate::app::documents;
 use crate::control::{Command, Order};
 use crate::message::Approval;
 
-/// How long it is waited for. A stop takes 2 s at most (specification §5); a reset waits for the turn that
-/// runs.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a request waits for the result. A stop takes 2 s at most (specification §5); a reset
+/// waits for the running turn.
+const ACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What `sessions/reset` takes.
+/// The body of `sessions/reset`.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object with `target`")]
 pub(super) struct Reset {
     target: String,
 }
 
-/// What `stop` takes.
+/// The body of `stop`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(expecting = "an object, with `session` or empty")]
 pub(super) struct Stop {
     session: Option<String>,
 }
 
-/// What a decision takes.
+/// The body of a decision.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object with `verdict`")]
-pub(super) struct Word {
+pub(super) struct Decision {
     verdict: Approval,
     why: Option<String>,
 }
@@ -47,10 +47,10 @@ pub(super) struct Word {
 pub(super) async fn reset(
     State(api): State<Arc<Api>>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let id = body::id(request.headers())?;
     let Reset { target } = body::json(request).await?;
-    give(
+    run_command(
         &api,
         Order {
             id,
@@ -64,10 +64,10 @@ pub(super) async fn reset(
 pub(super) async fn stop(
     State(api): State<Arc<Api>>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let id = body::id(request.headers())?;
     let Stop { session } = body::json_or_nothing(request).await?;
-    give(
+    run_command(
         &api,
         Order {
             id,
@@ -82,28 +82,33 @@ pub(super) async fn decide(
     State(api): State<Arc<Api>>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let asked = path
-        .map_err(|_| Refusal::not_found("no request has this id"))?
+        .map_err(|_| ApiError::not_found("no request has this id"))?
         .0;
     let id = body::id(request.headers())?;
-    let Word { verdict, why } = body::json(request).await?;
-    // With the key of a request that was decided comes the same answer; any other id waits, or is none.
+    let Decision { verdict, why } = body::json(request).await?;
+    // A repeated idempotency key gets the same answer; any other approval must be open.
     let waits = || {
-        Ok::<_, Refusal>(
+        Ok::<_, ApiError>(
             documents::queue(&api.home)?
                 .approvals
                 .iter()
                 .any(|one| one.id == asked),
         )
     };
-    if !api.pipeline.knows(&id).await.map_err(Refusal::not_stored)? && !waits()? {
+    if !api
+        .pipeline
+        .knows(&id)
+        .await
+        .map_err(ApiError::not_stored)?
+        && !waits()?
+    {
         return Err(
-            Refusal::not_found("nothing waits for your word under this id")
-                .hint("GET /api/v1/approvals"),
+            ApiError::not_found("no open approval has this id").hint("GET /api/v1/approvals")
         );
     }
-    give(
+    run_command(
         &api,
         Order {
             id,
@@ -118,11 +123,11 @@ pub(super) async fn decide(
     .await
 }
 
-/// Gives an order and returns what came of it, or that it was accepted and takes longer.
-async fn give(api: &Api, order: Order) -> Result<Response, Refusal> {
+/// Runs a command and returns its result, or 202 when it takes longer.
+async fn run_command(api: &Api, order: Order) -> Result<Response, ApiError> {
     let id = order.id.clone();
     chat::take(api, order, Vec::new()).await?;
-    match tokio::time::timeout(PATIENCE, Watch::new(api, &id).end()).await {
+    match tokio::time::timeout(ACTION_TIMEOUT, ReplyWatch::new(api, &id).end()).await {
         Ok(reply) => {
             let answer = outcome(reply?)?;
             Ok(Json(json!({"reply": answer.reply, "id": answer.id})).into_response())

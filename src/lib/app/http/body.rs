@@ -1,4 +1,4 @@
-//! What a request brings: JSON, of a size, in time.
+//! The body of a request: JSON of a limited size, read within a timeout.
 
 use std::time::Duration;
 
@@ -9,41 +9,40 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, TRANSFER_ENCODING};
 use serde::de::DeserializeOwned;
 
-use super::error::Refusal;
+use super::error::ApiError;
 use crate::control::Id;
 
 /// The largest body (specification §21).
 pub(super) const MAX_BODY: usize = 10 << 20;
-/// Between two pieces of a body, and for all of it: 10 MiB over a slow line.
-const SLOW: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(120));
-/// The header that makes a request one that may be repeated.
-const IDEMPOTENCY: &str = "idempotency-key";
+/// Between two pieces of a body, and for read_all of it: 10 MiB over a slow line.
+const TIMEOUTS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(120));
+/// The header that makes a request idempotent.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Reads the JSON of a request.
 ///
 /// # Errors
 /// 400, 408, 413 or 415.
-pub(super) async fn json<T: DeserializeOwned>(request: Request) -> Result<T, Refusal> {
+pub(super) async fn json<T: DeserializeOwned>(request: Request) -> Result<T, ApiError> {
     if !is_json(request.headers()) {
-        return Err(Refusal::new(
+        return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "not_json",
             "the body must be JSON",
         )
         .hint("send the header Content-Type: application/json"));
     }
-    let bytes = all(request).await?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| Refusal::bad(format!("the body makes no sense: {error}")))
+    let bytes = read_all(request).await?;
+    serde_json::from_slice(&bytes).map_err(|error| ApiError::bad(format!("invalid body: {error}")))
 }
 
-/// Reads the JSON of a request that may also bring nothing.
+/// Reads the JSON of a request; the default when the body is empty.
 ///
 /// # Errors
 /// As [`json`].
 pub(super) async fn json_or_nothing<T: DeserializeOwned + Default>(
     request: Request,
-) -> Result<T, Refusal> {
+) -> Result<T, ApiError> {
     let headers = request.headers();
     let length = headers
         .get(CONTENT_LENGTH)
@@ -68,11 +67,11 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-async fn all(request: Request) -> Result<Vec<u8>, Refusal> {
+async fn read_all(request: Request) -> Result<Vec<u8>, ApiError> {
     let (parts, body) = request.into_parts();
-    // Two lengths are two opinions about where the next request begins.
+    // Two lengths allow request smuggling.
     if parts.headers.contains_key(TRANSFER_ENCODING) && parts.headers.contains_key(CONTENT_LENGTH) {
-        return Err(Refusal::bad(
+        return Err(ApiError::bad(
             "Content-Length and Transfer-Encoding exclude each other",
         ));
     }
@@ -81,50 +80,51 @@ async fn all(request: Request) -> Result<Vec<u8>, Refusal> {
         .get(CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > MAX_BODY as u64) {
-        return Err(Refusal::too_large(MAX_BODY));
+        return Err(ApiError::too_large(MAX_BODY));
     }
-    match tokio::time::timeout(SLOW.1, collect(body)).await {
+    match tokio::time::timeout(TIMEOUTS.1, read_frames(body)).await {
         Ok(bytes) => bytes,
-        Err(_) => Err(Refusal::too_slow()),
+        Err(_) => Err(ApiError::too_slow()),
     }
 }
 
-async fn collect(mut body: Body) -> Result<Vec<u8>, Refusal> {
+async fn read_frames(mut body: Body) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     loop {
-        let frame = tokio::time::timeout(SLOW.0, body.frame())
+        let frame = tokio::time::timeout(TIMEOUTS.0, body.frame())
             .await
-            .map_err(|_| Refusal::too_slow())?;
+            .map_err(|_| ApiError::too_slow())?;
         let Some(frame) = frame else { return Ok(bytes) };
-        let frame = frame.map_err(|error| Refusal::bad(format!("the body broke off: {error}")))?;
+        let frame =
+            frame.map_err(|error| ApiError::bad(format!("the body was cut off: {error}")))?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
         if bytes.len() + data.len() > MAX_BODY {
-            return Err(Refusal::too_large(MAX_BODY));
+            return Err(ApiError::too_large(MAX_BODY));
         }
         bytes.extend_from_slice(&data);
     }
 }
 
-/// Returns the id of the command that a request is: a new one, or that of its `Idempotency-Key`.
+/// Returns the id of the request's command: that of its `Idempotency-Key`, or a new one.
 ///
 /// # Errors
 /// 400 for an empty key, or two.
-pub(super) fn id(headers: &HeaderMap) -> Result<Id, Refusal> {
-    let mut keys = headers.get_all(IDEMPOTENCY).iter();
+pub(super) fn id(headers: &HeaderMap) -> Result<Id, ApiError> {
+    let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(key) = keys.next() else {
         return Ok(Id::new());
     };
     if keys.next().is_some() || key.is_empty() {
-        return Err(Refusal::bad(
-            "the header Idempotency-Key is empty, or stands there twice",
+        return Err(ApiError::bad(
+            "the header Idempotency-Key is empty or repeated",
         ));
     }
     Ok(id_of(key.as_bytes()))
 }
 
-/// Returns the id that a key stands for: itself, when it can be one.
+/// Returns the id of a key: the key itself when it is a valid id, else its digest.
 fn id_of(key: &[u8]) -> Id {
     let itself = std::str::from_utf8(key).ok().and_then(Id::parse);
     itself.unwrap_or_else(|| {

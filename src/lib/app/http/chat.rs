@@ -1,5 +1,5 @@
-//! Messages and events: `POST /api/v1/chat`, `/chat/stream`, `/notify`. Each is an order like those of the
-//! shell; it is on the disk before anything is answered.
+//! Messages and events: `POST /api/v1/chat`, `/chat/stream`, `/notify`. Each becomes a command like
+//! those of the shell and is on the disk before the answer begins.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::error::Refusal;
+use super::error::ApiError;
 use super::files;
 use super::files::File;
-use super::wait::{Answer, Watch, outcome};
+use super::wait::{Answer, ReplyWatch, outcome};
 use super::{Api, body, stream};
 use crate::control::attachments::Brought;
 use crate::control::{Command, Id, Order, Words};
 use crate::pipeline;
 
-/// Who speaks when nobody is named.
-pub(super) const NOBODY: &str = "http";
+/// The sender when none is named.
+pub(super) const DEFAULT_SENDER: &str = "http";
 /// The longest names and references.
 const MAX_NAME: usize = 200;
 
-/// What `chat` takes.
+/// The body of `chat`.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object with `message`")]
 pub(super) struct Chat {
@@ -38,7 +38,7 @@ pub(super) struct Chat {
     attachments: Option<Vec<File>>,
 }
 
-/// What `notify` takes.
+/// The body of `notify`.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object with `message`")]
 pub(super) struct Notify {
@@ -55,7 +55,7 @@ pub(super) struct Notify {
     attachments: Option<Vec<File>>,
 }
 
-/// A message that may be taken in.
+/// A checked message.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) words: Words,
@@ -67,17 +67,17 @@ pub(super) struct Message {
 pub(super) async fn chat(
     State(api): State<Arc<Api>>,
     request: Request,
-) -> Result<Json<Answer>, Refusal> {
+) -> Result<Json<Answer>, ApiError> {
     let id = body::id(request.headers())?;
     let message = Message::try_from(body::json::<Chat>(request).await?)?;
     message.take_in(&api, id.clone(), false).await?;
-    outcome(Watch::new(&api, &id).end().await?).map(Json)
+    outcome(ReplyWatch::new(&api, &id).end().await?).map(Json)
 }
 
 pub(super) async fn chat_stream(
     State(api): State<Arc<Api>>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let id = body::id(request.headers())?;
     let message = Message::try_from(body::json::<Chat>(request).await?)?;
     message.take_in(&api, id.clone(), true).await?;
@@ -87,7 +87,7 @@ pub(super) async fn chat_stream(
 pub(super) async fn notify(
     State(api): State<Arc<Api>>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let id = body::id(request.headers())?;
     let Notify {
         message,
@@ -103,7 +103,9 @@ pub(super) async fn notify(
     } = body::json(request).await?;
     let files = files::decode(attachments.unwrap_or_default())?;
     named("sender", sender.as_ref())?;
-    let source = source.or(sender).unwrap_or_else(|| NOBODY.to_owned());
+    let source = source
+        .or(sender)
+        .unwrap_or_else(|| DEFAULT_SENDER.to_owned());
     check(&message, &files)?;
     for (field, value) in [
         ("source", Some(&source)),
@@ -145,9 +147,9 @@ pub(super) async fn notify(
 }
 
 impl TryFrom<Chat> for Message {
-    type Error = Refusal;
+    type Error = ApiError;
 
-    fn try_from(chat: Chat) -> Result<Self, Refusal> {
+    fn try_from(chat: Chat) -> Result<Self, ApiError> {
         let Chat {
             message,
             sender,
@@ -168,7 +170,7 @@ impl TryFrom<Chat> for Message {
         };
         Self {
             words,
-            sender: sender.unwrap_or_else(|| NOBODY.to_owned()),
+            sender: sender.unwrap_or_else(|| DEFAULT_SENDER.to_owned()),
             session,
             files,
         }
@@ -177,11 +179,11 @@ impl TryFrom<Chat> for Message {
 }
 
 impl Message {
-    /// Returns the message when it makes sense.
+    /// Checks the fields.
     ///
     /// # Errors
     /// 400.
-    pub(super) fn checked(self) -> Result<Self, Refusal> {
+    pub(super) fn checked(self) -> Result<Self, ApiError> {
         check(&self.words.text, &self.files)?;
         named("sender", Some(&self.sender))?;
         named("session", self.session.as_ref())?;
@@ -189,11 +191,11 @@ impl Message {
         Ok(self)
     }
 
-    /// Takes the message in; `stream` = its answer is read while it is written.
+    /// Stores the message; `stream`: its reply is streamed.
     ///
     /// # Errors
-    /// 400 or 503; nothing is then stored.
-    pub(super) async fn take_in(self, api: &Api, id: Id, stream: bool) -> Result<(), Refusal> {
+    /// 400 or 503; then nothing is stored.
+    pub(super) async fn take_in(self, api: &Api, id: Id, stream: bool) -> Result<(), ApiError> {
         let Self {
             words,
             sender,
@@ -224,7 +226,7 @@ impl Message {
 ///
 /// # Errors
 /// 400 for what makes no sense, 503 when it cannot be stored; nothing is then.
-pub(super) async fn take(api: &Api, mut order: Order, files: Vec<Brought>) -> Result<(), Refusal> {
+pub(super) async fn take(api: &Api, mut order: Order, files: Vec<Brought>) -> Result<(), ApiError> {
     // Two requests of one key bring the same files; the second finds the message that has them.
     let _one = if files.is_empty() {
         None
@@ -236,32 +238,32 @@ pub(super) async fn take(api: &Api, mut order: Order, files: Vec<Brought>) -> Re
         .take_request(&order)
         .await
         .map_err(|refusal| match refusal {
-            pipeline::Refusal::Unfit(why) => Refusal::bad(why),
+            pipeline::Refusal::Unfit(why) => ApiError::bad(why),
             pipeline::Refusal::Store(error) => {
                 tracing::error!(%error, id = %order.id, "a request could not be taken in");
-                Refusal::not_stored(error)
+                ApiError::not_stored(error)
             }
         })
 }
 
-fn check(message: &str, files: &[Brought]) -> Result<(), Refusal> {
+fn check(message: &str, files: &[Brought]) -> Result<(), ApiError> {
     let empty = message.trim().is_empty() && files.is_empty();
     if empty {
-        Err(Refusal::bad("`message` is empty"))
+        Err(ApiError::bad("`message` is empty"))
     } else {
         Ok(())
     }
 }
 
 /// Checks what stands in keys, names and heads.
-fn named(field: &str, value: Option<&String>) -> Result<(), Refusal> {
+fn named(field: &str, value: Option<&String>) -> Result<(), ApiError> {
     let good = |text: &String| {
         (1..=MAX_NAME).contains(&text.chars().count()) && !text.contains(char::is_control)
     };
     if value.is_none_or(good) {
         return Ok(());
     }
-    Err(Refusal::bad(format!(
+    Err(ApiError::bad(format!(
         "`{field}` must have 1 to {MAX_NAME} printable characters"
     )))
 }

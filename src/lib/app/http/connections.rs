@@ -1,5 +1,5 @@
-//! Connections: HTTP/1 on each, and nobody who cannot show the token keeps others out. Their number is
-//! bounded; when there are too many, the oldest on which no token was shown makes room.
+//! Connections: HTTP/1 on each. Their number is limited; when there are too many, the oldest one
+//! without a valid token is closed, so that strangers cannot keep the owner out.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -21,156 +21,166 @@ use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::error::Refusal;
+use super::error::ApiError;
 use super::{Api, request_checks, routes};
 use crate::channel::telegram::Telegram;
 use crate::net::{Listener, Stream};
 
-/// Connections at a time; a process has 1,024 open files, most of the time.
-const MOST: usize = 256;
-/// For the head of a request, and for the next one on the same connection.
-const SLOW: Duration = Duration::from_secs(10);
-/// Bytes of a head: more is no address of ours, and no header.
-const MAX_HEAD: usize = 32 << 10;
-/// After a failure to accept, as when file descriptors run out.
-const PAUSE: Duration = Duration::from_millis(200);
-/// Answers that are on their way when the daemon ends.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Connections at a time; the usual limit of open files is 1,024.
+const MAX_CONNECTIONS: usize = 256;
+/// Time for the head of a request, and for the next one on the same connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest head of a request.
+const MAX_HEAD_BYTES: usize = 32 << 10;
+/// Pause after a failed accept, for example when file descriptors run out.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(200);
+/// Time for open answers when the daemon stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A connection, as the others see it.
+/// An open connection.
 #[derive(Default)]
-pub(super) struct Line {
-    /// The token was shown on it.
+pub(super) struct Connection {
+    /// A request on it had the token.
     trusted: AtomicBool,
-    /// It makes room.
-    gone: CancellationToken,
+    /// It is closed to admit another.
+    closed: CancellationToken,
 }
 
-impl Line {
-    /// Notes that the token was shown.
+impl Connection {
+    /// Marks it as one that has the token.
     pub(super) fn trust(&self) {
         self.trusted.store(true, Ordering::Relaxed);
     }
 }
 
 #[derive(Default)]
-struct Lines(Mutex<VecDeque<Arc<Line>>>);
+struct Connections(Mutex<VecDeque<Arc<Connection>>>);
 
-impl Lines {
-    /// Returns a place for a new one, if need be that of the oldest stranger's.
-    fn place(&self) -> Option<Arc<Line>> {
+impl Connections {
+    /// Returns a admit for a new one, if need be that of the oldest stranger's.
+    fn admit(&self) -> Option<Arc<Connection>> {
         let mut open = self.0.lock();
-        if open.len() >= MOST {
+        if open.len() >= MAX_CONNECTIONS {
             let oldest = open
                 .iter()
-                .position(|line| !line.trusted.load(Ordering::Relaxed))?;
-            open.remove(oldest)?.gone.cancel();
+                .position(|connection| !connection.trusted.load(Ordering::Relaxed))?;
+            open.remove(oldest)?.closed.cancel();
         }
-        let line = Arc::new(Line::default());
-        open.push_back(line.clone());
-        Some(line)
+        let connection = Arc::new(Connection::default());
+        open.push_back(connection.clone());
+        Some(connection)
     }
 
-    fn leave(&self, line: &Arc<Line>) {
-        self.0.lock().retain(|other| !Arc::ptr_eq(other, line));
+    fn remove(&self, connection: &Arc<Connection>) {
+        self.0
+            .lock()
+            .retain(|other| !Arc::ptr_eq(other, connection));
     }
 }
 
 /// What every connection needs.
-struct House {
+struct Server {
     api: Arc<Api>,
     router: TowerToHyperService<Router>,
     telegram: Option<Arc<Telegram>>,
-    lines: Lines,
+    connections: Connections,
 }
 
-/// Answers until the daemon is over.
+/// Answers until the daemon stops.
 pub(super) async fn serve(api: Arc<Api>, listener: Listener, telegram: Option<Arc<Telegram>>) {
     let router = routes::router().with_state(api.clone());
     let router = router.layer(axum::middleware::from_fn_with_state(
         api.clone(),
         request_checks::pass,
     ));
-    let over = api.over.clone();
-    let house = Arc::new(House {
+    let shutdown = api.shutdown.clone();
+    let server = Arc::new(Server {
         api,
         router: TowerToHyperService::new(router),
         telegram,
-        lines: Lines::default(),
+        connections: Connections::default(),
     });
     let connections = TaskTracker::new();
-    while let Some(accepted) = over.run_until_cancelled(listener.accept()).await {
+    while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
         let Ok(mut stream) = accepted else {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(ACCEPT_BACKOFF).await;
             continue;
         };
-        let house = house.clone();
+        let server = server.clone();
         connections.spawn(async move {
-            let Some(line) = house.lines.place() else {
+            let Some(connection) = server.connections.admit() else {
                 return refuse(&mut stream, FULL).await;
             };
-            converse(&house, stream, &line).await;
-            house.lines.leave(&line);
+            serve_connection(&server, stream, &connection).await;
+            server.connections.remove(&connection);
         });
     }
     connections.close();
-    // What is not read by then is not waited for; the runtime ends with the daemon.
-    let _ = tokio::time::timeout(LAST_WORDS, connections.wait()).await;
+    // Answers that are not read by then are dropped.
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connections.wait()).await;
 }
 
 /// Serves one connection to its end.
-async fn converse(house: &Arc<House>, stream: Box<dyn Stream>, line: &Arc<Line>) {
+async fn serve_connection(
+    server: &Arc<Server>,
+    stream: Box<dyn Stream>,
+    connection: &Arc<Connection>,
+) {
     let service = {
-        let (house, line) = (house.clone(), line.clone());
+        let (server, connection) = (server.clone(), connection.clone());
         service_fn(move |request: Request<Incoming>| {
-            let (house, line) = (house.clone(), line.clone());
-            async move { Ok::<_, Infallible>(answer(&house, request, &line).await) }
+            let (server, connection) = (server.clone(), connection.clone());
+            async move { Ok::<_, Infallible>(answer(&server, request, &connection).await) }
         })
     };
-    let mut connection = http1::Builder::new()
+    let mut http = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(SLOW)
-        .max_buf_size(MAX_HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let ended = tokio::select! {
-        ended = &mut connection => ended,
-        () = line.gone.cancelled() => return,
-        () = house.api.over.cancelled() => {
-            std::pin::Pin::new(&mut connection).graceful_shutdown();
-            connection.await.unwrap_or_default();
+        ended = &mut http => ended,
+        () = connection.closed.cancelled() => return,
+        () = server.api.shutdown.cancelled() => {
+            std::pin::Pin::new(&mut http).graceful_shutdown();
+            http.await.unwrap_or_default();
             return;
         }
     };
     if ended.is_err_and(|error| error.is_timeout()) {
-        let parts = connection.into_parts();
-        // Who began a request hears why it ends; an idle connection just ends.
+        let parts = http.into_parts();
+        // A half-read request gets an error; an idle connection is just closed.
         if !parts.read_buf.is_empty() {
             refuse(&mut parts.io.into_inner(), SLOW_HEAD).await;
         }
     }
 }
 
-async fn answer(house: &House, mut request: Request<Incoming>, line: &Arc<Line>) -> Response {
-    if let Some(telegram) = &house.telegram
+async fn answer(
+    server: &Server,
+    mut request: Request<Incoming>,
+    connection: &Arc<Connection>,
+) -> Response {
+    if let Some(telegram) = &server.telegram
         && request.method() == Method::POST
         && telegram.webhook_path() == Some(request.uri().path())
     {
         return telegram.handle_webhook(request).await.map(Body::new);
     }
-    request.extensions_mut().insert(line.clone());
-    let answered = house.router.call(request).await;
+    request.extensions_mut().insert(connection.clone());
+    let answered = server.router.call(request).await;
     answered
         .unwrap_or_else(|never: Infallible| match never {})
         .into_response()
 }
 
-type Words = fn() -> (&'static str, Refusal);
-const FULL: Words = || ("503 Service Unavailable", Refusal::full());
-const SLOW_HEAD: Words = || ("408 Request Timeout", Refusal::too_slow());
+type EarlyError = fn() -> (&'static str, ApiError);
+const FULL: EarlyError = || ("503 Service Unavailable", ApiError::full());
+const SLOW_HEAD: EarlyError = || ("408 Request Timeout", ApiError::too_slow());
 
-/// Answers a connection on which no request was read.
-async fn refuse(stream: &mut Box<dyn Stream>, words: Words) {
-    let (status, refusal) = words();
+/// Answers on a connection before a request was read.
+async fn refuse(stream: &mut Box<dyn Stream>, error: EarlyError) {
+    let (status, refusal) = error();
     let body = refusal.document().to_string();
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
@@ -181,6 +191,6 @@ async fn refuse(stream: &mut Box<dyn Stream>, words: Words) {
         stream.write_all(body.as_bytes()).await?;
         stream.shutdown().await
     };
-    // Who does not read it does not want to know.
+    // The client may not read it.
     let _ = tokio::time::timeout(Duration::from_secs(1), write).await;
 }

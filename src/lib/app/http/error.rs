@@ -13,7 +13,7 @@ use crate::secret;
 
 /// A request that is refused, or failed.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Refusal {
+pub(super) struct ApiError {
     status: StatusCode,
     /// One word for programs.
     code: &'static str,
@@ -25,7 +25,7 @@ pub(super) struct Refusal {
     headers: Vec<(hyper::header::HeaderName, HeaderValue)>,
 }
 
-impl Refusal {
+impl ApiError {
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -183,7 +183,7 @@ impl Refusal {
     }
 }
 
-impl From<Failure> for Refusal {
+impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
         let (status, code) = match failure.exit {
             Exit::Usage => (StatusCode::BAD_REQUEST, "bad_request"),
@@ -205,7 +205,7 @@ impl From<Failure> for Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.document().to_string()));
         *response.status_mut() = self.status;

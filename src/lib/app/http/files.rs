@@ -1,4 +1,4 @@
-//! Files that come with a message: their bytes stand in the request, and go the way of all attachments.
+//! Attachments in the body of a request, as base64.
 
 use base64::Engine;
 use base64::alphabet;
@@ -6,21 +6,21 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
 
 use super::Api;
-use super::error::Refusal;
+use super::error::ApiError;
 use crate::control::attachments;
 use crate::control::attachments::Brought;
 use crate::control::{Id, Order};
 
-/// The longest name and the longest type that are taken; longer ones are cut, or none.
+/// The longest file name (longer ones are cut) and the longest content type.
 const MAX_NAME: usize = 200;
 const MAX_TYPE: usize = 127;
-/// With and without signs at the end.
+/// With and without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A file as it stands in a request.
+/// An attachment in a request.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct File {
     pub(super) content_type: Option<String>,
@@ -33,9 +33,9 @@ pub(super) struct File {
 ///
 /// # Errors
 /// 400 for what is no base64, or too many.
-pub(super) fn decode(files: Vec<File>) -> Result<Vec<Brought>, Refusal> {
+pub(super) fn decode(files: Vec<File>) -> Result<Vec<Brought>, ApiError> {
     if files.len() > attachments::MAX_FILES {
-        return Err(Refusal::bad(format!(
+        return Err(ApiError::bad(format!(
             "at most {} attachments go with one message",
             attachments::MAX_FILES
         )));
@@ -47,17 +47,17 @@ pub(super) fn decode(files: Vec<File>) -> Result<Vec<Brought>, Refusal> {
         .collect()
 }
 
-fn one(number: usize, file: File) -> Result<Brought, Refusal> {
-    let wrong = |why: String| Refusal::bad(format!("attachments[{number}]: {why}"));
+fn one(number: usize, file: File) -> Result<Brought, ApiError> {
+    let wrong = |why: String| ApiError::bad(format!("attachments[{number}]: {why}"));
     let bytes = BASE64
         .decode(file.data.as_bytes())
-        .map_err(|error| wrong(format!("`data` is no base64: {error}")))?;
+        .map_err(|error| wrong(format!("`data` is not base64: {error}")))?;
     let content_type = file.content_type.filter(|kind| !kind.is_empty());
     let plain = |kind: &String| {
         kind.len() <= MAX_TYPE && kind.bytes().all(|byte| (b' '..=b'~').contains(&byte))
     };
     if !content_type.as_ref().is_none_or(plain) {
-        return Err(wrong("`content_type` is none".to_owned()));
+        return Err(wrong("`content_type` is invalid".to_owned()));
     }
     Ok(Brought {
         filename: name(file.filename.as_deref().unwrap_or_default()),
@@ -66,7 +66,7 @@ fn one(number: usize, file: File) -> Result<Brought, Refusal> {
     })
 }
 
-/// Returns what a file is called: no path, and nothing that commands a terminal.
+/// Returns a safe file name: no path, no control characters.
 fn name(given: &str) -> String {
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
     let plain: String = last
@@ -81,7 +81,7 @@ fn name(given: &str) -> String {
     }
 }
 
-/// Makes the files of a message ours, before the message is.
+/// Stores the files of a message, before the message.
 ///
 /// # Errors
 /// 503 when they cannot be stored.
@@ -89,7 +89,7 @@ pub(super) async fn take_in(
     api: &Api,
     order: &mut Order,
     files: Vec<Brought>,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     if files.is_empty() {
         return Ok(());
     }
@@ -107,10 +107,10 @@ pub(super) async fn take_in(
         .map_err(refused)
 }
 
-fn refused(error: attachments::Error) -> Refusal {
+fn refused(error: attachments::Error) -> ApiError {
     match error {
-        attachments::Error::Unfit { .. } => Refusal::bad(error.to_string()),
-        attachments::Error::Io(error) => Refusal::not_stored(error),
+        attachments::Error::Unfit { .. } => ApiError::bad(error.to_string()),
+        attachments::Error::Io(error) => ApiError::not_stored(error),
     }
 }
 

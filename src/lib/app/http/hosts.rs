@@ -1,18 +1,18 @@
-//! Which names this server goes by. A page in a browser can be made to ask us under a name of its own (DNS
-//! rebinding), or to send requests here from elsewhere: both are refused, token or not.
+//! The Host and Origin checks, against DNS rebinding and requests of other sites' pages. They apply
+//! with a valid token, too.
 
 use hyper::header::{HOST, HeaderMap, ORIGIN};
 use hyper::{Request, Version};
 
-use super::error::Refusal;
+use super::error::ApiError;
 use crate::config::{Http, Listen};
 
-/// The names.
+/// The host names that are accepted.
 #[derive(Debug)]
 pub(super) enum Hosts {
-    /// No browser can reach a socket in the file system.
+    /// Any: no browser can reach a Unix socket.
     Any,
-    /// Those of this machine itself, and the one that is listened on.
+    /// Those of this machine, and the one of `[http] listen`.
     Named {
         /// As `[http] listen` says it.
         listen: String,
@@ -35,11 +35,11 @@ impl Hosts {
         }
     }
 
-    /// Lets requests pass that were meant for us.
+    /// Checks Host and Origin of a request.
     ///
     /// # Errors
-    /// [`Refusal`] for another name, or a page of another site.
-    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+    /// [`ApiError`] for another name, or a page of another site.
+    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         let headers = request.headers();
         let named = one(headers, &HOST)?;
         let asked = [
@@ -51,15 +51,15 @@ impl Hosts {
         ];
         if let Self::Named { .. } = self {
             if asked == [None, None] && request.version() > Version::HTTP_10 {
-                return Err(Refusal::bad("the header Host is missing"));
+                return Err(ApiError::bad("the header Host is missing"));
             }
             if asked
                 .iter()
                 .flatten()
                 .any(|authority| !self.is_ours(authority))
             {
-                return Err(Refusal::forbidden("the header Host names another server")
-                    .hint("use the address of [http] listen; a web server before us sends Host: localhost"));
+                return Err(ApiError::forbidden("the header Host names another server")
+                    .hint("use the address of [http] listen; a reverse proxy must send Host: localhost"));
             }
         }
         let Some(origin) = one(headers, &ORIGIN)? else {
@@ -74,8 +74,8 @@ impl Hosts {
         if site.is_some_and(is_same) {
             return Ok(());
         }
-        Err(Refusal::forbidden(
-            "pages of other sites may not ask this server",
+        Err(ApiError::forbidden(
+            "requests from pages of other sites are refused",
         ))
     }
 
@@ -86,9 +86,9 @@ impl Hosts {
         let address = host.parse::<std::net::IpAddr>().ok();
         let local = host == "localhost" || address.is_some_and(|address| address.is_loopback());
         match self {
-            // A page may still say whose it is.
+            // The Origin of a page is still checked.
             Self::Any => local,
-            // An address is never somebody else's name.
+            // An address cannot be rebound to another server.
             Self::Named { listen, wildcard } => {
                 local || host == *listen || (*wildcard && address.is_some())
             }
@@ -96,23 +96,21 @@ impl Hosts {
     }
 }
 
-/// Returns the one value of a header, if it is there.
+/// Returns the only value of a header.
 fn one<'a>(
     headers: &'a HeaderMap,
     name: &hyper::header::HeaderName,
-) -> Result<Option<&'a str>, Refusal> {
+) -> Result<Option<&'a str>, ApiError> {
     let mut values = headers.get_all(name).iter();
     let first = values.next();
     if values.next().is_some() {
-        return Err(Refusal::bad(format!(
-            "the header {name} stands there twice"
-        )));
+        return Err(ApiError::bad(format!("the header {name} is repeated")));
     }
     first
         .map(|value| {
             value
                 .to_str()
-                .map_err(|_| Refusal::bad(format!("the header {name} is no text")))
+                .map_err(|_| ApiError::bad(format!("the header {name} is not text")))
         })
         .transpose()
 }

@@ -10,11 +10,11 @@ use axum::response::{IntoResponse, Response};
 use hyper::header::CONTENT_TYPE;
 
 use super::Api;
-use super::error::Refusal;
+use super::error::ApiError;
 use crate::app::documents;
 use crate::app::documents::status::Status;
 
-/// How many requests were answered, by status.
+/// Answered requests by status.
 #[derive(Default)]
 pub(super) struct Counters(Mutex<BTreeMap<u16, u64>>);
 
@@ -28,7 +28,7 @@ impl Counters {
     }
 }
 
-pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, Refusal> {
+pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
     let (home, env) = (api.home.clone(), api.env.clone());
     let work = tokio::task::spawn_blocking(move || {
         let status = documents::status(&home, &env)?;
@@ -68,22 +68,17 @@ fn text(status: &Status, asked: usize, runs: usize, requests: &BTreeMap<u16, u64
     page.one(
         "agent_uptime_seconds",
         "gauge",
-        "How long it has run.",
+        "Uptime of the daemon.",
         status.uptime_secs.unwrap_or(0),
     );
     page.one(
         "agent_sessions",
         "gauge",
-        "Conversations there are.",
+        "Sessions.",
         status.active_sessions,
     );
-    page.one("agent_runs", "gauge", "Turns that run now.", runs);
-    page.one(
-        "agent_approvals_waiting",
-        "gauge",
-        "Requests that wait for the owner's word.",
-        asked,
-    );
+    page.one("agent_runs", "gauge", "Running turns.", runs);
+    page.one("agent_approvals_waiting", "gauge", "Open approvals.", asked);
     let rows = [
         ("inbox", status.queue.inbox),
         ("outbox", status.queue.outbox),
@@ -93,7 +88,7 @@ fn text(status: &Status, asked: usize, runs: usize, requests: &BTreeMap<u16, u64
     page.many(
         "agent_queue_rows",
         "gauge",
-        "Inputs not yet answered, parts not yet sent, dead letters.",
+        "Messages not yet answered, replies not yet sent, dead letters.",
         &rows,
     );
     page.one(
@@ -105,13 +100,13 @@ fn text(status: &Status, asked: usize, runs: usize, requests: &BTreeMap<u16, u64
     page.one(
         "agent_today_cap_usd",
         "gauge",
-        "The most they may become, 0 = no cap.",
+        "The daily cap, 0 = none.",
         status.today_cap_usd,
     );
     page.one(
         "agent_today_unpriced_calls",
         "gauge",
-        "Calls since then without a price.",
+        "Calls since midnight without a price.",
         status.today_unpriced_calls,
     );
     let channels: Vec<_> = status
@@ -133,7 +128,7 @@ fn text(status: &Status, asked: usize, runs: usize, requests: &BTreeMap<u16, u64
     page.many(
         "agent_provider_up",
         "gauge",
-        "Whether a provider of models answers.",
+        "Whether a provider answers.",
         &providers,
     );
     let requests: Vec<(String, u64)> = requests

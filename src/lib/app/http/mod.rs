@@ -1,10 +1,11 @@
-//! The HTTP API (specification §21): one more way in beside the FIFO, and the questions that the shell answers.
+//! The HTTP API (specification §21): messages and commands beside the FIFO, and the documents that the shell prints.
 //!
 //! ```text
-//! connection ([`lines`]) → is it Telegram's? → [`gate`]: our name, the token, how often → [`routes`]
-//!   a message ([`chat`], [`openai`]) or an order ([`orders`]) → pipeline::take_request → queue.db
-//!                                        → [`wait`], or read along ([`stream`]), for its answer
-//!   a question ([`questions`], [`metrics`], the [`page`]) → app::query, which the shell asks, too
+//! connection ([`connections`]) → Telegram's webhook?
+//!   → [`request_checks`]: Host and Origin, the token, the rate limit → [`routes`]
+//!   a message ([`chat`], [`openai`]) or an action ([`actions`]) → pipeline → queue.db
+//!                                   → wait for the reply ([`wait`]) or stream it ([`stream`])
+//!   a query ([`queries`], [`metrics`], [`page`]) → app::documents, as for the shell
 //! ```
 //!
 //! Whoever has the token is the owner. Nothing that a client sends says who it is, or what it may.
@@ -27,7 +28,7 @@ mod stream;
 mod token;
 mod wait;
 
-pub(crate) use token::{HOW, Worth, worth};
+pub(crate) use token::{HOW_TO_MAKE_A_TOKEN, Strength, strength};
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -44,59 +45,64 @@ use crate::secret::Secret;
 use hosts::Hosts;
 use metrics::Counters;
 use rate_limit::Bucket;
-use token::Guard;
+use token::TokenCheck;
 
-/// The modes of a socket: for the agent's own user; and for the web server that passes Telegram's messages on,
-/// which is of its group.
-const MODES: (u32, u32) = (0o600, 0o660);
+/// The modes of a Unix socket: for the agent's user; and for its group too, where a web server
+/// forwards Telegram's webhook.
+const SOCKET_MODES: (u32, u32) = (0o600, 0o660);
 
-/// How the API is opened, when it is.
+/// How the API is opened.
 pub(crate) struct Settings {
     http: Http,
     token: Option<Secret>,
     mode: u32,
-    /// What is to be said of the token all the same.
+    /// A warning about the token.
     pub(crate) warning: Option<String>,
 }
 
-/// Returns how the API is to be opened; `None` when it is off.
+/// Returns how the API is opened; `None` when it is off.
 ///
 /// # Errors
-/// When it must not be opened so.
+/// When the token is missing or too weak for the address.
 pub(crate) fn settings(config: &Config, secrets: &Secrets) -> Result<Option<Settings>, Failure> {
     let http = &config.http;
     if !http.enabled {
         return Ok(None);
     }
     let token = secrets.get(&http.token_env)?;
-    let warning = token::judge(http, token.as_ref())?;
+    let warning = token::check_token(http, token.as_ref())?;
     let shared = config.telegram.enabled && config.telegram.webhook_path().is_some();
     if shared && token.is_none() {
         let message = format!(
             "[http] and [telegram] webhook share the socket {}, and the token {} is not set",
             http.listen, http.token_env
         );
-        return Err(Failure::new(Exit::Config, message).hint(format!("{HOW} {}=…", http.token_env)));
+        return Err(Failure::new(Exit::Config, message)
+            .hint(format!("{HOW_TO_MAKE_A_TOKEN} {}=…", http.token_env)));
     }
     Ok(Some(Settings {
         http: http.clone(),
         token,
-        mode: if shared { MODES.1 } else { MODES.0 },
+        mode: if shared {
+            SOCKET_MODES.1
+        } else {
+            SOCKET_MODES.0
+        },
         warning,
     }))
 }
 
-/// The API, listening and not yet answering.
-pub(crate) struct Door {
+/// The API, bound to its address and not yet answering.
+pub(crate) struct BoundServer {
     listener: Listener,
     settings: Settings,
 }
 
-impl Door {
-    /// Listens. Only who holds the lock of the daemon may come here.
+impl BoundServer {
+    /// Binds the address. The caller holds the daemon's lock.
     ///
     /// # Errors
-    /// When the address is in use, or none of ours.
+    /// When the address is in use or not of this machine.
     pub(crate) async fn open(settings: Settings) -> Result<Self, Failure> {
         let listen = &settings.http.listen;
         let fail = |words: String| {
@@ -113,7 +119,7 @@ impl Door {
         Ok(Self { listener, settings })
     }
 
-    /// Answers until the daemon is `over`: while it ends, with 503, but for those who wait already.
+    /// Answers until the daemon is `shutdown`: while it ends, with 503, but for those who wait already.
     ///
     /// # Errors
     /// When this machine gives no random numbers.
@@ -123,7 +129,7 @@ impl Door {
         home: Home,
         env: Environment,
         telegram: Option<Arc<Telegram>>,
-        over: CancellationToken,
+        shutdown: CancellationToken,
     ) -> Result<impl Future<Output = ()> + Send + 'static, Failure> {
         let Self {
             listener,
@@ -133,21 +139,21 @@ impl Door {
             pipeline,
             home,
             env,
-            guard: Guard::new(token.as_ref())?,
+            token_check: TokenCheck::new(token.as_ref())?,
             hosts: Hosts::of(&http),
             reads: Bucket::new(http.reads_per_minute),
             writes: Bucket::new(http.writes_per_minute),
             counters: Counters::default(),
             files: tokio::sync::Mutex::default(),
-            told_of_strangers: AtomicI64::new(0),
-            over,
+            last_unauthorized_log_ms: AtomicI64::new(0),
+            shutdown,
         });
         tracing::info!(listen = listener.address(), "the HTTP API is open");
         Ok(connections::serve(api, listener, telegram))
     }
 }
 
-/// What is wrong with the address, seen from outside: somebody else has it, or it is none of ours.
+/// Returns why the address cannot be bound, as a check from outside; `None` when it can.
 pub(crate) fn address_trouble(http: &Http) -> Option<String> {
     let address = http.address()?;
     let error = net::probe(&address).err()?;
@@ -158,20 +164,20 @@ pub(crate) fn address_trouble(http: &Http) -> Option<String> {
     Some(format!("[http] listen: {} {what}: {error}", http.listen))
 }
 
-/// What answering needs.
+/// The state of the server.
 struct Api {
     pipeline: Arc<Pipeline>,
     home: Home,
     env: Environment,
-    guard: Guard,
+    token_check: TokenCheck,
     hosts: Hosts,
     reads: Bucket,
     writes: Bucket,
     counters: Counters,
-    /// Held while a message with files is taken in.
+    /// Held while a message with files is stored.
     files: tokio::sync::Mutex<()>,
-    /// When a request without the right token was last told of, milliseconds since 1970 UTC.
-    told_of_strangers: AtomicI64,
-    /// No turn will end any more: nobody waits on.
-    over: CancellationToken,
+    /// When a request without the right token was last logged, milliseconds since 1970 UTC.
+    last_unauthorized_log_ms: AtomicI64,
+    /// No turn ends any more: nobody needs to wait.
+    shutdown: CancellationToken,
 }

@@ -15,21 +15,21 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::chat::{Message, NOBODY};
-use super::error::Refusal;
+use super::chat::{DEFAULT_SENDER, Message};
+use super::error::ApiError;
 use super::files;
 use super::files::File;
 use super::stream;
 use super::stream::Piece;
-use super::wait::{Answer, Watch, outcome};
+use super::wait::{Answer, ReplyWatch, outcome};
 use super::{Api, body};
 use crate::clock;
 use crate::control::Words;
 
-/// The model that is whatever the settings choose.
+/// The model name for the configured routing.
 const AGENT: &str = "agent";
 
-/// What a completion takes.
+/// The body of a completion.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object with `model` and `messages`")]
 pub(super) struct Completion {
@@ -43,7 +43,7 @@ pub(super) struct Completion {
 pub(super) async fn complete(
     State(api): State<Arc<Api>>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let id = body::id(request.headers())?;
     let Completion {
         model,
@@ -58,7 +58,7 @@ pub(super) async fn complete(
         ..words
     };
     let (sender, files) = (
-        user.unwrap_or_else(|| NOBODY.to_owned()),
+        user.unwrap_or_else(|| DEFAULT_SENDER.to_owned()),
         files::decode(files)?,
     );
     let message = Message {
@@ -81,12 +81,12 @@ pub(super) async fn complete(
     if stream {
         return Ok(stream::events(api, id, stream::Form::OpenAi(chunks)));
     }
-    let answer = outcome(Watch::new(&api, &id).end().await?)?;
+    let answer = outcome(ReplyWatch::new(&api, &id).end().await?)?;
     Ok(Json(chunks.whole(&answer)).into_response())
 }
 
-/// Returns the configured model that is meant; `None` = whichever the settings choose.
-fn configured(api: &Api, model: &str) -> Result<Option<String>, Refusal> {
+/// Returns the configured model of this name; `None` for the configured routing.
+fn configured(api: &Api, model: &str) -> Result<Option<String>, ApiError> {
     if model == AGENT {
         return Ok(None);
     }
@@ -103,8 +103,8 @@ fn configured(api: &Api, model: &str) -> Result<Option<String>, Refusal> {
     Err(unknown_model())
 }
 
-fn unknown_model() -> Refusal {
-    Refusal::new(
+fn unknown_model() -> ApiError {
+    ApiError::new(
         StatusCode::NOT_FOUND,
         "model_not_found",
         "no model has this name",
@@ -112,14 +112,14 @@ fn unknown_model() -> Refusal {
     .hint("GET /v1/models")
 }
 
-/// What is said, and what comes with it.
+/// The message of a request, with its files.
 #[derive(Debug, Default)]
 struct Said {
     words: Words,
     files: Vec<File>,
 }
 
-fn said(messages: &[Value]) -> Result<Said, Refusal> {
+fn said(messages: &[Value]) -> Result<Said, ApiError> {
     let role = |message: &Value| {
         message
             .get("role")
@@ -127,7 +127,7 @@ fn said(messages: &[Value]) -> Result<Said, Refusal> {
             .map(str::to_owned)
     };
     if messages.iter().any(|message| role(message).is_none()) {
-        return Err(Refusal::bad(
+        return Err(ApiError::bad(
             "each of `messages` must be an object with `role`",
         ));
     }
@@ -135,7 +135,7 @@ fn said(messages: &[Value]) -> Result<Said, Refusal> {
         .iter()
         .rev()
         .find(|message| role(message).as_deref() == Some("user"));
-    let last = last.ok_or_else(|| Refusal::bad("none of `messages` has the role user"))?;
+    let last = last.ok_or_else(|| ApiError::bad("none of `messages` has the role user"))?;
     let mut said = Said::default();
     said.words.text = content(last, Some(&mut said.files))?;
     let mut given = Vec::new();
@@ -149,14 +149,14 @@ fn said(messages: &[Value]) -> Result<Said, Refusal> {
     Ok(said)
 }
 
-/// Returns the words of a message; its files are added to `files`.
-fn content(message: &Value, mut files: Option<&mut Vec<File>>) -> Result<String, Refusal> {
+/// Returns the text of a message; its files are added to `files`.
+fn content(message: &Value, mut files: Option<&mut Vec<File>>) -> Result<String, ApiError> {
     let parts = match message.get("content") {
         None | Some(Value::Null) => return Ok(String::new()),
         Some(Value::String(text)) => return Ok(text.clone()),
         Some(Value::Array(parts)) => parts,
         Some(_) => {
-            return Err(Refusal::bad(
+            return Err(ApiError::bad(
                 "`content` must be a string or a list of parts",
             ));
         }
@@ -169,7 +169,7 @@ fn content(message: &Value, mut files: Option<&mut Vec<File>>) -> Result<String,
             ("text", _) => {
                 words.push(
                     text("/text")
-                        .ok_or_else(|| Refusal::bad("a part of the type text has no `text`"))?
+                        .ok_or_else(|| ApiError::bad("a part of the type text has no `text`"))?
                         .to_owned(),
                 );
                 continue;
@@ -179,7 +179,7 @@ fn content(message: &Value, mut files: Option<&mut Vec<File>>) -> Result<String,
             ("input_audio", true) => {
                 let format = text("/input_audio/format").unwrap_or("wav");
                 let data = text("/input_audio/data")
-                    .ok_or_else(|| Refusal::bad("`input_audio` has no `data`"))?;
+                    .ok_or_else(|| ApiError::bad("`input_audio` has no `data`"))?;
                 let content_type = Some(format!("audio/{format}"));
                 File {
                     content_type,
@@ -188,7 +188,7 @@ fn content(message: &Value, mut files: Option<&mut Vec<File>>) -> Result<String,
                 }
             }
             _ => {
-                return Err(Refusal::bad(
+                return Err(ApiError::bad(
                     "a part must be of the type text, image_url, file or input_audio",
                 ));
             }
@@ -201,8 +201,8 @@ fn content(message: &Value, mut files: Option<&mut Vec<File>>) -> Result<String,
     Ok(words.join("\n"))
 }
 
-/// Reads `data:TYPE;base64,…`. Nothing is fetched for a caller: other addresses are refused.
-fn of_url(url: Option<&str>, filename: Option<&str>) -> Result<File, Refusal> {
+/// Reads `data:TYPE;base64,…`. Other URLs are refused: nothing is fetched for a caller.
+fn of_url(url: Option<&str>, filename: Option<&str>) -> Result<File, ApiError> {
     let read = |url: &str| {
         let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
         let content_type = head
@@ -224,10 +224,10 @@ fn of_url(url: Option<&str>, filename: Option<&str>) -> Result<File, Refusal> {
         })
     };
     url.and_then(read)
-        .ok_or_else(|| Refusal::bad("files must come as data:TYPE;base64,… and are not fetched"))
+        .ok_or_else(|| ApiError::bad("files must come as data:TYPE;base64,… and are not fetched"))
 }
 
-/// One answer, whole or in chunks.
+/// One answer in OpenAI's form, whole or in chunks.
 pub(super) struct Chunks {
     id: String,
     created: i64,
@@ -252,13 +252,13 @@ impl Chunks {
         })
     }
 
-    /// Returns a piece as lines of an event stream.
+    /// Returns a piece as server-sent events.
     pub(super) fn piece(&self, piece: &Piece<'_>) -> String {
         match piece {
             Piece::Accepted(_) => self.chunk(&json!({"role": "assistant", "content": ""}), None),
             Piece::Delta(text) => self.chunk(&json!({"content": text}), None),
-            // Whoever speaks OpenAI's has no word for it; the owner is asked in their own chat, too.
-            Piece::Ask(_) => ": it waits for the owner's word\n\n".to_owned(),
+            // The OpenAI protocol has no event for it; the owner is asked in their chat, too.
+            Piece::Ask(_) => ": waiting for the owner's approval\n\n".to_owned(),
             Piece::Done(answer) => {
                 let mut last = self.chunk(&json!({}), Some("stop"));
                 if self.with_usage {
@@ -311,7 +311,7 @@ pub(super) async fn models(State(api): State<Arc<Api>>) -> Json<Value> {
 pub(super) async fn model(
     State(api): State<Arc<Api>>,
     path: Result<Path<String>, PathRejection>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, ApiError> {
     let name = path.map_err(|_| unknown_model())?.0;
     models_of(&api)
         .into_iter()

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::Api;
-use super::error::Refusal;
+use super::error::ApiError;
 use crate::app::cli::{Exit, Failure};
 use crate::app::documents;
 use crate::config::{Environment, Home};
@@ -27,7 +27,7 @@ use crate::queue;
 const PIECE: usize = 64 << 10;
 const BEHIND: usize = 4;
 
-type Asked = Result<Json<Value>, Refusal>;
+type Asked = Result<Json<Value>, ApiError>;
 
 /// Answers from files, beside the event loop.
 async fn ask<T: Serialize + Send + 'static>(
@@ -41,7 +41,7 @@ async fn ask<T: Serialize + Send + 'static>(
     let document = work
         .await
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
-    document.map(Json).map_err(|_| Refusal::bug())
+    document.map(Json).map_err(|_| ApiError::bug())
 }
 
 pub(super) async fn status(State(api): State<Arc<Api>>) -> Asked {
@@ -75,7 +75,7 @@ pub(super) async fn cost(
     State(api): State<Arc<Api>>,
     query: Result<Query<Spent>, QueryRejection>,
 ) -> Asked {
-    let Query(Spent { period, by }) = query.map_err(|error| Refusal::bad(error.body_text()))?;
+    let Query(Spent { period, by }) = query.map_err(|error| ApiError::bad(error.body_text()))?;
     let period = period
         .as_deref()
         .map(|name| one_of("period", name))
@@ -89,12 +89,12 @@ pub(super) async fn cost(
 }
 
 /// Reads a word as the shell would.
-fn one_of<T: ValueEnum>(field: &str, name: &str) -> Result<T, Refusal> {
+fn one_of<T: ValueEnum>(field: &str, name: &str) -> Result<T, ApiError> {
     T::from_str(name, false).map_err(|_| {
         let names = T::value_variants()
             .iter()
             .filter_map(|variant| Some(variant.to_possible_value()?.get_name().to_owned()));
-        Refusal::bad(format!(
+        ApiError::bad(format!(
             "`{field}` must be one of {}",
             names.collect::<Vec<_>>().join(", ")
         ))
@@ -111,13 +111,13 @@ pub(super) async fn history(
     State(api): State<Arc<Api>>,
     path: Result<Path<String>, PathRejection>,
     query: Result<Query<Shown>, QueryRejection>,
-) -> Result<Response, Refusal> {
-    let target = path.map_err(|_| Refusal::bad("the id is no text"))?.0;
-    let Query(Shown { full }) = query.map_err(|error| Refusal::bad(error.body_text()))?;
+) -> Result<Response, ApiError> {
+    let target = path.map_err(|_| ApiError::bad("the id is no text"))?.0;
+    let Query(Shown { full }) = query.map_err(|error| ApiError::bad(error.body_text()))?;
     let full = match full.as_deref() {
         None | Some("false" | "0" | "no") => false,
         Some("" | "true" | "1" | "yes") => true,
-        Some(_) => return Err(Refusal::bad("`full` must be true or false")),
+        Some(_) => return Err(ApiError::bad("`full` must be true or false")),
     };
     let (home, env) = (api.home.clone(), api.env.clone());
     let found = crate::sys::blocking(move || documents::history(&home, &env, &target, full)).await;
@@ -178,26 +178,26 @@ pub(super) async fn explain(
     State(api): State<Arc<Api>>,
     path: Result<Path<String>, PathRejection>,
 ) -> Asked {
-    let target = path.map_err(|_| Refusal::bad("the id is no text"))?.0;
+    let target = path.map_err(|_| ApiError::bad("the id is no text"))?.0;
     let home = api.home.clone();
     let work = tokio::task::spawn_blocking(move || documents::explain(&home, &target));
     let explained = work
         .await
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
     let explained = explained.map_err(|failure| match failure.exit {
-        Exit::Failed => Refusal::not_found(failure.message).hint(failure.hint.unwrap_or_default()),
-        _ => Refusal::from(failure),
+        Exit::Failed => ApiError::not_found(failure.message).hint(failure.hint.unwrap_or_default()),
+        _ => ApiError::from(failure),
     })?;
     serde_json::to_value(&explained)
         .map(Json)
-        .map_err(|_| Refusal::bug())
+        .map_err(|_| ApiError::bug())
 }
 
 pub(super) async fn reply(
     State(api): State<Arc<Api>>,
     path: Result<Path<String>, PathRejection>,
 ) -> Asked {
-    let unknown = || Refusal::not_found("no message has this id").hint("answers are kept 14 days");
+    let unknown = || ApiError::not_found("no message has this id").hint("answers are kept 14 days");
     let id = path
         .ok()
         .and_then(|Path(id)| Id::parse(&id))

@@ -15,10 +15,10 @@ use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde_json::json;
 
 use super::Api;
-use super::connections::Line;
-use super::error::Refusal;
+use super::connections::Connection;
+use super::error::ApiError;
 use super::page;
-use super::token::Standing;
+use super::token::Credentials;
 use crate::clock;
 
 /// The one path that strangers get an answer from: that we are there, and nothing else.
@@ -29,15 +29,15 @@ const TELL: i64 = 60_000;
 /// Lets a request pass, or answers it.
 pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = match judge(&api, &request) {
+    let mut response = match check(&api, &request) {
         Ok(Passed::Owner) => AssertUnwindSafe(next.run(request))
             .catch_unwind()
             .await
             .unwrap_or_else(|_| {
                 tracing::error!(%method, path, "a request ended in a bug of ours");
-                Refusal::bug().into_response()
+                ApiError::bug().into_response()
             }),
-        Ok(Passed::Stranger) => Json(json!({"status": "ok"})).into_response(),
+        Ok(Passed::Missing) => Json(json!({"status": "ok"})).into_response(),
         Err(refusal) => refusal.into_response(),
     };
     let status = response.status().as_u16();
@@ -51,46 +51,48 @@ pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Ne
 
 enum Passed {
     Owner,
-    Stranger,
+    Missing,
 }
 
-fn judge(api: &Api, request: &Request) -> Result<Passed, Refusal> {
+fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
     api.hosts.check(request)?;
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let is_page = request.uri().path() == page::PATH;
     // A browser cannot be told to send a bearer token.
-    let by_browser = || api.guard.standing_of_browser(request.headers());
-    let standing = match api.guard.standing(request.headers()) {
-        Standing::Wrong if is_page => by_browser(),
-        standing => standing,
+    let by_browser = || api.token_check.basic(request.headers());
+    let bearer = match api.token_check.bearer(request.headers()) {
+        Credentials::Invalid if is_page => by_browser(),
+        bearer => bearer,
     };
-    match standing {
-        Standing::Owner => {}
-        Standing::Stranger if reads && request.uri().path() == OPEN => return Ok(Passed::Stranger),
-        Standing::Stranger | Standing::Wrong => {
+    match bearer {
+        Credentials::Valid => {}
+        Credentials::Missing if reads && request.uri().path() == OPEN => {
+            return Ok(Passed::Missing);
+        }
+        Credentials::Missing | Credentials::Invalid => {
             tell(api);
             return Err(if is_page {
-                Refusal::unauthorized_page()
+                ApiError::unauthorized_page()
             } else {
-                Refusal::unauthorized()
+                ApiError::unauthorized()
             });
         }
     }
-    if let Some(line) = request.extensions().get::<Arc<Line>>() {
-        line.trust();
+    if let Some(connection) = request.extensions().get::<Arc<Connection>>() {
+        connection.trust();
     }
     if api.pipeline.closing().is_cancelled() {
-        return Err(Refusal::closing());
+        return Err(ApiError::closing());
     }
     let bucket = if reads { &api.reads } else { &api.writes };
-    bucket.take().map_err(Refusal::too_many)?;
+    bucket.take().map_err(ApiError::too_many)?;
     Ok(Passed::Owner)
 }
 
 /// Somebody may be trying tokens.
 fn tell(api: &Api) {
     let now = clock::now_ms();
-    let last = api.told_of_strangers.swap(now, Ordering::Relaxed);
+    let last = api.last_unauthorized_log_ms.swap(now, Ordering::Relaxed);
     if now - last > TELL {
         tracing::warn!("a request to the HTTP API without the right token was refused");
     }

@@ -1,5 +1,4 @@
-//! What is answered where. `openapi.json` beside this file describes the same, and a test holds the two
-//! together.
+//! The routes. `openapi.json` beside this file describes them; a test compares the two.
 
 use std::sync::Arc;
 
@@ -8,13 +7,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use hyper::header::CONTENT_TYPE;
 
-use super::error::Refusal;
+use super::error::ApiError;
 use super::{Api, actions, chat, metrics, openai, page, queries};
 
-/// The description of all this, for programs.
+/// The OpenAPI description.
 const OPENAPI: &str = include_str!("openapi.json");
 
-/// A path, the one method that it takes, and who answers.
+/// A method, a path and its handler.
 type Route = (&'static str, &'static str, MethodRouter<Arc<Api>>);
 
 fn table() -> Vec<Route> {
@@ -46,7 +45,7 @@ fn table() -> Vec<Route> {
     ]
 }
 
-/// Returns the router; what it does not know is refused in JSON, too.
+/// Returns the router; unknown paths get a JSON error.
 pub(super) fn router() -> Router<Arc<Api>> {
     let router = table()
         .into_iter()
@@ -54,11 +53,11 @@ pub(super) fn router() -> Router<Arc<Api>> {
             router.route(path, route)
         });
     router
-        // For people, and no part of what programs are told of.
+        // For people, so not in the OpenAPI description.
         .route(page::PATH, get(page::page))
-        .fallback(|| async { Refusal::not_found("nothing is here").hint("GET /openapi.json") })
-        // Which one it is, the router adds.
-        .method_not_allowed_fallback(|| async { Refusal::method() })
+        .fallback(|| async { ApiError::not_found("nothing is here").hint("GET /openapi.json") })
+        // The router adds the header Allow.
+        .method_not_allowed_fallback(|| async { ApiError::method() })
 }
 
 async fn openapi() -> Response {

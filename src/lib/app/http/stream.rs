@@ -19,15 +19,15 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::error::Refusal;
-use super::wait::{Answer, News, Watch, outcome};
+use super::error::ApiError;
+use super::wait::{Answer, ReplyWatch, Update, outcome};
 use super::{Api, openai};
 use crate::app::documents;
 use crate::control::Id;
 use crate::control::replies::Ask;
 
 /// What grows is looked at this often: nobody reads faster.
-const LOOK: Duration = Duration::from_millis(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(30);
 /// Between two comments.
 const ALIVE: Duration = Duration::from_secs(15);
 /// Pieces that a slow reader may be behind.
@@ -47,7 +47,7 @@ pub(super) enum Piece<'a> {
     Delta(&'a str),
     Ask(&'a Ask),
     Done(&'a Answer),
-    Failed(&'a Refusal),
+    Failed(&'a ApiError),
 }
 
 /// Returns the events of a message that was taken in. They go on without a reader only as far as the message
@@ -55,7 +55,7 @@ pub(super) enum Piece<'a> {
 pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
     let (sender, receiver) = mpsc::channel(BEHIND);
     tokio::spawn(async move {
-        let over = api.over.clone();
+        let shutdown = api.shutdown.clone();
         let mut writer = Writer {
             form,
             sender,
@@ -63,7 +63,7 @@ pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
         };
         // A reader that reads no more is not waited for when the daemon ends; others get their last word.
         let grace = async {
-            over.cancelled().await;
+            shutdown.cancelled().await;
             tokio::time::sleep(Duration::from_millis(500)).await;
         };
         tokio::select! {
@@ -127,7 +127,7 @@ impl Writer {
 
 async fn write(api: &Api, id: &Id, writer: &mut Writer) -> Result<(), Gone> {
     writer.put(Piece::Accepted(id)).await?;
-    let watch = Watch::new(api, id);
+    let watch = ReplyWatch::new(api, id);
     let mut part = documents::reply::Part::of(&api.home, id);
     let mut told: Vec<String> = Vec::new();
     let mut looked = Instant::now();
@@ -159,9 +159,9 @@ async fn write(api: &Api, id: &Id, writer: &mut Writer) -> Result<(), Gone> {
             }
         }
         writer.stay_alive().await?;
-        known = match watch.next(LOOK).await {
-            Ok(News::Got(reply)) => reply,
-            Ok(News::Over) => return writer.put(Piece::Failed(&watch.over())).await,
+        known = match watch.next(POLL_INTERVAL).await {
+            Ok(Update::Got(reply)) => reply,
+            Ok(Update::Closing) => return writer.put(Piece::Failed(&watch.closing())).await,
             Err(refusal) => return writer.put(Piece::Failed(&refusal)).await,
         };
         // The record, should the file not be written.

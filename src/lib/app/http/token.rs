@@ -1,7 +1,7 @@
 //! The bearer token: whether one is good enough to be used, and whether a request has it.
 //!
 //! Whoever has it is the owner, so it must not be guessed. On an address that other machines can reach it
-//! must be worth 128 bits; on this machine alone a short one is used, and warned of. What stands in examples
+//! must be strength 128 bits; on this machine alone a short one is used, and warned of. What stands in examples
 //! and what a script leaves where nothing was set is refused everywhere.
 
 use base64::Engine;
@@ -14,7 +14,7 @@ use crate::app::cli::{Exit, Failure};
 use crate::config::{Http, Listen};
 use crate::secret::Secret;
 
-/// What is used instead of a token, in lower case.
+/// Words that stand for an unset token, in lower case.
 const PLACEHOLDERS: &[&str] = &[
     "agent_http_token",
     "changeit",
@@ -40,47 +40,48 @@ const PLACEHOLDERS: &[&str] = &[
     "your_token_here",
     "yourtoken",
 ];
-/// What a token must be worth where others can try theirs.
-const BITS: f64 = 128.0;
-/// A random one of that worth has more different characters, but for one in a million.
-const DIFFERENT: usize = 8;
+/// What a token must be strength where others can try theirs.
+const MIN_BITS: f64 = 128.0;
+/// A random one of that strength has more different characters, but for one in a million.
+const MIN_DIFFERENT: usize = 8;
 
-/// How to get a good one.
-pub(crate) const HOW: &str = "make one: openssl rand -hex 32; put it into .env (mode 0600) as";
+/// A hint how to make a good one.
+pub(crate) const HOW_TO_MAKE_A_TOKEN: &str =
+    "make one: openssl rand -hex 32; put it into .env (mode 0600) as";
 
-/// What may be said against a token.
+/// How strong a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Worth {
-    /// Nothing.
+pub(crate) enum Strength {
+    /// At least 128 bits.
     Good,
-    /// It can be guessed by whoever may try often enough.
+    /// It can be guessed by many tries.
     Weak,
-    /// It is none: a word that stands in its place, or nothing that a header can hold.
+    /// A placeholder, or not allowed in a header.
     Refused(&'static str),
 }
 
-/// Returns what `token` is worth.
-pub(crate) fn worth(token: &Secret) -> Worth {
+/// Returns what `token` is strength.
+pub(crate) fn strength(token: &Secret) -> Strength {
     let text = token.expose();
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Worth::Refused(
-            "has characters that no header can hold; use letters, digits and signs of ASCII",
+        return Strength::Refused(
+            "has characters that a header cannot hold; use ASCII letters, digits and punctuation",
         );
     }
     let lower = text.to_ascii_lowercase();
     let is_one_letter = |text: &str| text.len() >= 3 && text.chars().all(|c| text.starts_with(c));
     let named = lower.trim_matches(|c| "<>{}$[]\"'".contains(c));
     if PLACEHOLDERS.contains(&named) || is_one_letter(&lower) {
-        return Worth::Refused("is a placeholder and no secret");
+        return Strength::Refused("is a placeholder, not a secret");
     }
-    if bits(text) >= BITS {
-        Worth::Good
+    if bits(text) >= MIN_BITS {
+        Strength::Good
     } else {
-        Worth::Weak
+        Strength::Weak
     }
 }
 
-/// Returns what a random text of such letters and such a length is worth; nothing for one that repeats itself.
+/// Returns what a random text of such letters and such a length is strength; nothing for one that repeats itself.
 fn bits(text: &str) -> f64 {
     let of = |fits: fn(&u8) -> bool| text.bytes().all(|byte| fits(&byte));
     let letters: f64 = match () {
@@ -103,23 +104,24 @@ fn bits(text: &str) -> f64 {
             .zip(bytes.iter().skip(period))
             .all(|(a, b)| a == b)
     });
-    if different.len() < DIFFERENT || repeats {
+    if different.len() < MIN_DIFFERENT || repeats {
         return 0.0;
     }
     f64::from(u32::try_from(text.len()).unwrap_or(u32::MAX)) * letters.log2()
 }
 
-/// Returns what is to be said of a token that is used all the same.
+/// Returns a warning about the token, if there is one.
 ///
 /// # Errors
 /// When the API must not be opened with it, or without one.
-pub(super) fn judge(http: &Http, token: Option<&Secret>) -> Result<Option<String>, Failure> {
+pub(super) fn check_token(http: &Http, token: Option<&Secret>) -> Result<Option<String>, Failure> {
     let name = &http.token_env;
-    let fail =
-        |words: String| Err(Failure::new(Exit::Config, words).hint(format!("{HOW} {name}=…")));
+    let fail = |words: String| {
+        Err(Failure::new(Exit::Config, words).hint(format!("{HOW_TO_MAKE_A_TOKEN} {name}=…")))
+    };
     let Some(token) = token else {
         return match http.address() {
-            // Whoever can open the socket is the agent's own user.
+            // Only the agent's user can open the socket.
             Some(Listen::Unix(_)) => Ok(None),
             _ => fail(format!(
                 "[http] is enabled on {} and the token {name} is not set",
@@ -127,39 +129,38 @@ pub(super) fn judge(http: &Http, token: Option<&Secret>) -> Result<Option<String
             )),
         };
     };
-    match worth(token) {
-        Worth::Good => Ok(None),
-        Worth::Refused(why) => fail(format!("the token {name} of [http] {why}")),
-        Worth::Weak if http.is_local() => Ok(Some(format!(
-            "the token {name} of [http] is easily guessed; {HOW} {name}=…, and restart the daemon"
+    match strength(token) {
+        Strength::Good => Ok(None),
+        Strength::Refused(why) => fail(format!("the token {name} of [http] {why}")),
+        Strength::Weak if http.is_local() => Ok(Some(format!(
+            "the token {name} of [http] is weak; {HOW_TO_MAKE_A_TOKEN} {name}=…, and restart the daemon"
         ))),
-        Worth::Weak => fail(format!(
-            "the token {name} of [http] is too easily guessed for {}, which other machines can reach: it needs 128 bits",
+        Strength::Weak => fail(format!(
+            "the token {name} of [http] is too weak for {}, which other machines can reach: it needs 128 bits",
             http.listen
         )),
     }
 }
 
-/// Who knows the token, without telling it.
-pub(super) struct Guard {
-    /// A key of this process alone, and the token's tag under it: equal tags are compared in equal time, and
-    /// not even the token's length shows.
+/// Compares tokens in constant time.
+pub(super) struct TokenCheck {
+    /// A random key and the token's HMAC under it, so that not even the token's length shows.
     expected: Option<(hmac::Key, hmac::Tag)>,
 }
 
-/// How a request stands to the token.
+/// The credentials of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It has it, or needs none.
-    Owner,
-    /// It names none.
-    Stranger,
-    /// It names a wrong one, or two.
-    Wrong,
+pub(super) enum Credentials {
+    /// The token, or none is needed.
+    Valid,
+    /// None.
+    Missing,
+    /// A wrong token, or two.
+    Invalid,
 }
 
-impl Guard {
-    /// Returns the guard of `token`; without one everybody who gets here is the owner.
+impl TokenCheck {
+    /// Returns the check of `token`; without one every request is the owner's.
     ///
     /// # Errors
     /// When this machine gives no random numbers.
@@ -175,19 +176,19 @@ impl Guard {
         })
     }
 
-    /// Returns how a request with these headers stands to the token. Only the header counts: what stands in
-    /// an address is written into logs.
-    pub(super) fn standing(&self, headers: &HeaderMap) -> Standing {
-        self.judge(headers, |scheme, token| {
+    /// Returns the credentials of the header `Authorization: Bearer`. A token in a URL does not count:
+    /// URLs are logged.
+    pub(super) fn bearer(&self, headers: &HeaderMap) -> Credentials {
+        self.credentials(headers, |scheme, token| {
             scheme
                 .eq_ignore_ascii_case(b"bearer")
                 .then(|| token.to_owned())
         })
     }
 
-    /// The same for a browser, which shows what it was given as the password of any name.
-    pub(super) fn standing_of_browser(&self, headers: &HeaderMap) -> Standing {
-        self.judge(headers, |scheme, given| {
+    /// The same for a browser (`Authorization: Basic`): the token is the password, the name is ignored.
+    pub(super) fn basic(&self, headers: &HeaderMap) -> Credentials {
+        self.credentials(headers, |scheme, given| {
             let pair = scheme
                 .eq_ignore_ascii_case(b"basic")
                 .then(|| STANDARD.decode(given).ok())
@@ -197,20 +198,20 @@ impl Guard {
         })
     }
 
-    fn judge(
+    fn credentials(
         &self,
         headers: &HeaderMap,
         token_in: impl Fn(&[u8], &[u8]) -> Option<Vec<u8>>,
-    ) -> Standing {
+    ) -> Credentials {
         let Some((key, tag)) = &self.expected else {
-            return Standing::Owner;
+            return Credentials::Valid;
         };
         let mut given = headers.get_all(AUTHORIZATION).iter();
         let (Some(one), None) = (given.next(), given.next()) else {
             return if headers.contains_key(AUTHORIZATION) {
-                Standing::Wrong
+                Credentials::Invalid
             } else {
-                Standing::Stranger
+                Credentials::Missing
             };
         };
         let bytes = one.as_bytes();
@@ -219,14 +220,14 @@ impl Guard {
             .position(|byte| *byte == b' ')
             .map(|at| bytes.split_at(at))
         else {
-            return Standing::Wrong;
+            return Credentials::Invalid;
         };
         let token = token_in(scheme, token.trim_ascii());
         let is_same = token.is_some_and(|token| hmac::verify(key, &token, tag.as_ref()).is_ok());
         if is_same {
-            Standing::Owner
+            Credentials::Valid
         } else {
-            Standing::Wrong
+            Credentials::Invalid
         }
     }
 }
@@ -237,9 +238,10 @@ mod tests {
 
     #[test]
     fn placeholders_are_refused_and_short_ones_are_weak() {
-        let check =
-            |text: &str, expected: Worth| assert_eq!(worth(&Secret::new(text)), expected, "{text}");
-        let refused = Worth::Refused("is a placeholder and no secret");
+        let check = |text: &str, expected: Strength| {
+            assert_eq!(strength(&Secret::new(text)), expected, "{text}")
+        };
+        let refused = Strength::Refused("is a placeholder, not a secret");
         for text in [
             "changeme",
             "CHANGE_ME",
@@ -261,7 +263,7 @@ mod tests {
             "abcdefgh12abcdefgh12abcdefgh12abcdefgh12",
             "0101010101010101010101010101010101010101010101010101010101",
         ] {
-            check(text, Worth::Weak);
+            check(text, Strength::Weak);
         }
         for text in [
             "9f86d081884c7d659a2feaa0c55ad015",
@@ -269,15 +271,15 @@ mod tests {
             "4hSgMyU3Ff_TRAwA1o1oWg",
             "sk-2b1f8e6c0d9a4f7b3e5c8d1a6f0b4e7c",
         ] {
-            check(text, Worth::Good);
+            check(text, Strength::Good);
         }
         assert!(matches!(
-            worth(&Secret::new("two words")),
-            Worth::Refused(_)
+            strength(&Secret::new("two words")),
+            Strength::Refused(_)
         ));
         assert!(matches!(
-            worth(&Secret::new("schlüssel")),
-            Worth::Refused(_)
+            strength(&Secret::new("schlüssel")),
+            Strength::Refused(_)
         ));
     }
 
@@ -291,7 +293,7 @@ mod tests {
                 listen: listen.to_owned(),
                 ..Http::default()
             };
-            let said = match judge(&http, token) {
+            let said = match check_token(&http, token) {
                 Ok(None) => "open".to_owned(),
                 Ok(Some(warning)) => warning,
                 Err(failure) => format!("{:?}: {}", failure.exit, failure.message),
@@ -306,18 +308,18 @@ mod tests {
         check(
             "127.0.0.1:8100",
             Some(&weak),
-            "the token AGENT_HTTP_TOKEN of [http] is easily guessed",
+            "the token AGENT_HTTP_TOKEN of [http] is weak",
         );
         check(
             "localhost:8100",
             Some(&weak),
-            "the token AGENT_HTTP_TOKEN of [http] is easily guessed",
+            "the token AGENT_HTTP_TOKEN of [http] is weak",
         );
         check("[::1]:8100", Some(&strong), "open");
         check(
             "0.0.0.0:8100",
             Some(&weak),
-            "Config: the token AGENT_HTTP_TOKEN of [http] is too easily guessed",
+            "Config: the token AGENT_HTTP_TOKEN of [http] is too weak",
         );
         check("example.org:8100", Some(&weak), "Config: ");
         check("0.0.0.0:8100", Some(&strong), "open");
@@ -331,22 +333,22 @@ mod tests {
 
     #[test]
     fn only_one_bearer_header_with_the_whole_token_opens() {
-        let guard = Guard::new(Some(&Secret::new("the-token"))).expect("random");
-        let standing = |values: &[&str]| {
+        let guard = TokenCheck::new(Some(&Secret::new("the-token"))).expect("random");
+        let bearer = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {
                 headers.append(AUTHORIZATION, value.parse().expect("value"));
             }
-            guard.standing(&headers)
+            guard.bearer(&headers)
         };
         for values in [
             &["Bearer the-token"][..],
             &["bearer the-token"],
             &["BEARER  the-token "],
         ] {
-            assert_eq!(standing(values), Standing::Owner, "{values:?}");
+            assert_eq!(bearer(values), Credentials::Valid, "{values:?}");
         }
-        assert_eq!(standing(&[]), Standing::Stranger);
+        assert_eq!(bearer(&[]), Credentials::Missing);
         for values in [
             &["Bearer the-toke"][..],
             &["Bearer the-token2"],
@@ -358,11 +360,13 @@ mod tests {
             &["Bearer the-token", "Bearer the-token"],
             &["Bearer the-token", "Bearer wrong"],
         ] {
-            assert_eq!(standing(values), Standing::Wrong, "{values:?}");
+            assert_eq!(bearer(values), Credentials::Invalid, "{values:?}");
         }
         assert_eq!(
-            Guard::new(None).expect("none").standing(&HeaderMap::new()),
-            Standing::Owner
+            TokenCheck::new(None)
+                .expect("none")
+                .bearer(&HeaderMap::new()),
+            Credentials::Valid
         );
     }
 }

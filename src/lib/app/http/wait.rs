@@ -7,14 +7,14 @@ use hyper::StatusCode;
 use serde::Serialize;
 
 use super::Api;
-use super::error::Refusal;
+use super::error::ApiError;
 use crate::app::documents;
 use crate::control::Id;
 use crate::control::replies;
 use crate::control::replies::{Reply, STOPPED};
 
-/// Without news the queue, which is the record, is looked at this often.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often queue.db, which is the record, is read without an event.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The answer to a message.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,17 +34,17 @@ pub(super) struct Answer {
     /// What the tools of the run did in the world.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     receipts: Vec<String>,
-    /// By what it is asked for again.
+    /// The id to ask for it again.
     pub(super) id: String,
     #[serde(skip)]
     pub(super) output_tokens: Option<u64>,
 }
 
-/// Returns the answer that `reply` is.
+/// Returns the answer of a final reply.
 ///
 /// # Errors
 /// When the message failed, was stopped, or was not carried out.
-pub(super) fn outcome(reply: Reply) -> Result<Answer, Refusal> {
+pub(super) fn outcome(reply: Reply) -> Result<Answer, ApiError> {
     let Reply {
         id,
         reply,
@@ -73,32 +73,34 @@ pub(super) fn outcome(reply: Reply) -> Result<Answer, Refusal> {
         });
     };
     let refusal = match run_id {
-        _ if error == STOPPED => Refusal::new(StatusCode::CONFLICT, "stopped", "it was stopped"),
-        Some(run_id) => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", error)
-            .hint("GET /api/v1/status shows the last trouble")
+        _ if error == STOPPED => {
+            ApiError::new(StatusCode::CONFLICT, "stopped", "the run was cancelled")
+        }
+        Some(run_id) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", error)
+            .hint("GET /api/v1/status shows the last error")
             .with("run_id", run_id)
             .with("session_id", session_id)
             .with("receipts", receipts),
-        None => Refusal::new(StatusCode::CONFLICT, "declined", error),
+        None => ApiError::new(StatusCode::CONFLICT, "declined", error),
     };
     Err(refusal.with("id", id).final_word())
 }
 
-/// What is new of a message.
-pub(super) enum News {
-    /// Its answer got further, or may have.
+/// What is new about a message.
+pub(super) enum Update {
+    /// Its reply may have changed.
     Got(Option<Box<Reply>>),
-    /// The daemon ends, and the answer comes after its next start.
-    Over,
+    /// The daemon stops; the reply comes after its next start.
+    Closing,
 }
 
-/// Looks at the answer of one message.
-pub(super) struct Watch<'a> {
+/// Waits for the reply to one message.
+pub(super) struct ReplyWatch<'a> {
     api: &'a Api,
     id: &'a Id,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ReplyWatch<'a> {
     pub(super) fn new(api: &'a Api, id: &'a Id) -> Self {
         Self { api, id }
     }
@@ -107,56 +109,56 @@ impl<'a> Watch<'a> {
     ///
     /// # Errors
     /// When it cannot be read, or the daemon ends before it is there.
-    pub(super) async fn end(&self) -> Result<Reply, Refusal> {
+    pub(super) async fn end(&self) -> Result<Reply, ApiError> {
         let mut reply = documents::reply(&self.api.home, self.id)?.map(Box::new);
         loop {
             match reply {
                 Some(reply) if reply.is_final() => return Ok(*reply),
                 _ => {}
             }
-            reply = match self.next(LOOK).await? {
-                News::Got(reply) => reply,
-                News::Over => return Err(self.over()),
+            reply = match self.next(POLL_INTERVAL).await? {
+                Update::Got(reply) => reply,
+                Update::Closing => return Err(self.closing()),
             };
         }
     }
 
-    /// Waits for news, or for `patience`, and returns what is known then.
+    /// Waits for an event or for `timeout`, and returns the reply so far.
     ///
     /// # Errors
     /// When the answer cannot be read.
-    pub(super) async fn next(&self, patience: Duration) -> Result<News, Refusal> {
+    pub(super) async fn next(&self, timeout: Duration) -> Result<Update, ApiError> {
         let told = self.api.pipeline.answered().notified();
         tokio::pin!(told);
         told.as_mut().enable();
-        // What was written between two looks tells nobody.
+        // What was written since the last read sends no event.
         let there = self.file()?;
         if there.as_ref().is_some_and(|reply| reply.is_final()) {
-            return Ok(News::Got(there));
+            return Ok(Update::Got(there));
         }
         tokio::select! {
-            () = told => self.file().map(News::Got),
-            () = tokio::time::sleep(patience) => {
-                let known = if patience < LOOK { self.file()? } else { documents::reply(&self.api.home, self.id)?.map(Box::new) };
-                Ok(News::Got(known))
+            () = told => self.file().map(Update::Got),
+            () = tokio::time::sleep(timeout) => {
+                let known = if timeout < POLL_INTERVAL { self.file()? } else { documents::reply(&self.api.home, self.id)?.map(Box::new) };
+                Ok(Update::Got(known))
             }
-            () = self.api.over.cancelled() => match documents::reply(&self.api.home, self.id)? {
-                Some(reply) if reply.is_final() => Ok(News::Got(Some(Box::new(reply)))),
-                _ => Ok(News::Over),
+            () = self.api.shutdown.cancelled() => match documents::reply(&self.api.home, self.id)? {
+                Some(reply) if reply.is_final() => Ok(Update::Got(Some(Box::new(reply)))),
+                _ => Ok(Update::Closing),
             },
         }
     }
 
-    fn file(&self) -> Result<Option<Box<Reply>>, Refusal> {
+    fn file(&self) -> Result<Option<Box<Reply>>, ApiError> {
         let reply = replies::read(&self.api.home.replies(), self.id)
             .map_err(crate::app::cli::Failure::from)?;
         Ok(reply.map(Box::new))
     }
 
-    /// Returns what is said when the daemon ends first.
-    pub(super) fn over(&self) -> Refusal {
+    /// Returns the error when the daemon stops first.
+    pub(super) fn closing(&self) -> ApiError {
         let id = self.id.as_str();
-        Refusal::closing()
+        ApiError::closing()
             .hint(format!(
                 "the message is kept and answered after the next start: GET /api/v1/replies/{id}"
             ))

@@ -1,4 +1,4 @@
-//! Who is at it: a span or a file is claimed before it is worked on, so that nobody does the same.
+//! Who is at it: a span is claimed before a model is asked about it, so that nobody does the same.
 //!
 //! A claim ends with its process: that is known by its number and the moment it started (numbers are
 //! used again), on this boot of the machine. Where that cannot be told, after 15 minutes.

@@ -1,197 +1,24 @@
-//! Forgetting: who or what is meant, and that it no longer counts.
+//! Forgetting: what is named no longer counts, until it is stated again. Who or what is meant says `forget::target`.
 
 use rusqlite::TransactionBehavior;
 
-use super::maintain::{Ended, with_lock};
+use super::{Ended, with_lock};
 use crate::config::Home;
 use crate::memory::facts;
-use crate::memory::facts::{ALIAS, Error, Fact, Filter, Forgot, Meant, Person, Target};
-use crate::people::People;
+use crate::memory::facts::{Error, Forgot, Target};
 use crate::{clock, db};
 
-/// What words may mean that name what is to be forgotten.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Named {
-    /// This.
-    One(Target),
-    /// Several facts.
-    Several(Vec<Fact>),
-    /// Several people: their ids and names.
-    People(Vec<String>),
-    /// A fact and a person have this number: the fact.
-    Both(Box<Fact>),
-    /// The owner.
-    Owner,
-    /// Nothing.
-    Nothing,
-}
-
-/// Facts that are named when several may be meant.
-const MAX_NAMED: usize = 10;
-
-impl Named {
-    /// Returns the one that is meant.
-    ///
-    /// # Errors
-    /// A sentence with what else `words` may mean, and how to say which.
-    pub fn one(self, words: &str) -> Result<Target, String> {
-        let visible = crate::text::visible;
-        let words = visible(words);
-        Err(match self {
-            Self::One(target) => return Ok(target),
-            Self::Several(facts) => {
-                let lines: Vec<String> = facts
-                    .iter()
-                    .take(MAX_NAMED)
-                    .map(|fact| format!("#{} {}", fact.id, fact.said()))
-                    .collect();
-                format!(
-                    "`{words}` may be several facts; give a number:\n{}",
-                    lines.join("\n")
-                )
-            }
-            Self::People(several) => format!(
-                "`{words}` may be several people; give an id: {}",
-                visible(&several.join(", "))
-            ),
-            Self::Both(fact) => format!(
-                "`{words}` is a person and a fact; say person:{words} or #{}",
-                fact.id
-            ),
-            Self::Owner => "that is the owner, whom the agent cannot forget".to_owned(),
-            Self::Nothing => format!(
-                "there is no fact and no person `{words}`; person:NAME is whoever is called so, also where no fact is known"
-            ),
-        })
-    }
-}
-
-/// Returns whom or what `words` mean: somebody with that name, other name, id or username, else a fact as [`facts::find`]
-/// does. `#12` is a fact; `person:12` is somebody, and `person:NAME` whoever is called so. `is_owner` says whose id is an
-/// owner's.
-///
-/// # Errors
-/// When the database is damaged or cannot be read.
-pub fn named(
-    home: &Home,
-    people: &People,
-    is_owner: &dyn Fn(i64) -> bool,
-    words: &str,
-) -> Result<Named, Error> {
-    let path = facts::database(home);
-    let (name, is_person) = words
-        .trim()
-        .strip_prefix("person:")
-        .map_or((words.trim(), false), |name| (name, true));
-    if name.is_empty() {
-        return Ok(Named::Nothing);
-    }
-    let contacts = if name.starts_with('#') {
-        Vec::new()
-    } else {
-        people.find(name)
-    };
-    if contacts.iter().any(|contact| is_owner(contact.id)) || name.eq_ignore_ascii_case("user") {
-        return Ok(Named::Owner);
-    }
-    if contacts.len() > 1 {
-        return Ok(Named::People(
-            contacts
-                .iter()
-                .map(|one| format!("{} ({})", one.id, one.name))
-                .collect(),
-        ));
-    }
-    let all = facts::list(
-        &path,
-        &Filter {
-            all: true,
-            ..Filter::default()
-        },
-    )?;
-    let mut person = Person::default();
-    for contact in contacts {
-        person.ids.push(contact.id.to_string());
-        person.names.extend(
-            [Some(contact.name), contact.username]
-                .iter()
-                .flatten()
-                .map(|name| as_name(name)),
-        );
-    }
-    let meant = facts::folded(name);
-    let is_called = |fact: &Fact| {
-        facts::folded(&fact.entity) == meant
-            || (facts::folded(&fact.attribute) == ALIAS && facts::value_key(&fact.value) == meant)
-    };
-    let is_known = person.ids.is_empty() && all.iter().any(is_called);
-    let own_scope = format!("person:{name}");
-    if person.ids.is_empty() && all.iter().any(|fact| fact.scope.to_string() == own_scope) {
-        person.ids.push(name.to_owned());
-    }
-    if is_person || is_known || !person.ids.is_empty() {
-        person.names.push(as_name(name.trim_start_matches('@')));
-        spread(&all, &mut person);
-    }
-    let fact = facts::find(&path, name, None)?;
-    Ok(match (person.names.is_empty(), fact) {
-        (false, Meant::One(fact)) if !is_person && name.parse() == Ok(fact.id) => Named::Both(fact),
-        (false, _) => Named::One(Target::Person(person)),
-        (true, Meant::One(fact)) if !is_person => Named::One(Target::Fact(fact)),
-        (true, Meant::Several(facts)) if !is_person => Named::Several(facts),
-        (true, _) => Named::Nothing,
-    })
-}
-
-/// Adds the names that stand for a name of `person`, and those that one stands for.
-fn spread(all: &[Fact], person: &mut Person) {
-    let is_alias = |fact: &&Fact| facts::folded(&fact.attribute) == ALIAS;
-    let aliases: Vec<[String; 2]> = all
-        .iter()
-        .filter(is_alias)
-        .map(|fact| [as_name(&fact.entity), as_name(&fact.value)])
-        .collect();
-    loop {
-        let known = person.names.len();
-        for both in &aliases {
-            let is_theirs = |name: &String| {
-                person
-                    .names
-                    .iter()
-                    .any(|other| facts::folded(other) == facts::folded(name))
-            };
-            if both.iter().any(is_theirs) {
-                person.names.extend(both.iter().cloned());
-            }
-        }
-        person.names.sort();
-        person.names.dedup();
-        if person.names.len() == known {
-            break;
-        }
-    }
-    // One letter stands everywhere.
-    person
-        .names
-        .retain(|name| name.chars().count() > 1 && name != "user");
-}
-
-fn as_name(words: &str) -> String {
-    words.trim().trim_end_matches('.').to_lowercase()
-}
-
-/// Lets `target` count no more, until it is stated anew; with `dry_run` only says what that would be.
+/// Lets `target` count no more, until it is stated again; with `dry_run` only says what that would be.
 ///
 /// # Errors
 /// As [`super::run()`].
 pub fn forget(home: &Home, target: &Target, dry_run: bool) -> Result<Ended<Forgot>, Error> {
-    let path = facts::database(home);
-    with_lock(home, |connection| {
-        let fail = |error| Error::from(db::Error::of(&path, error));
+    with_lock(home, |connection, path| {
+        let fail = |error| Error::from(db::Error::of(path, error));
         let transaction = connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(fail)?;
-        let forgot = facts::forget(&transaction, &path, target, clock::now_ms())?;
+        let forgot = facts::forget(&transaction, path, target, clock::now_ms())?;
         if !dry_run {
             transaction.commit().map_err(fail)?;
         }
@@ -199,15 +26,14 @@ pub fn forget(home: &Home, target: &Target, dry_run: bool) -> Result<Ended<Forgo
     })
 }
 
-/// Writes the database anew, so that nothing is left in it of rows that were deleted: of what was being erased when the
+/// Writes the database again, so that nothing is left in it of rows that were deleted: of what was being erased when the
 /// process was killed, and is known by nothing any more.
 ///
 /// # Errors
 /// As [`super::run()`].
 pub fn wring_out(home: &Home) -> Result<Ended<()>, Error> {
-    let path = facts::database(home);
-    with_lock(home, |connection| {
-        Ok(db::wring_out(connection).map_err(|error| db::Error::of(&path, error))?)
+    with_lock(home, |connection, path| {
+        Ok(db::wring_out(connection).map_err(|error| db::Error::of(path, error))?)
     })
 }
 
@@ -218,7 +44,7 @@ mod tests {
         SAID, Scripted, answer, conversation, home, put, rules, values, with,
     };
     use crate::memory::consolidate::{Options, run};
-    use crate::people::Contact;
+    use crate::memory::facts::{Filter, Meant, Person};
 
     fn again(home: &Home) -> Vec<String> {
         run(
@@ -234,31 +60,25 @@ mod tests {
         values(home)
     }
 
-    fn meant(home: &Home, words: &str) -> Named {
-        let contact = |id: i64, name: &str| Contact {
-            id,
-            name: name.to_owned(),
-            username: Some(format!("{name}_u")),
-        };
-        let mut people = People::default();
-        people.contacts = vec![
-            contact(1, "Owner"),
-            contact(1002, "Rita"),
-            contact(3, "Al"),
-            contact(4, "Al"),
-        ];
-        named(home, &people, &|id| id == 1, words).expect("named")
+    fn fact(home: &Home, words: &str) -> Target {
+        match facts::find(&facts::database(home), words, None).expect("find") {
+            Meant::One(fact) => Target::Fact(fact),
+            other => panic!("{words}: {other:?}"),
+        }
     }
 
-    fn drop_it(home: &Home, words: &str) -> Forgot {
-        let Named::One(target) = meant(home, words) else {
-            panic!("{words}: {:?}", meant(home, words))
-        };
-        assert_eq!(
-            forget(home, &target, true).expect("try").expect("free"),
-            forget(home, &target, false).expect("try").expect("free")
-        );
-        forget(home, &target, true).expect("try").expect("free")
+    fn person(names: &[&str], ids: &[&str]) -> Target {
+        let owned = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect();
+        Target::Person(Person {
+            names: owned(names),
+            ids: owned(ids),
+        })
+    }
+
+    fn forget_it(home: &Home, target: &Target) -> Forgot {
+        let forget = |dry_run| forget(home, target, dry_run).expect("try").expect("free");
+        assert_eq!(forget(true), forget(false));
+        forget(true)
     }
 
     /// Puts a file there that was changed `secs` from now.
@@ -286,7 +106,7 @@ mod tests {
         );
         put_at(&home, "memory/old.md", "- Lives in: Porto\n", -90_000);
         assert_eq!(again(&home), ["user birthday 3 May", "user lives in Faro"]);
-        let rest = drop_it(&home, "lives");
+        let rest = forget_it(&home, &fact(&home, "lives"));
         assert!(rest.changes.is_empty(), "it is gone: {rest:?}");
         assert_eq!(
             again(&home),
@@ -321,7 +141,7 @@ mod tests {
             ["user birthday 3 May", "user lives in Faro"],
             "it was stated anew"
         );
-        assert_eq!(drop_it(&home, "lives").changes, []);
+        assert_eq!(forget_it(&home, &fact(&home, "lives")).changes, []);
         assert_eq!(again(&home), ["user birthday 3 May"]);
     }
 
@@ -353,7 +173,7 @@ mod tests {
             )
         };
         assert_eq!(count(), (1, 1));
-        drop_it(&home, "rita");
+        forget_it(&home, &person(&["rita"], &["1002"]));
         assert!(
             values(&home)
                 .iter()
@@ -362,7 +182,7 @@ mod tests {
             values(&home)
         );
         assert_eq!(count(), (1, 0), "the promise does not name her");
-        drop_it(&home, "person:mother");
+        forget_it(&home, &person(&["mother"], &[]));
         with(
             &home,
             &mut scripted(),
@@ -372,44 +192,5 @@ mod tests {
             },
         );
         assert_eq!(count(), (0, 0));
-    }
-
-    #[test]
-    fn words_mean_a_person_before_a_fact_and_never_the_owner() {
-        let (_dir, home) = home();
-        put(
-            &home,
-            "MEMORY.md",
-            "- Dog: Rex\n- Ana's birthday: 3 May\n- My sister is Ana\n",
-        );
-        put(&home, "memory/people.md", "- Likes: tea\n- Likes: chess\n");
-        again(&home);
-        let person = |names: &[&str], ids: &[&str]| {
-            let owned = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect();
-            Named::One(Target::Person(Person {
-                names: owned(names),
-                ids: owned(ids),
-            }))
-        };
-        assert_eq!(meant(&home, "RITA"), person(&["rita", "rita_u"], &["1002"]));
-        assert_eq!(meant(&home, "@rita_u"), meant(&home, "Rita"));
-        assert_eq!(
-            meant(&home, "person:Somebody Else"),
-            person(&["somebody else"], &[])
-        );
-        for (words, expected) in [
-            ("owner", Named::Owner),
-            ("1", Named::Owner),
-            ("user", Named::Owner),
-            ("nonsense", Named::Nothing),
-            ("", Named::Nothing),
-        ] {
-            assert_eq!(meant(&home, words), expected, "{words}");
-        }
-        assert!(matches!(meant(&home, "al"), Named::People(two) if two == ["3 (Al)", "4 (Al)"]));
-        assert!(matches!(meant(&home, "likes"), Named::Several(two) if two.len() == 2));
-        assert!(
-            matches!(meant(&home, "dog rex"), Named::One(Target::Fact(fact)) if fact.value == "Rex")
-        );
     }
 }

@@ -1,17 +1,17 @@
-//! Draws facts from notes and conversations, and keeps each span from being worked through twice.
+//! Draws facts from notes and conversations, and keeps each span from being read twice.
 //!
 //! ```text
-//! notes      stamp, hash → changed? ┐                                              ┌ facts, sources,
-//! sessions   watermark → next span  ┴→ claim (commit) → extract → restate (commit) ┤ watermark or hash,
-//!                                                                                  └ release: all or nothing
+//! notes      stamp, hash → changed? ──────────────────────→ extract → restate (commit) → facts, sources, hash
+//! sessions   watermark → next span  ──→ claim (commit) ───→ extract → restate (commit) → facts, sources, watermark,
+//!                                                                                        release: all or nothing
 //! ```
 //! Notes are read by rules, and so are conversations; the model of `[routing] consolidation`, where that is one
 //! (`offline` is none), adds what they do not see. After three answers that are none the span is parked: what the
 //! rules found stays, and nothing is tried for ever.
 //!
-//! Nothing is extracted inside a transaction. The second commit checks that the claim is still ours: a
-//! run that is killed anywhere may extract a span twice, and commits it once. `consolidate.lock` keeps
-//! two runs from doing the same work side by side; the claims keep them apart even without it.
+//! Nothing is extracted inside a transaction. The last commit checks that the claim is still ours, and that a file is still
+//! the one that was read last: a run that is killed anywhere may extract a span twice, and commits it once.
+//! `consolidate.lock` keeps two runs from doing the same work side by side.
 
 mod claim;
 mod forget;
@@ -22,33 +22,38 @@ mod notes;
 mod run;
 mod status;
 mod transcripts;
+mod undo;
 mod watermarks;
 
 pub use super::facts::{Change, Error};
 pub use super::sources::Skipped;
-pub use forget::{Named, forget, named, wring_out};
-pub use maintain::{Conflict, Ended, Run, Undone, Upkeep, alone, maintain, runs, undo};
+pub use forget::{forget, wring_out};
+pub use maintain::{Conflict, maintain};
 pub use metered_model::{Paid, estimate_usd, reader};
 pub use model_reader::{Model, Trouble};
-pub use status::{Parked, Status, parked, status};
+pub use status::{parked, status};
+pub use undo::{runs, undo};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use chrono_tz::Tz;
+use rusqlite::Connection;
 
 use super::Progress;
 use super::facts;
 use crate::config::Home;
-use crate::db;
 use crate::sys::lock;
+use crate::sys::lock::Lock;
+use crate::{db, sys};
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options<'a> {
-    /// Go through this conversation alone, and not through notes.
+    /// Read this conversation alone, and no notes.
     pub session: Option<&'a str>,
-    /// Go through everything again, as if nothing had been worked through. Facts that still follow from
-    /// their sources stay as they are. A damaged database is set aside and made anew.
+    /// Read everything again, as if nothing had been read. Facts that still follow from
+    /// their sources stay as they are. A damaged database is set aside and made again.
     pub backfill: bool,
     /// Write nothing, only say what would change.
     pub dry_run: bool,
@@ -95,21 +100,20 @@ pub struct Report {
     pub changes: Vec<Change>,
     /// Facts that were stated once more.
     pub touched: usize,
-    /// Files that were worked through, gone ones too.
+    /// Files that were read, gone ones too.
     pub files: usize,
     /// Files and conversations in which there was nothing to do.
     pub unchanged: usize,
-    /// Spans of conversations that were worked through.
+    /// Spans of conversations that were read, and the conversations that they are of.
     pub spans: usize,
-    /// Conversations that they are of.
     pub sessions: usize,
     /// Files and spans that another run is at, or did meanwhile.
     pub left: usize,
     /// Commitments that are new.
     pub promises: usize,
-    /// Spans that a model was asked about, or would be, and about what that would cost, US dollars; `None` when nobody knows.
+    /// Spans that a model was asked about, or would be, and, of a dry run, about what that would cost, US dollars; `None`
+    /// when nobody knows.
     pub asked: usize,
-    /// See `asked`; only a dry run adds it up.
     pub cost_usd: Option<f64>,
     /// Conversations that wait because no model could be asked, or none answered well, and why.
     pub waits: Vec<Skipped>,
@@ -124,19 +128,49 @@ pub struct Report {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// It did its work.
     Done(Report),
     /// Another process is at it: its id.
     Busy(i32),
 }
+
+/// How other work on the facts ended: done, or not begun because a process, whose id it is, is at it.
+pub type Ended<T> = Result<T, i32>;
+
+/// How long others wait for a run: one by rules is over by then.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the file that is locked by a run.
 pub fn lock_file(home: &Home) -> PathBuf {
     home.state().join("consolidate.lock")
 }
 
+/// Waits until no run is at it, a moment at most: somebody waits for what comes then.
+///
+/// # Errors
+/// When the file system has no locks.
+pub fn alone(home: &Home) -> Result<Ended<Lock>, sys::Error> {
+    let lock_file = lock_file(home);
+    match lock::try_lock_for(&lock_file, LOCK_TIMEOUT)? {
+        Some(lock) => Ok(Ok(lock)),
+        None => Ok(Err(lock::holder(&lock_file)?.unwrap_or(0))),
+    }
+}
+
+/// Does `work` as the only process that writes facts.
+fn with_lock<T>(
+    home: &Home,
+    work: impl FnOnce(&mut Connection, &Path) -> Result<T, Error>,
+) -> Result<Ended<T>, Error> {
+    let _lock = match alone(home)? {
+        Ok(lock) => lock,
+        Err(pid) => return Ok(Err(pid)),
+    };
+    let path = facts::database(home);
+    work(&mut facts::open(&path)?, &path).map(Ok)
+}
+
 /// Brings the facts up to date with notes and conversations. Blocking; the directory of the state must
-/// be there, except in a dry run. `each` is told after every file and conversation.
+/// be there, except in a dry run, which works on a copy in memory. `each` is told after every file and conversation.
 ///
 /// # Errors
 /// When the lock or the database cannot be used. What cannot be read of notes and conversations is in
@@ -147,56 +181,49 @@ pub fn run(
     options: Options<'_>,
     each: &mut dyn FnMut(Progress),
 ) -> Result<Outcome, Error> {
-    if options.dry_run {
-        return try_out(home, means, options, each).map(Outcome::Done);
-    }
-    let lock_file = lock_file(home);
-    let Some(_lock) = lock::try_lock(&lock_file)? else {
-        return Ok(Outcome::Busy(lock::holder(&lock_file)?.unwrap_or(0)));
+    let (path, lock_file) = (facts::database(home), lock_file(home));
+    let _lock = match options.dry_run {
+        true => None,
+        false => match lock::try_lock(&lock_file)? {
+            None => return Ok(Outcome::Busy(lock::holder(&lock_file)?.unwrap_or(0))),
+            held => held,
+        },
     };
-    let path = facts::database(home);
     let Means {
         zone,
         mut model,
         asks,
     } = means;
-    let mut work = |each: &mut dyn FnMut(Progress)| -> Result<Report, Error> {
-        // Again and again, for a database that is made anew.
+    let mut work = |connection: Result<Connection, db::Error>| {
+        // Again and again, for a database that is made again.
         let model = model.as_mut().map(|model| &mut **model as &mut dyn Model);
         run::all(
             home,
-            facts::open(&path)?,
+            connection?,
             Means { zone, model, asks },
             options,
             each,
         )
     };
-    match work(each) {
+    let first = work(if options.dry_run {
+        facts::memory_copy(&path)
+    } else {
+        facts::open(&path)
+    });
+    match first {
+        Err(error) if error.is_damage() && options.backfill && options.dry_run => {
+            work(facts::in_memory()).map(Outcome::Done)
+        }
         Err(error) if error.is_damage() && options.backfill => {
-            let aside = db::set_aside(&path)?;
-            let report = work(each)?;
+            let set_aside = Some(db::set_aside(&path)?);
+            let report = work(facts::open(&path))?;
             Ok(Outcome::Done(Report {
-                set_aside: Some(aside),
+                set_aside,
                 ..report
             }))
         }
         done => done.map(Outcome::Done),
     }
-}
-
-/// Works on a copy in memory; no model is asked.
-fn try_out(
-    home: &Home,
-    means: Means<'_>,
-    options: Options<'_>,
-    each: &mut dyn FnMut(Progress),
-) -> Result<Report, Error> {
-    let copy = match facts::memory_copy(&facts::database(home)).map_err(Error::from) {
-        // It would be set aside.
-        Err(error) if error.is_damage() && options.backfill => facts::in_memory()?,
-        copy => copy?,
-    };
-    run::all(home, copy, means, options, each)
 }
 
 #[cfg(test)]

@@ -13,25 +13,21 @@ use crate::{clock, db};
 /// What there is and what waits.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Status {
-    /// Current facts.
+    /// Current facts, and those that held once.
     pub facts: i64,
-    /// Facts that held once.
     pub former: i64,
-    /// Files that would be worked through now.
+    /// Files and conversations that would be read now.
     pub pending_files: usize,
-    /// Conversations that would be.
     pub pending_sessions: usize,
     /// Open commitments.
     pub commitments: i64,
-    /// Episodes.
     pub episodes: i64,
     /// Spans of conversations that no model could read.
     pub parked: Vec<Parked>,
-    /// When the last run began, RFC 3339 UTC.
+    /// When the last run began, and when something was read last, RFC 3339 UTC.
     pub last_run_at: Option<String>,
-    /// When something was worked through last, RFC 3339 UTC.
     pub last_work_at: Option<String>,
-    /// Files and spans of conversations that were worked through, ever.
+    /// Files and spans of conversations that were read, ever.
     pub spans: i64,
     /// The process that is at it now.
     pub running: Option<i32>,
@@ -40,15 +36,13 @@ pub struct Status {
 /// A span that a model failed at three times. Rules read it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Parked {
-    /// The conversation.
     pub session_id: String,
-    /// Its first event.
+    /// Its first and last event.
     pub first: i64,
-    /// Its last one.
     pub last: i64,
     /// How the last try failed.
     pub why: String,
-    /// When, RFC 3339 UTC.
+    /// RFC 3339 UTC.
     pub at: String,
 }
 
@@ -59,49 +53,32 @@ pub struct Parked {
 pub fn status(home: &Home) -> Result<Status, Error> {
     let path = facts::database(home);
     let lock_file = lock_file(home);
-    let running = lock::holder(&lock_file)?;
-    let last_run_at = sys::modified_at(&lock_file).map(clock::rfc3339);
-    let Outcome::Done(planned) = run(
-        home,
-        Means::rules(Tz::UTC),
-        Options {
-            dry_run: true,
-            ..Options::default()
-        },
-        &mut |_| {},
-    )?
-    else {
-        return Ok(Status {
-            running,
-            last_run_at,
-            ..Status::default()
-        });
+    let dry_run = Options {
+        dry_run: true,
+        ..Options::default()
     };
     let mut status = Status {
-        pending_files: planned.files,
-        pending_sessions: planned.sessions,
-        last_run_at,
-        running,
+        running: lock::holder(&lock_file)?,
+        last_run_at: sys::modified_at(&lock_file).map(clock::rfc3339),
         ..Status::default()
     };
+    if let Outcome::Done(planned) = run(home, Means::rules(Tz::UTC), dry_run, &mut |_| {})? {
+        (status.pending_files, status.pending_sessions) = (planned.files, planned.sessions);
+    }
     let Some(connection) = facts::open_read(&path)? else {
         return Ok(status);
     };
     let sql =
         "SELECT (SELECT count(*) FROM facts WHERE valid_to IS NULL), (SELECT count(*) FROM facts WHERE valid_to IS NOT NULL),
-                 (SELECT count(*) FROM spans), (SELECT max(at) FROM spans)";
+                 (SELECT count(*) FROM spans), (SELECT max(at) FROM spans),
+                 (SELECT count(*) FROM commitments WHERE status = 'open'), (SELECT count(*) FROM episodes)";
     let read = connection.query_row(sql, [], |row| {
-        (status.facts, status.former, status.spans) = (row.get(0)?, row.get(1)?, row.get(2)?);
         status.last_work_at = row.get::<_, Option<i64>>(3)?.map(clock::rfc3339);
+        (status.facts, status.former, status.spans) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        (status.commitments, status.episodes) = (row.get(4)?, row.get(5)?);
         Ok(())
     });
     read.map_err(|error| db::Error::of(&path, error))?;
-    {
-        let sql = "SELECT (SELECT count(*) FROM commitments WHERE status = 'open'), (SELECT count(*) FROM episodes)";
-        let read = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
-        (status.commitments, status.episodes) =
-            read.map_err(|error| db::Error::of(&path, error))?;
-    }
     status.parked = parked_in(&connection).map_err(|error| db::Error::of(&path, error))?;
     Ok(status)
 }

@@ -167,10 +167,6 @@ fn the_claim_of_a_living_run_is_respected_and_that_of_a_dead_one_is_not() {
     let connection = connection(&home);
     let now = crate::clock::now_ms();
     let claim = |owner: &Owner| {
-        assert!(
-            watermarks::claim_file(&connection, "workspace/MEMORY.md", None, owner, now)
-                .expect("claim")
-        );
         assert!(watermarks::claim_span(&connection, "s1", 0, 7, owner, now).expect("claim"));
     };
     let work = || {
@@ -183,46 +179,38 @@ fn the_claim_of_a_living_run_is_respected_and_that_of_a_dead_one_is_not() {
     };
     let living = Owner::new();
     claim(&living);
-    assert_eq!(work(), (0, 0, 2));
+    assert_eq!(work(), (1, 0, 1), "a note is read at once");
     connection
-        .execute_batch("UPDATE consolidation_state SET run = NULL; UPDATE consolidation_file_hashes SET run = NULL;")
+        .execute_batch("UPDATE consolidation_state SET run = NULL;")
         .expect("free");
     claim(&Owner {
         started: living.started - 1,
         run: "dead".to_owned(),
         ..living.clone()
     });
-    assert_eq!(work(), (1, 1, 0));
+    assert_eq!(work(), (0, 1, 0));
     // The one that was thought dead comes back, and finds that it is not its turn any more.
     assert!(!watermarks::holds_span(&connection, "s1", 0, &living).expect("read"));
     assert!(!watermarks::claim_span(&connection, "s1", 0, 7, &living, now).expect("read"));
     assert_eq!(work(), (0, 0, 0));
-    // One that died over a file that says now what it said before holds nothing.
-    let known = watermarks::files(&connection)
-        .expect("read")
-        .remove("workspace/MEMORY.md")
-        .and_then(|file| file.sha256);
-    let dead = Owner {
-        started: living.started - 1,
-        run: "dead".to_owned(),
-        ..living
-    };
-    assert!(
-        watermarks::claim_file(
-            &connection,
-            "workspace/MEMORY.md",
-            known.as_deref(),
-            &dead,
-            now
-        )
-        .expect("claim")
-    );
-    assert_eq!((work(), claims(&home)), ((0, 0, 0), 0));
 }
 
-/// Returns how many files and conversations are claimed.
+#[test]
+fn a_file_that_another_run_read_meanwhile_is_left_to_it() {
+    let (_dir, home) = home();
+    put(&home, "MEMORY.md", "- Birthday: 3 May\n");
+    super::run(&home, rules(), Options::default(), &mut |_| {}).expect("run");
+    let connection = connection(&home);
+    let read = |sha256: Option<&[u8]>| {
+        watermarks::is_as_read(&connection, "workspace/MEMORY.md", sha256).expect("read")
+    };
+    let known = crate::memory::sources::sha256(b"- Birthday: 3 May\n");
+    assert_eq!([read(None), read(Some(&known))], [false, true]);
+}
+
+/// Returns how many conversations are claimed.
 fn claims(home: &Home) -> i64 {
-    let sql = "SELECT (SELECT count(run) FROM consolidation_file_hashes) + (SELECT count(run) FROM consolidation_state)";
+    let sql = "SELECT count(run) FROM consolidation_state";
     connection(home)
         .query_row(sql, [], |row| row.get(0))
         .expect("read")
@@ -234,20 +222,13 @@ fn a_run_that_fails_leaves_nothing_claimed_by_a_process_that_lives_on() {
     put(&home, "MEMORY.md", "- Birthday: 3 May\n");
     talk(&home, "s1", 3);
     let work = || super::run(&home, rules(), Options::default(), &mut |_| {});
-    for (trouble, end) in [
-        ("consolidation_file_hashes", "sha256 IS NOT NULL"),
-        ("consolidation_state", "watermark > 0"),
-    ] {
-        let sql = format!(
-            "CREATE TRIGGER full BEFORE UPDATE ON {trouble} WHEN NEW.{end} BEGIN SELECT RAISE(FAIL, 'full'); END"
-        );
-        connection(&home).execute_batch(&sql).expect("a trigger");
-        assert!(work().is_err(), "{trouble}");
-        assert_eq!(claims(&home), 0, "{trouble}");
-        connection(&home)
-            .execute_batch("DROP TRIGGER full")
-            .expect("no trigger");
-    }
+    let sql = "CREATE TRIGGER full BEFORE UPDATE ON consolidation_state WHEN NEW.watermark > 0 BEGIN SELECT RAISE(FAIL, 'full'); END";
+    connection(&home).execute_batch(sql).expect("a trigger");
+    assert!(work().is_err());
+    assert_eq!(claims(&home), 0);
+    connection(&home)
+        .execute_batch("DROP TRIGGER full")
+        .expect("no trigger");
     let Ok(Outcome::Done(report)) = work() else {
         panic!("nothing is in the way")
     };

@@ -1,11 +1,13 @@
-//! What the owner said in a conversation, and how far it may be worked through.
+//! What the owner and the agent said in a conversation, and how far it may be read.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use chrono_tz::Tz;
 
-use super::model_reader::{Found, Line, Who};
+use super::model_reader::Extracted;
 use crate::memory::extract;
+use crate::memory::extract::Claim;
 use crate::memory::facts::commitments;
 use crate::memory::facts::commitments::Promise;
 use crate::memory::facts::store::Statement;
@@ -17,55 +19,104 @@ use crate::sys;
 use crate::sys::jsonl;
 use crate::{clock, text};
 
-/// A conversation that goes on is worked through when it has this many new messages, and so much of
+/// A conversation that goes on is read when it has this many new messages, and so much of
 /// one is taken at a time (specification §13).
 const MIN_MESSAGES: usize = 4;
 const MAX_CHARS: usize = 50_000;
 
-/// A conversation as it is worked through.
+/// A conversation as it is read.
 #[derive(Debug, Default)]
-pub(super) struct Talk {
+pub(super) struct Transcript {
     /// True when it is the owner's, and nobody else's.
     pub is_owners: bool,
     /// True when it has ended: what there is, is all.
     pub is_archived: bool,
-    messages: Vec<Heard>,
+    messages: Vec<Utterance>,
     /// The first message of the turn that still runs.
     running_from: Option<i64>,
     last_seq: i64,
 }
 
-/// A message.
-#[derive(Debug)]
-struct Heard {
-    seq: i64,
-    chars: usize,
-    /// The words, if they are the owner's own.
-    words: Option<String>,
-    /// The words, if they are the agent's.
-    answer: Option<String>,
-    run_id: String,
-    path: String,
-    line: i64,
-    at: i64,
+/// What somebody said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Utterance {
+    pub speaker: Speaker,
+    pub words: String,
+    pub run_id: String,
+    /// The transcript, the line in it and the event.
+    pub path: String,
+    pub line: i64,
+    pub seq: i64,
+    /// Milliseconds since 1970 UTC.
+    pub at: i64,
 }
 
-/// Events that are worked through at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speaker {
+    /// The owner, in their own words.
+    Owner,
+    /// The agent, in its answer to a turn that read no untrusted words.
+    Agent,
+    /// Anybody else: the words count for nothing here.
+    Untrusted,
+}
+
+impl Utterance {
+    /// Returns what the owner states with it in conversation `session`.
+    pub(super) fn statement(&self, session: &str, claim: Claim) -> Statement {
+        Statement {
+            scope: Scope::Owner,
+            entity: claim.entity,
+            attribute: claim.attribute,
+            value: claim.value,
+            ended: claim.ended,
+            confidence: claim.confidence,
+            path: self.path.clone(),
+            line: self.line,
+            session: Some((session.to_owned(), self.seq)),
+            quote: claim.quote,
+            at: self.at,
+        }
+    }
+
+    /// Returns what `who` promises in it.
+    pub(super) fn promise(
+        &self,
+        session: &str,
+        (who, what): (String, String),
+        deadline: Option<String>,
+        quote: String,
+    ) -> Promise {
+        Promise {
+            scope: Scope::Owner,
+            who,
+            what,
+            deadline,
+            path: self.path.clone(),
+            line: self.line,
+            session: Some((session.to_owned(), self.seq)),
+            quote,
+            at: self.at,
+        }
+    }
+}
+
+/// Events that are read at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {
     pub from: i64,
     pub to: i64,
-    messages: std::ops::Range<usize>,
+    messages: Range<usize>,
 }
 
-impl Talk {
-    /// Reads the transcript in `files`. Words up to event `watermark` are not kept.
+impl Transcript {
+    /// Reads the conversation in `files`. Words up to event `watermark` are not kept.
     pub(super) fn read(
         files: &[PathBuf],
         watermark: i64,
         is_archived: bool,
     ) -> Result<Self, sys::Error> {
-        let mut talk = Self {
+        let mut transcript = Self {
             is_archived,
             ..Self::default()
         };
@@ -84,96 +135,85 @@ impl Talk {
                     return;
                 };
                 let seq = i64::try_from(event.seq).unwrap_or(i64::MAX);
-                talk.last_seq = talk.last_seq.max(seq);
+                transcript.last_seq = transcript.last_seq.max(seq);
                 runs.take(&event.kind);
                 match event.kind {
                     Kind::Session(head) => key = key.take().or(Some(head.key)),
                     Kind::Message(spoken) => {
-                        talk.hear(spoken, seq, (&path, line), &event.ts, watermark)
+                        let speaker = transcript.take(&spoken, seq);
+                        if seq > watermark {
+                            transcript.messages.push(Utterance {
+                                speaker,
+                                words: spoken.message().plain_text(),
+                                run_id: spoken.run_id,
+                                path: path.clone(),
+                                line,
+                                seq,
+                                at: clock::parse_rfc3339(&event.ts).unwrap_or(0),
+                            });
+                        }
                     }
                     // A turn that failed is over.
-                    Kind::Error { .. } => talk.running_from = None,
+                    Kind::Error { .. } => transcript.running_from = None,
                     _ => {}
                 }
             })?;
         }
         // What an owner passed on is not theirs, and neither is what they said of it in that turn; what became
-        // a note is stated there.
-        for heard in &mut talk.messages {
-            let is_of_others = runs.of_others.contains(&heard.run_id);
-            if is_of_others || runs.noted.contains(&heard.run_id) {
-                heard.words = None;
-            }
-            // It may say what it read.
-            if is_of_others || runs.read_others.contains(&heard.run_id) {
-                heard.answer = None;
+        // a note is stated there. What the agent says may be what it read.
+        for message in &mut transcript.messages {
+            let run = &message.run_id;
+            let is_untrusted = runs.of_others.contains(run)
+                || match message.speaker {
+                    Speaker::Owner => runs.noted.contains(run),
+                    Speaker::Agent => runs.read_others.contains(run),
+                    Speaker::Untrusted => true,
+                };
+            if is_untrusted {
+                message.speaker = Speaker::Untrusted;
             }
         }
-        talk.is_owners =
+        transcript.is_owners =
             Scope::of_session(&key.unwrap_or_default(), runs.owner_spoke) == Scope::Owner;
-        Ok(talk)
+        Ok(transcript)
     }
 
-    fn hear(
-        &mut self,
-        spoken: Spoken,
-        seq: i64,
-        (path, line): (&str, i64),
-        ts: &str,
-        watermark: i64,
-    ) {
+    /// Notes which turn runs, and returns who speaks.
+    fn take(&mut self, spoken: &Spoken, seq: i64) -> Speaker {
         let is_final = spoken.role == Role::Assistant && spoken.tool_calls().next().is_none();
         let begins = spoken.role == Role::User
             && (spoken.inbox_id.is_some() || spoken.trust.is_some() || spoken.about.is_some());
         if is_final {
             self.running_from = None;
-        } else if begins {
+            return Speaker::Agent;
+        }
+        if begins {
             self.running_from = self.running_from.or(Some(seq));
         }
-        if seq <= watermark {
-            return;
+        if is_the_owners(spoken) {
+            Speaker::Owner
+        } else {
+            Speaker::Untrusted
         }
-        let words = spoken.message().plain_text();
-        self.messages.push(Heard {
-            seq,
-            chars: words.chars().count(),
-            answer: is_final.then(|| words.clone()),
-            words: is_the_owners(&spoken).then_some(words),
-            run_id: spoken.run_id,
-            path: path.to_owned(),
-            line,
-            at: clock::parse_rfc3339(ts).unwrap_or(0),
-        });
     }
 
-    /// Returns what may be worked through next after event `watermark`: never a turn that still runs.
+    /// Returns what may be read next after event `watermark`: never a turn that still runs.
     pub(super) fn next_span(&self, watermark: i64) -> Option<Span> {
-        let end = if self.is_archived {
-            None
-        } else {
-            self.running_from
+        let end = self.running_from.filter(|_| !self.is_archived);
+        let is_new = |message: &&Utterance| {
+            message.seq > watermark && end.is_none_or(|end| message.seq < end)
         };
-        let is_new = |heard: &Heard| heard.seq > watermark && end.is_none_or(|end| heard.seq < end);
-        let first = self.messages.iter().position(is_new)?;
-        let count = self
-            .messages
-            .iter()
-            .skip(first)
-            .take_while(|heard| is_new(heard))
-            .count();
+        let first = self.messages.iter().position(|message| is_new(&message))?;
+        let new = || self.messages.iter().skip(first).take_while(is_new);
+        let count = new().count();
         if !self.is_archived && count < MIN_MESSAGES {
             return None;
         }
         let mut chars = 0;
-        let fits = self
-            .messages
-            .iter()
-            .skip(first)
-            .take(count)
-            .take_while(|heard| {
-                chars += heard.chars;
-                chars <= MAX_CHARS
-            });
+        let fits = new().take_while(|message| {
+            chars += message.words.chars().count();
+            chars <= MAX_CHARS
+        });
         // A message that is longer than a span is one.
         let taken = fits.count().max(1);
         let messages = first..first + taken;
@@ -189,105 +229,57 @@ impl Talk {
         })
     }
 
+    fn messages(&self, span: &Span) -> impl Iterator<Item = &Utterance> {
+        let messages = self.messages.get(span.messages.clone());
+        messages.unwrap_or_default().iter()
+    }
+
     /// Returns what the owner and the agent said in a span, for a model; empty when the owner said nothing.
-    pub(super) fn lines(&self, span: &Span) -> Vec<Line> {
-        let heard = self.messages.get(span.messages.clone()).unwrap_or_default();
-        let lines = heard.iter().filter_map(|heard| {
-            let (who, words) = match (&heard.words, &heard.answer) {
-                (Some(words), _) => (Who::Owner, words),
-                (None, Some(words)) => (Who::Agent, words),
-                (None, None) => return None,
-            };
-            let words = text::head(words.trim(), MAX_CHARS).to_owned();
-            (!words.is_empty()).then(|| Line {
-                who,
-                words,
-                path: heard.path.clone(),
-                line: heard.line,
-                seq: heard.seq,
-                at: heard.at,
+    pub(super) fn lines(&self, span: &Span) -> Vec<Utterance> {
+        let lines: Vec<Utterance> = self
+            .messages(span)
+            .filter(|message| message.speaker != Speaker::Untrusted)
+            .map(|message| Utterance {
+                words: text::head(message.words.trim(), MAX_CHARS).to_owned(),
+                ..message.clone()
             })
-        });
-        let lines: Vec<Line> = lines.collect();
-        if lines.iter().any(|line| line.who == Who::Owner) {
+            .filter(|line| !line.words.is_empty())
+            .collect();
+        if lines.iter().any(|line| line.speaker == Speaker::Owner) {
             lines
         } else {
             Vec::new()
         }
     }
 
-    /// Returns what rules find in a span of conversation `session`.
-    pub(super) fn by_rules(&self, session: &str, span: &Span, zone: Tz) -> Found {
-        Found {
-            statements: self.statements(session, span),
-            promises: self.promises(session, span, zone),
-            episode: None,
-        }
-    }
-
-    /// Returns what the owner promised in a span, by rules.
-    fn promises(&self, session: &str, span: &Span, zone: Tz) -> Vec<Promise> {
-        let promises = self.own(span).flat_map(|(heard, words)| {
-            extract::commitments(text::head(words, MAX_CHARS), heard.at, zone)
-                .into_iter()
-                .map(|one| Promise {
-                    scope: Scope::Owner,
-                    who: one.who,
-                    what: one.what,
-                    deadline: one
-                        .deadline
-                        .map(|deadline| commitments::written(deadline.date, deadline.time)),
-                    path: heard.path.clone(),
-                    line: heard.line,
-                    session: Some((session.to_owned(), heard.seq)),
-                    quote: one.quote,
-                    at: heard.at,
-                })
-        });
-        promises.collect()
-    }
-
-    /// Returns the owner's own words in a span.
-    fn own(&self, span: &Span) -> impl Iterator<Item = (&Heard, &str)> {
-        let heard = self.messages.get(span.messages.clone()).unwrap_or_default();
-        heard
-            .iter()
-            .filter_map(|heard| Some((heard, heard.words.as_deref()?)))
-    }
-
     /// Returns what the agent said right before event `seq`.
     fn asked(&self, seq: i64) -> &str {
-        let at = self.messages.partition_point(|heard| heard.seq < seq);
-        let before = at
-            .checked_sub(1)
-            .and_then(|before| self.messages.get(before));
+        let at = self.messages.partition_point(|message| message.seq < seq);
+        let before = at.checked_sub(1).and_then(|at| self.messages.get(at));
         before
-            .and_then(|heard| heard.answer.as_deref())
-            .unwrap_or_default()
+            .filter(|message| message.speaker == Speaker::Agent)
+            .map_or("", |message| &message.words)
     }
 
-    /// Returns what the owner stated in a span of conversation `session`, by rules.
-    pub(super) fn statements(&self, session: &str, span: &Span) -> Vec<Statement> {
-        let stated = self.own(span).flat_map(|(heard, words)| {
-            let confirmed = extract::confirmed(self.asked(heard.seq), words);
-            confirmed
-                .into_iter()
-                .chain(extract::speech(text::head(words, MAX_CHARS)))
-                .map(|claim| Statement {
-                    scope: Scope::Owner,
-                    entity: claim.entity,
-                    attribute: claim.attribute,
-                    value: claim.value,
-                    ended: claim.ended,
-                    confidence: claim.confidence,
-                    path: heard.path.clone(),
-                    line: heard.line,
-                    session: Some((session.to_owned(), heard.seq)),
-                    quote: claim.quote,
-                    at: heard.at,
-                })
-        });
-        stated.collect()
+    /// Returns what rules find in the owner's words in a span of conversation `session`.
+    pub(super) fn by_rules(&self, session: &str, span: &Span, zone: Tz) -> Extracted {
+        let mut found = Extracted::default();
+        let own = self.messages(span);
+        for message in own.filter(|message| message.speaker == Speaker::Owner) {
+            let words = text::head(&message.words, MAX_CHARS);
+            let confirmed = extract::confirmed(self.asked(message.seq), &message.words);
+            let claims = confirmed.into_iter().chain(extract::speech(words));
+            let statements = claims.map(|claim| message.statement(session, claim));
+            found.statements.extend(statements);
+            for one in extract::commitments(words, message.at, zone) {
+                let deadline = one
+                    .deadline
+                    .map(|deadline| commitments::written(deadline.date, deadline.time));
+                let promise = message.promise(session, (one.who, one.what), deadline, one.quote);
+                found.promises.push(promise);
+            }
+        }
+        found
     }
 }
 
@@ -332,16 +324,17 @@ mod tests {
 
     fn spans(key: &str, events: &[Value], is_archived: bool) -> Vec<(i64, i64, Vec<String>)> {
         let (_dir, files) = transcript(key, events);
-        let talk = Talk::read(&files, 0, is_archived).expect("read");
-        if !talk.is_owners {
+        let transcript = Transcript::read(&files, 0, is_archived).expect("read");
+        if !transcript.is_owners {
             return Vec::new();
         }
         let mut watermark = 0;
         let next = || {
-            let span = talk.next_span(watermark)?;
+            let span = transcript.next_span(watermark)?;
             watermark = span.to;
-            let stated = talk
-                .statements("s1", &span)
+            let stated = transcript
+                .by_rules("s1", &span, Tz::UTC)
+                .statements
                 .into_iter()
                 .map(|one| format!("{} {}", one.line, one.value))
                 .collect();

@@ -1,6 +1,8 @@
 //! Which lines of a text are its own prose: code, quotations, tables, comments, headings and
 //! forwarded mail are left out before anything is read.
 
+use crate::language::pack::{any_has, is_month};
+
 /// Lines that belong together: a paragraph or a list item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block<'a> {
@@ -15,6 +17,18 @@ pub(super) struct Block<'a> {
     pub headings: Vec<(usize, &'a str)>,
 }
 
+impl<'a> Block<'a> {
+    /// Returns lines that stand alone as a block.
+    pub(super) fn of(line: u32, lines: Vec<&'a str>) -> Self {
+        Self {
+            line,
+            lines,
+            item: false,
+            headings: Vec::new(),
+        }
+    }
+}
+
 /// The level of a line that only names what comes, and, with its indentation added, that of a list item.
 const LABEL: usize = 1_000;
 const ITEM: usize = LABEL + 1;
@@ -23,7 +37,7 @@ const ITEM: usize = LABEL + 1;
 const MAX_INDENT: usize = 40;
 
 /// What follows one of these is another person's text.
-const FORWARDED: &[&str] = &[
+const FORWARDED: [&str; 5] = [
     "---------- forwarded",
     "-----original message",
     "----- original message",
@@ -32,7 +46,7 @@ const FORWARDED: &[&str] = &[
 ];
 
 /// The fields a pasted mail begins with.
-const MAIL: &[&str] = &[
+const MAIL: [&str; 8] = [
     "from:",
     "to:",
     "cc:",
@@ -103,7 +117,7 @@ impl<'a> Reader<'a> {
         let code = !item
             && (blank_before || self.open.is_none())
             && (line.starts_with("    ") || line.starts_with('\t'));
-        if trimmed.is_empty() || code || is_foreign(trimmed) {
+        if trimmed.is_empty() || code || is_not_prose(trimmed) {
             return self.end();
         }
         if item {
@@ -151,71 +165,59 @@ impl<'a> Reader<'a> {
 /// Returns true for a line that says nothing, but names what comes: "Anna Berger", "**work**", "My sister Ana".
 pub(super) fn is_label(line: &str) -> bool {
     let name = line.trim_matches(['*', '_', ':']);
-    let is_capital = |word: &str| !word.starts_with(char::is_lowercase);
     let words: Vec<&str> = name.split_whitespace().collect();
-    let is_mine = || {
-        words.len() <= 3
-            && words
-                .first()
-                .is_some_and(|word| ["My", "my", "Mein", "Meine", "Mi", "Mon", "Ma"].contains(word))
-    };
-    !line.contains(": ")
-        && !line.ends_with(['.', '!', '?', '…'])
-        && words.len() <= 5
-        && (name != line || is_mine() || words.iter().all(|word| is_capital(word)))
+    let is_capital = |word: &&str| !word.starts_with(char::is_lowercase);
+    let first = words
+        .first()
+        .map_or(String::new(), |word| word.to_lowercase());
+    let is_mine = words.len() <= 3 && any_has(|pack| &pack.facts.my, &first);
+    let is_name = name != line || is_mine || words.iter().all(is_capital);
+    let is_sentence = line.contains(": ") || line.ends_with(['.', '!', '?', '…']);
+    words.len() <= 5 && is_name && !is_sentence
 }
 
 /// Returns whether the line is a list item, and what it says.
 fn list_item(line: &str) -> (bool, &str) {
-    let mark = ["- ", "* ", "+ ", "• ", "– "]
-        .into_iter()
-        .find_map(|mark| line.strip_prefix(mark));
+    let mut marks = ["- ", "* ", "+ ", "• ", "– "].into_iter();
     let numbered = || {
         let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
-        let digits = line.len() - rest.len();
-        rest.strip_prefix(". ")
-            .or_else(|| rest.strip_prefix(") "))
-            .filter(|rest| {
-                // "3. May" is a date.
-                (1..=2).contains(&digits)
-                    && !super::vocabulary::is_month(rest.split_whitespace().next().unwrap_or(""))
-            })
+        let is_number = (1..=2).contains(&(line.len() - rest.len()));
+        let rest = rest
+            .strip_prefix(". ")
+            .or_else(|| rest.strip_prefix(") "))?;
+        // "3. May" is a date.
+        let is_date = is_month(rest.split_whitespace().next().unwrap_or(""));
+        (is_number && !is_date).then_some(rest)
     };
-    match mark.or_else(numbered) {
+    match marks
+        .find_map(|mark| line.strip_prefix(mark))
+        .or_else(numbered)
+    {
         Some(rest) => (true, rest.trim()),
         None => (false, line),
     }
 }
 
 /// Quotations, tables, rules, boxes to tick and what was struck out.
-fn is_foreign(line: &str) -> bool {
+fn is_not_prose(line: &str) -> bool {
     let (_, own) = list_item(line);
-    line.starts_with('>')
-        || line.starts_with('|')
+    let is_rule = line.len() > 2 && line.chars().all(|c| "-=*_ ".contains(c));
+    let is_marked = ["[ ]", "[x]", "[X]", ">"]
+        .iter()
+        .any(|mark| own.starts_with(mark));
+    is_rule
+        || is_marked
+        || line.starts_with(['>', '|'])
         || line.contains(" | ")
         || line.contains("~~")
-        || ["[ ]", "[x]", "[X]", ">"]
-            .iter()
-            .any(|mark| own.starts_with(mark))
-        || line.len() > 2
-            && line
-                .chars()
-                .all(|c| matches!(c, '-' | '=' | '*' | '_' | ' '))
 }
 
 /// Returns true when what begins at line `at` is a mail somebody else wrote.
 fn is_forwarded(lines: &[&str], at: usize) -> bool {
-    let low = |at: usize| {
-        lines.get(at).map_or_else(String::new, |line| {
-            crate::text::head(line.trim(), 40).to_lowercase()
-        })
-    };
-    let reply = lines
-        .get(at)
-        .is_some_and(|line| line.trim().starts_with("On ") && line.trim().ends_with("wrote:"));
-    let line = low(at);
-    let field = |line: &str| MAIL.iter().any(|field| line.starts_with(field));
-    reply
-        || FORWARDED.iter().any(|mark| line.starts_with(mark))
-        || field(&line) && field(&low(at + 1))
+    let line = |at: usize| lines.get(at).map_or("", |line| line.trim());
+    let low = |at: usize| crate::text::head(line(at), 40).to_lowercase();
+    let is_field = |line: &str| MAIL.iter().any(|field| line.starts_with(field));
+    let is_reply = line(at).starts_with("On ") && line(at).ends_with("wrote:");
+    let is_marked = FORWARDED.iter().any(|mark| low(at).starts_with(mark));
+    is_reply || is_marked || is_field(&low(at)) && is_field(&low(at + 1))
 }

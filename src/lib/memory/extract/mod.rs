@@ -1,54 +1,32 @@
 //! Finds plain facts and promises in plain sentences, by rules and without a language model.
 //!
-//! It would rather miss a fact than keep a false one: a sentence that no rule reads whole makes no
-//! claim. What it understands in English (of German, Spanish and French see `tongues`):
-//!
-//! - names: "My name is Ada", "I'm Ada", "Call me Addie", "I am called Ada";
-//! - home and origin: "I live in Porto", "I moved to Porto", "I am from Brazil", "I was born in 1990";
-//! - work and study: "I work at Siemens", "I work as a nurse", "I'm a nurse", "I study law at Coimbra";
-//! - taste: "I like/love/hate/prefer …", "I can't stand …", "My favourite colour is green";
-//! - body: "I am allergic to nuts", "I'm vegan", "I don't eat pork", "I am 34", "My blood type is A";
-//! - days and ways to reach one: birthdays (real dates only), email, telephone, address, time zone;
-//! - languages, instruments, games: "I speak Polish and German", "I play the cello";
-//! - people and animals: "my sister Ana", "My dog is called Rex", "Ana is my boss", "I have two cats";
-//! - the same about them: "My sister lives in Rome", "Ana's birthday is 3 May", "Rui works at CERN";
-//! - "remember that …", "please note: …", "actually, …", "not 3 May but 4 May";
-//! - what is over: "I no longer work at Siemens", "I don't live in Porto any more", "I used to like jazz";
-//! - in notes also "The user lives in Porto" and `- Birthday: 3 May`.
+//! It would rather miss a fact than keep a false one: a sentence that no rule reads whole makes no claim, and none is made
+//! from questions, guesses, plans, moods, words of others, work on texts, or anything beside a secret. The words are in the
+//! language packs (`language/packs`), examples of both in `examples.txt`.
 //!
 //! The one shape of a relation: its name is (owner, relation, name), as (`user`, `sister`, `Ana`)
 //! and (`user`, `dog`, `Rex`), however it is said. What is said of somebody with a name is about
 //! that name; of somebody without one about `user's sister`.
 //!
-//! [`commitments`] finds promises and reminders ("I'll send Bob the report by Friday", "Erinnere mich
-//! am 3. Mai daran, …") in English, German, Spanish and French.
-//!
-//! It makes no claim from: questions, exclamations, guesses and conditions, plans, moods and what
-//! passes, what others say, quotations, code, pasted mail, work on texts ("Translate: …"), a text that
-//! is asked about or labelled ("What do you think of this bio?", "Fwd: …"), what is said to the agent
-//! ("you are …"), "he", "she", "it" and "that", anything beside a secret, and what somebody may do:
-//! rights are settings.
-//!
 //! ```text
-//! text → block (own lines) → sentence (quotations covered) → words → gate (is it a statement?)
-//!      → rules (subject, verb, value), else foreign → Claim
+//! text → block (own lines) → sentence (quotations covered) → words → statement (does it state something?)
+//!      → facts (subject, verb, value: english, else the rows of another language) → Claim
+//!      → promise (opening, what is to be done, dates) → Commitment
 //! ```
 
 mod block;
-mod calendar;
 mod clause;
 mod confirm;
-mod foreign;
-mod gate;
+mod dates;
+mod english;
+mod facts;
 mod notes;
 mod promise;
-mod rules;
+mod secrets;
 mod sentence;
+mod statement;
 mod subject;
-mod tongues;
 mod value;
-mod vocabulary;
-mod when;
 mod words;
 
 use std::collections::HashMap;
@@ -56,11 +34,14 @@ use std::collections::HashMap;
 use chrono_tz::Tz;
 
 use crate::clock;
+use crate::language::pack::english;
+use block::Block;
 use sentence::Sentence;
 use words::Word;
 
+pub use dates::Deadline;
 pub use promise::Commitment;
-pub use when::Deadline;
+pub use secrets::may_be_kept;
 
 /// A fact that a text states.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,14 +74,16 @@ struct Voice {
     about_user: bool,
 }
 
-/// Attributes that a person has several of; a new one does not take the place of the old one.
-const MANY: &str = "alias likes dislikes prefers has is plays friend colleague coworker cousin neighbour neighbor uncle aunt nephew niece";
+/// The user speaks.
+const SPEECH: Voice = Voice {
+    first_person: true,
+    about_user: false,
+};
 
 /// Returns true when an entity may have several values of `attribute` at once: with "likes" or
 /// "friend" a new value adds to the old ones, with "lives in" it takes their place.
 pub fn holds_many(attribute: &str) -> bool {
-    let several = ["speaks", "allergic to", "does not eat", "does not drink"].contains(&attribute);
-    several || vocabulary::among(MANY, attribute) || MANY_RELATIONS.contains(&attribute)
+    english().facts.many.has(attribute)
 }
 
 /// Returns what does not hold of the same value at once: who dislikes sushi likes it no longer.
@@ -112,51 +95,24 @@ pub fn opposite(attribute: &str) -> Option<&'static str> {
     }
 }
 
-const MANY_RELATIONS: [&str; 12] = [
-    "sister",
-    "brother",
-    "sibling",
-    "son",
-    "daughter",
-    "child",
-    "kid",
-    "dog",
-    "cat",
-    "grandson",
-    "granddaughter",
-    "best friend",
-];
-
 /// Returns what a person states in `text`, one message of theirs, in order. "I" is the entity
 /// `user`. A message that asks for work on a text ("Translate …") states nothing: call this once a
 /// message, or the silence spreads to what stands beside it. Never the agent's own words.
 pub fn speech(text: &str) -> Vec<Claim> {
-    let voice = Voice {
-        first_person: true,
-        about_user: false,
-    };
     let mut claims = Vec::new();
-    own_sentences(text)
-        .iter()
-        .for_each(|(sentence, _)| read(sentence, voice, &mut claims));
+    for (sentence, _) in own_sentences(text) {
+        read(&sentence, SPEECH, &mut claims);
+    }
     once(claims)
 }
 
 /// Returns what a person confirms who answers nothing but "yes, exactly" to the one question that `asked`, words of
 /// the agent, ends with: "So you live in Lyon?" The claims have no line of their own: 0.
 pub fn confirmed(asked: &str, answer: &str) -> Vec<Claim> {
-    let Some(sentence) = confirm::statement(asked, answer) else {
-        return Vec::new();
-    };
     let mut claims = Vec::new();
-    read(
-        &sentence,
-        Voice {
-            first_person: true,
-            about_user: false,
-        },
-        &mut claims,
-    );
+    if let Some(sentence) = confirm::statement(asked, answer) {
+        read(&sentence, SPEECH, &mut claims);
+    }
     claims
 }
 
@@ -165,10 +121,11 @@ pub fn confirmed(asked: &str, answer: &str) -> Vec<Claim> {
 /// Never the agent's own words. The same text states nothing here that it would not in [`speech`].
 pub fn commitments(text: &str, said_at_ms: i64, zone: Tz) -> Vec<Commitment> {
     let now = clock::local(said_at_ms, zone);
-    own_sentences(text)
+    let own = own_sentences(text);
+    let promises = own
         .iter()
-        .flat_map(|(sentence, words)| promise::read(sentence, words, now))
-        .collect()
+        .map(|(sentence, words)| promise::read(sentence, words, now));
+    promises.flatten().collect()
 }
 
 /// A sentence of a message that is its writer's own.
@@ -184,10 +141,11 @@ pub struct Own {
 /// on a text, nor of code, tables, pasted and forwarded text.
 pub fn own(text: &str) -> Vec<Own> {
     let count = |text: &str| text.split_whitespace().count();
-    let own = |(Sentence { text, quote, .. }, words): (Sentence, Vec<Word>)| {
-        let may_be_fact = gate::may_be_kept(&text, &words);
-        let is_name =
-            count(&quote) <= count(&text) + 1 && quote.chars().count() < sentence::MAX_QUOTE;
+    let own = |(sentence, words): (Sentence, Vec<Word>)| {
+        let Sentence { text, quote, .. } = sentence;
+        let may_be_fact = secrets::may_keep(&text, &words);
+        let is_whole = quote.chars().count() < sentence::MAX_QUOTE;
+        let is_name = is_whole && count(&quote) <= count(&text) + 1;
         Own {
             words: if is_name { quote } else { text },
             may_be_fact,
@@ -196,58 +154,42 @@ pub fn own(text: &str) -> Vec<Own> {
     own_sentences(text).into_iter().map(own).collect()
 }
 
-/// Returns true for words that may be remembered: they are about no secret, and not about what somebody may do.
-pub fn may_be_kept(text: &str) -> bool {
-    gate::may_be_kept(text, &words::words(text))
-}
-
 /// Returns the sentences of `text` that may be remembered.
 pub fn kept(text: &str) -> String {
     if may_be_kept(text) {
         return text.to_owned();
     }
-    let block = block::Block {
-        line: 0,
-        lines: text.lines().collect(),
-        item: false,
-        headings: Vec::new(),
-    };
-    let quotes = sentence::sentences(&block)
-        .into_iter()
-        .map(|sentence| sentence.quote);
-    quotes
-        .filter(|quote| may_be_kept(quote))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let block = Block::of(0, text.lines().collect());
+    let mut sentences = sentence::sentences(&block);
+    sentences.retain(|sentence| may_be_kept(&sentence.quote));
+    let quotes: Vec<String> = sentences.into_iter().map(|one| one.quote).collect();
+    quotes.join(" ")
 }
 
 /// Returns the sentences of a message that are its writer's own, and their words; none when it asks
 /// for work on a text.
 fn own_sentences(text: &str) -> Vec<(Sentence, Vec<Word>)> {
-    let mut own = Vec::new();
+    let mut own: Vec<(Sentence, Vec<Word>)> = Vec::new();
     for block in block::blocks(text) {
         for (number, sentence) in sentence::sentences(&block).into_iter().enumerate() {
             let words = words::words(&sentence.text);
-            let asked = || {
-                own.iter()
-                    .any(|(_, words): &(Sentence, Vec<Word>)| words.len() > 2)
-            };
-            if number == 0 && gate::greets(&words) && asked() {
+            let has_asked = own.iter().any(|(_, words)| words.len() > 2);
+            if number == 0 && statement::greets(&words) && has_asked {
                 return own;
             }
-            if gate::asks_for_text_work(&words) {
+            if statement::asks_for_text_work(&words) {
                 return Vec::new();
             }
             // "Fwd: Hello, my name is Igor. I live in Minsk."
-            if gate::opens_labelled_text(&sentence.text, &words) {
+            if statement::opens_labelled_text(&sentence.text, &words) {
                 break;
             }
             // "My name is Batman. Just kidding."
-            if gate::takes_back(&words) {
+            if statement::takes_back(&words) {
                 own.pop();
             }
-            let is_last = gate::opens_foreign_text(&sentence.text, &words)
-                || gate::asks_about_text(&sentence.text, &words);
+            let is_last = statement::opens_pasted_text(&sentence.text, &words)
+                || statement::asks_about_text(&sentence.text, &words);
             own.push((sentence, words));
             if is_last {
                 return own;
@@ -270,27 +212,20 @@ pub fn notes(markdown: &str) -> Vec<Claim> {
 pub fn notes_of_person(markdown: &str) -> Vec<Claim> {
     let (body, before, _) = notes::frontmatter(markdown);
     let first = body.lines().find(|line| !line.trim().is_empty());
-    read_notes(
-        body,
-        before,
-        false,
-        first
-            .and_then(|line| line.strip_prefix("# "))
-            .map(str::trim),
-    )
+    let title = first.and_then(|line| line.strip_prefix("# "));
+    read_notes(body, before, false, title.map(str::trim))
 }
 
 fn read_notes(body: &str, before: u32, other: bool, title: Option<&str>) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for mut block in block::blocks(body) {
-        block.line += before;
-        let is_title = |heading: &(usize, &str)| heading.0 == 1 && Some(heading.1) == title;
-        let headings: Vec<&str> = block
+    for block in block::blocks(body) {
+        let first = block.line + before;
+        let is_title = |level, text: &str| level == 1 && Some(text) == title;
+        let headings = block
             .headings
             .iter()
-            .filter(|one| !is_title(one))
-            .map(|(_, text)| *text)
-            .collect();
+            .filter(|(level, text)| !is_title(*level, text));
+        let headings: Vec<&str> = headings.map(|(_, text)| *text).collect();
         let about = notes::about(headings.iter().copied(), other);
         let voice = Voice {
             first_person: about != notes::About::Other && title.is_none(),
@@ -298,75 +233,47 @@ fn read_notes(body: &str, before: u32, other: bool, title: Option<&str>) -> Vec<
         };
         // A `key: value` stands alone on its line; the lines between two are prose.
         let mut prose: Vec<String> = Vec::new();
-        let mut begun = block.line;
         let mut about_keys = about;
-        for (line, number) in block.lines.iter().zip(block.line..) {
-            let whole = *line;
-            let line = notes::undated(line);
-            match notes::key_value(line, about_keys) {
-                None => {
-                    if prose.is_empty() {
-                        begun = number;
-                    }
-                    prose.push(notes::prose(
-                        line,
-                        if prose.is_empty() {
-                            about
-                        } else {
-                            notes::About::Other
-                        },
-                    ));
-                }
-                Some(stated) => {
-                    read_prose(&std::mem::take(&mut prose), begun, voice, &mut claims);
-                    claims.extend(stated.map(|(entity, attribute, value)| {
-                        let quote = line.split_whitespace().collect::<Vec<_>>().join(" ");
-                        let quote = crate::text::head(&quote, 300).to_owned();
-                        Claim {
-                            entity,
-                            attribute,
-                            value,
-                            ended: false,
-                            confidence: rules::EXPLICIT,
-                            line: number,
-                            quote,
-                        }
-                    }));
-                }
+        for (whole, number) in block.lines.iter().zip(first..) {
+            let line = notes::undated(whole);
+            if let Some(stated) = notes::key_value(line, about_keys) {
+                read_prose(&mut prose, number, voice, &mut claims);
+                claims.extend(stated.map(|stated| notes::claim(stated, line, number)));
+            } else {
+                let is_first = prose.is_empty();
+                prose.push(notes::prose(
+                    line,
+                    if is_first { about } else { notes::About::Other },
+                ));
             }
             // "Anna Berger", and below it "Phone: …".
-            if block.item && number == block.line
-                || block::is_label(whole) && !notes::is_empty_key(whole)
-            {
-                about_keys = notes::about(headings.iter().copied().chain([whole]), other);
+            let is_label = block::is_label(whole) && !notes::is_empty_key(whole);
+            if block.item && number == first || is_label {
+                about_keys = notes::about(headings.iter().copied().chain([*whole]), other);
             }
         }
-        read_prose(&prose, begun, voice, &mut claims);
+        let end = (first..).nth(block.lines.len()).unwrap_or(first);
+        read_prose(&mut prose, end, voice, &mut claims);
     }
     once(claims)
 }
 
-fn read_prose(lines: &[String], line: u32, voice: Voice, claims: &mut Vec<Claim>) {
-    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let block = block::Block {
-        line,
-        lines,
-        item: false,
-        headings: Vec::new(),
-    };
-    for sentence in sentence::sentences(&block) {
+/// Reads the lines of `prose`, which end before line `end`, and leaves none.
+fn read_prose(prose: &mut Vec<String>, end: u32, voice: Voice, claims: &mut Vec<Claim>) {
+    let count = u32::try_from(prose.len()).unwrap_or(u32::MAX);
+    let lines = prose.iter().map(String::as_str).collect();
+    for sentence in sentence::sentences(&Block::of(end.saturating_sub(count), lines)) {
         read(&sentence, voice, claims);
     }
+    prose.clear();
 }
 
 fn read(sentence: &Sentence, voice: Voice, claims: &mut Vec<Claim>) {
-    let Some(statement) = gate::statement(&sentence.text, words::words(&sentence.text)) else {
+    let words = words::words(&sentence.text);
+    let Some(statement) = statement::statement(&sentence.text, &words) else {
         return;
     };
-    let mut found = rules::read(&sentence.text, &statement, voice);
-    if found.is_empty() && voice.first_person {
-        found = foreign::read(&sentence.text, &statement);
-    }
+    let found = facts::read(&sentence.text, &statement, voice);
     claims.extend(found.into_iter().map(|found| Claim {
         entity: found.entity,
         attribute: found.attribute,
@@ -379,29 +286,17 @@ fn read(sentence: &Sentence, voice: Voice, claims: &mut Vec<Claim>) {
 }
 
 /// What is said twice is claimed once, unless something else was said in between.
-fn once(claims: Vec<Claim>) -> Vec<Claim> {
+fn once(mut claims: Vec<Claim>) -> Vec<Claim> {
     let mut last: HashMap<(String, String), (String, bool)> = HashMap::new();
-    let mut kept = Vec::new();
-    for claim in claims {
+    claims.retain(|claim| {
+        let of = (claim.entity.clone(), claim.attribute.clone());
         let said = (claim.value.clone(), claim.ended);
-        let before = last.insert(
-            (claim.entity.clone(), claim.attribute.clone()),
-            said.clone(),
-        );
-        if before != Some(said) {
-            kept.push(claim);
-        }
-    }
-    kept
+        last.insert(of, said.clone()) != Some(said)
+    });
+    claims
 }
 
 #[cfg(test)]
-mod change_tests;
-#[cfg(test)]
-mod golden;
-#[cfg(test)]
-mod notes_tests;
-#[cfg(test)]
-mod promise_tests;
+mod golden_tests;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! From a block to its sentences: what is quoted is covered, and a sentence knows its line.
 
 use super::block::Block;
-use super::vocabulary::{is_abbreviation, is_month, is_open_end};
+use crate::language::pack::{english, is_month};
 use crate::text;
 
 /// Stands where something was covered: a quotation, code, an address on the web.
@@ -29,22 +29,18 @@ pub(super) fn sentences(block: &Block<'_>) -> Vec<Sentence> {
     let raw: Vec<char> = block.lines.join("\n").chars().collect();
     let seen = cover(&raw);
     let mut found = Vec::new();
-    let (mut start, mut line, mut line_start) = (0, block.line, 0);
-    let mut begun_on = line;
-    for at in 0..seen.len() {
-        let c = seen[at];
-        if c == '\n' {
-            line += 1;
-        }
+    let (mut start, mut line_start) = (0, 0);
+    let (mut line, mut begun_on) = (block.line, block.line);
+    for (at, c) in seen.iter().enumerate() {
         let ends = ends_here(&seen, at, line_start);
-        if c == '\n' {
+        if *c == '\n' {
+            line += 1;
             line_start = at + 1;
         }
         if ends {
             push(&mut found, &raw[start..=at], &seen[start..=at], begun_on);
-            start = at + 1;
-            begun_on = line;
-        } else if seen[start..=at].len() == 1 && c.is_whitespace() {
+        }
+        if ends || start == at && c.is_whitespace() {
             start = at + 1;
             begun_on = line;
         }
@@ -84,23 +80,16 @@ fn ends_here(seen: &[char], at: usize, line_start: usize) -> bool {
 
 /// "Dr. Weber", "J. Smith", "3. May".
 fn is_inner_stop(seen: &[char], at: usize) -> bool {
-    let start = (at.saturating_sub(12)..at)
-        .rev()
-        .find(|at| seen[*at].is_whitespace())
-        .map_or(at.saturating_sub(12), |at| at + 1);
-    let word: String = seen[start..at].iter().collect();
-    let after: String = seen
-        .iter()
-        .skip(at + 1)
-        .skip_while(|c| **c == ' ')
-        .take_while(|c| c.is_alphanumeric())
-        .take(12)
-        .collect();
-    let number = !word.is_empty() && word.len() <= 2 && word.chars().all(|c| c.is_ascii_digit());
-    let initial = word.chars().count() == 1 && word != "I" && word.chars().all(char::is_uppercase);
-    is_abbreviation(&word) && !after.is_empty()
-        || initial && !after.is_empty()
-        || number && is_month(&after)
+    let (before, after) = (&seen[at.saturating_sub(12)..at], &seen[at + 1..]);
+    let start = before.iter().rposition(|c| c.is_whitespace());
+    let word: String = before[start.map_or(0, |at| at + 1)..].iter().collect();
+    let after = after.iter().skip_while(|c| **c == ' ');
+    let after: String = after.take_while(|c| c.is_alphanumeric()).take(12).collect();
+    let is_number = (1..=2).contains(&word.len()) && word.chars().all(|c| c.is_ascii_digit());
+    let is_initial =
+        word.chars().count() == 1 && word != "I" && word.chars().all(char::is_uppercase);
+    let is_short = english().statements.abbreviations.has(&word.to_lowercase());
+    (is_initial || is_short) && !after.is_empty() || is_number && is_month(&after)
 }
 
 /// A short line stands alone; a long one, or one that cannot end there, goes on in the next.
@@ -109,19 +98,13 @@ fn line_ends_sentence(seen: &[char], start: usize, at: usize) -> bool {
     let line = line.trim_end();
     let next: String = seen.iter().skip(at + 1).take(24).collect();
     let next = next.trim_start();
-    let first = next
-        .split(|c: char| !c.is_alphanumeric())
-        .next()
-        .unwrap_or("");
-    let fresh = next.chars().next().is_none_or(|c| !c.is_lowercase())
-        || matches!(first, "i" | "my" | "we" | "our");
+    let first = next.split(|c: char| !c.is_alphanumeric()).next();
+    let is_new =
+        !next.starts_with(char::is_lowercase) || matches!(first, Some("i" | "my" | "we" | "our"));
     let last = line.rsplit(' ').next().unwrap_or("").to_lowercase();
+    let is_open = line.ends_with([',', ';', '-']) || english().statements.open_ends.has(&last);
     // At the end of a line a colon opens what comes next; a sentence of its own says so.
-    line.ends_with(':')
-        || fresh
-            && line.chars().count() < 60
-            && !line.ends_with([',', ';', '-'])
-            && !is_open_end(&last)
+    line.ends_with(':') || is_new && line.chars().count() < 60 && !is_open
 }
 
 /// Returns `raw` with [`HOLE`] for each character of what is quoted, code or an address. What is
@@ -130,77 +113,52 @@ fn cover(raw: &[char]) -> Vec<char> {
     let mut seen = raw.to_vec();
     let mut at = 0;
     while at < raw.len() {
-        let end = match closers(raw, at) {
-            Some(closers) => (at + 1..raw.len())
-                .find(|end| closers.contains(&raw[*end]) && closes(raw, *end))
-                .unwrap_or(raw.len() - 1),
-            None if begins_word(raw, at) => match address_end(raw, at) {
-                Some(end) => end,
-                None => {
-                    at += 1;
-                    continue;
-                }
-            },
-            None => {
-                at += 1;
-                continue;
-            }
-        };
-        seen[at..=end]
-            .iter_mut()
-            .filter(|c| **c != '\n')
-            .for_each(|c| *c = HOLE);
-        at = end + 1;
+        if let Some(end) = quotation_end(raw, at).or_else(|| address_end(raw, at)) {
+            let covered = seen[at..end].iter_mut().filter(|c| **c != '\n');
+            covered.for_each(|c| *c = HOLE);
+            at = end;
+        } else {
+            at += 1;
+        }
     }
     seen
 }
 
-/// Returns what closes the quotation that opens at `at`.
-fn closers(raw: &[char], at: usize) -> Option<&'static [char]> {
-    let digit_before = at > 0 && raw[at - 1].is_ascii_digit();
-    match raw[at] {
-        '`' => Some(&['`']),
+/// Returns where the quotation ends that opens at `at`.
+fn quotation_end(raw: &[char], at: usize) -> Option<usize> {
+    let is_letter = |at: usize| raw.get(at).is_some_and(|c| c.is_alphanumeric());
+    let closers = match raw[at] {
+        '`' => "`",
         // After a digit it is inches.
-        '"' if !digit_before => Some(&['"']),
-        '“' | '„' | '‟' | '”' => Some(&['”', '“']),
-        '«' => Some(&['»']),
-        '»' => Some(&['«']),
-        '「' => Some(&['」']),
-        '『' => Some(&['』']),
-        '‘' => Some(&['’', '‘']),
-        '\'' if begins_word(raw, at) && raw.get(at + 1).is_some_and(|c| c.is_alphanumeric()) => {
-            Some(&['\''])
-        }
-        _ => None,
-    }
-}
-
-/// An apostrophe within a word closes nothing.
-fn closes(raw: &[char], at: usize) -> bool {
-    !matches!(raw[at], '\'' | '’') || raw.get(at + 1).is_none_or(|c| !c.is_alphanumeric())
+        '"' if at == 0 || !raw[at - 1].is_ascii_digit() => "\"",
+        '“' | '„' | '‟' | '”' => "”“",
+        '«' => "»",
+        '»' => "«",
+        '「' => "」",
+        '『' => "』",
+        '‘' => "’‘",
+        '\'' if begins_word(raw, at) && is_letter(at + 1) => "'",
+        _ => return None,
+    };
+    // An apostrophe within a word closes nothing.
+    let is_inner = |at: usize| matches!(raw[at], '\'' | '’') && is_letter(at + 1);
+    let mut ends = at + 1..raw.len();
+    let end = ends.find(|end| closers.contains(raw[*end]) && !is_inner(*end));
+    Some(end.map_or(raw.len(), |end| end + 1))
 }
 
 fn begins_word(raw: &[char], at: usize) -> bool {
     at == 0 || raw[at - 1].is_whitespace() || matches!(raw[at - 1], '(' | '[' | '<')
 }
 
-/// Returns the last character of the address on the web that begins at `at`.
+/// Returns where the address on the web ends that begins at `at`.
 fn address_end(raw: &[char], at: usize) -> Option<usize> {
-    let begins = |mark: &str| {
-        mark.chars()
-            .zip(&raw[at..])
-            .filter(|(a, b)| a.eq_ignore_ascii_case(b))
-            .count()
-            == mark.len()
+    let marks = ["http", "www.", "ftp:", "file:", "mailto:"];
+    let begins = |mark: &&str| {
+        let same = mark.chars().zip(&raw[at..]);
+        same.filter(|(a, b)| a.eq_ignore_ascii_case(b)).count() == mark.len()
     };
-    if !["http", "www.", "ftp:", "file:", "mailto:"]
-        .iter()
-        .any(|mark| begins(mark))
-    {
-        return None;
-    }
-    let end = (at..raw.len())
-        .find(|end| raw[*end].is_whitespace())
-        .unwrap_or(raw.len());
-    Some(end - 1)
+    let is_address = begins_word(raw, at) && marks.iter().any(begins);
+    let length = raw[at..].iter().position(|c| c.is_whitespace());
+    is_address.then(|| length.map_or(raw.len(), |length| at + length))
 }

@@ -1,9 +1,9 @@
 //! Who or what a clause speaks of: "I", "my sister Ana", "Ana's birthday".
 
 use super::Voice;
-use super::value::{Kind, is_name, name_word};
-use super::vocabulary as v;
-use super::words::{Word, phrase_at};
+use super::value::{is_name, is_name_word};
+use super::words::{Word, base, between, low, phrase_at};
+use crate::language::pack::{Pack, ValueKind, english};
 
 /// The entity of the speaker.
 pub(super) const USER: &str = "user";
@@ -27,303 +27,211 @@ pub(super) enum Role {
     /// A person or animal; of whom it is the relation, when it has no name here.
     Other(Option<(String, String)>),
     /// "my birthday": what it is follows.
-    Attribute(String, Kind),
+    Attribute(String, ValueKind),
+}
+
+impl Subject {
+    pub(super) fn new(entity: &str, role: Role) -> Self {
+        Self {
+            entity: entity.to_owned(),
+            role,
+            related: None,
+        }
+    }
+
+    /// Returns true for somebody with a name.
+    pub(super) fn is_named(&self) -> bool {
+        self.role == Role::Other(None)
+    }
 }
 
 /// Returns the subject `words` begin with and how many words it has.
-pub(super) fn subject(words: &[Word], voice: Voice) -> Option<(Subject, usize)> {
-    let plain = |entity: &str, role, next| {
-        Some((
-            Subject {
-                entity: entity.into(),
-                role,
-                related: None,
-            },
-            next,
-        ))
-    };
+pub(super) fn subject(words: &[Word], voice: Voice, pack: &Pack) -> Option<(Subject, usize)> {
     let first = words.first()?;
-    match first.low.as_str() {
-        "i" if voice.first_person => return plain(USER, Role::First, 1),
-        "we" if voice.first_person => return plain(USER, Role::We, 1),
-        "my" | "our" if voice.first_person => {
-            let (subject, next) = noun(words, 1, USER, 0)?;
-            let ours =
-                |attribute: &str| attribute.ends_with("anniversary") || attribute == "address";
-            let shared = matches!(&subject.role, Role::Attribute(what, _) if first.low == "our" && !ours(what));
-            return (!shared).then_some((subject, next));
-        }
-        _ => {}
+    let low_first = first.low.as_str();
+    if voice.first_person && low_first == pack.facts.i {
+        return Some((Subject::new(USER, Role::First), 1));
     }
-    if voice.about_user
-        && let Some(next) = phrase_at(words, 0, "the user").or_else(|| phrase_at(words, 0, "user"))
-    {
-        return if words.get(next).is_some_and(|word| word.low == "'s") {
-            noun(words, next + 1, USER, 0)
-        } else {
-            plain(USER, Role::First, next)
+    if voice.first_person && pack.facts.my.has(low_first) {
+        let (subject, next) = noun(words, 1, USER, pack, 0)?;
+        let is_ours = |what: &str| what.ends_with("anniversary") || what == "address";
+        let is_shared = matches!(&subject.role, Role::Attribute(what, _) if low_first == "our" && !is_ours(what));
+        return (!is_shared).then_some((subject, next));
+    }
+    // Without "I" or "my" only English sentences are read.
+    let facts = &pack.facts;
+    if facts.relation_words.is_empty() {
+        return None;
+    }
+    if voice.first_person && low_first == "we" {
+        return Some((Subject::new(USER, Role::We), 1));
+    }
+    let user = usize::from(low_first == "the");
+    if voice.about_user && low(words, user) == "user" {
+        return match low(words, user + 1) {
+            "'s" => noun(words, user + 2, USER, pack, 0),
+            _ => Some((Subject::new(USER, Role::First), user + 1)),
         };
     }
     // "mum's birthday"
-    let small_parent = v::among(v::PARENTS, &first.low)
-        && !first.is_capital()
-        && words.get(1).is_some_and(|word| word.low == "'s");
-    let end = if small_parent && voice.first_person {
+    let is_parent = facts.parents.has(low_first);
+    let is_small_parent = is_parent && !first.is_capital() && low(words, 1) == "'s";
+    let end = if is_small_parent && voice.first_person {
         1
     } else {
         name_end(words, 0)?
     };
-    if end == 1 && v::among(v::NO_PLACES, &first.low) {
+    if end == 1 && english().values.no_places.has(low_first) {
         return None;
     }
-    let name = render(words, 0, end);
-    let name = if end == 1 && v::among(v::PARENTS, &first.low) {
-        format!("{USER}'s {}", first.low)
+    let name = if end == 1 && is_parent {
+        format!("{USER}'s {low_first}")
     } else {
-        name
+        written(between(words, 0, end))
     };
-    if words.get(end).is_some_and(|word| word.low == "'s")
-        && let Some(found) = noun(words, end + 1, &name, 0)
+    if low(words, end) == "'s"
+        && let Some(found) = noun(words, end + 1, &name, pack, 0)
     {
         return Some(found);
     }
+    let mut subject = Subject::new(&name, Role::Other(None));
     // "Ana, my sister, lives …"
-    if voice.first_person
-        && words.get(end).is_some_and(|word| word.low == ",")
-        && words.get(end + 1).is_some_and(|word| word.low == "my")
-    {
-        let (label, next) = relation(words, end + 2)?;
-        let related = Some((USER.to_owned(), label, name.clone()));
-        if words.get(next).is_some_and(|word| word.low == ",") {
-            return Some((
-                Subject {
-                    entity: name,
-                    role: Role::Other(None),
-                    related,
-                },
-                next + 1,
-            ));
-        }
-        return None;
+    if voice.first_person && low(words, end) == "," && low(words, end + 1) == "my" {
+        let (label, next) = relation(words, end + 2, pack)?;
+        subject.related = Some((USER.to_owned(), label, name));
+        return (low(words, next) == ",").then_some((subject, next + 1));
     }
-    plain(&name, Role::Other(None), end)
+    Some((subject, end))
 }
 
 /// Returns what "my …" or "Ana's …" means; `at` is behind the owner.
-fn noun(words: &[Word], at: usize, owner: &str, depth: usize) -> Option<(Subject, usize)> {
-    let newer = words
-        .get(at)
-        .is_some_and(|word| matches!(word.low.as_str(), "new" | "current"));
-    let at = at + usize::from(newer);
-    if let Some((attribute, kind, next)) = attribute(words, at) {
-        return Some((
-            Subject {
-                entity: owner.into(),
-                role: Role::Attribute(attribute, kind),
-                related: None,
-            },
-            next,
-        ));
+fn noun(
+    words: &[Word],
+    at: usize,
+    owner: &str,
+    pack: &Pack,
+    depth: usize,
+) -> Option<(Subject, usize)> {
+    let at = at + usize::from(matches!(low(words, at), "new" | "current"));
+    if let Some((attribute, kind, next)) = attribute(words, at, pack) {
+        let role = Role::Attribute(attribute, kind);
+        return Some((Subject::new(owner, role), next));
     }
-    let (label, next) = relation(words, at)?;
+    let (label, next) = relation(words, at, pack)?;
     let entity = format!("{owner}'s {label}");
-    let is = |at: usize, low: &str| words.get(at).is_some_and(|word| word.low == low);
-    if is(next, "'s") && depth < 2 {
-        if is(next + 1, "name") {
-            let kind = if v::among(v::PLURAL, &label) {
-                Kind::Names
-            } else {
-                Kind::Name
-            };
-            return Some((
-                Subject {
-                    entity: owner.into(),
-                    role: Role::Attribute(label, kind),
-                    related: None,
-                },
-                next + 2,
-            ));
+    if low(words, next) == "'s" && depth < 2 {
+        if low(words, next + 1) == "name" {
+            let kind = name_kind(&label);
+            let role = Role::Attribute(label, kind);
+            return Some((Subject::new(owner, role), next + 2));
         }
-        if let Some(found) = noun(words, next + 1, &entity, depth + 1) {
-            return Some(found);
+        let found = noun(words, next + 1, &entity, pack, depth + 1);
+        if found.is_some() {
+            return found;
         }
     }
-    let comma = is(next, ",");
-    let from = next + usize::from(comma);
-    if let Some(end) = name_end(words, from).filter(|end| !comma || is(*end, ",")) {
-        let name = render(words, from, end);
-        let related = Some((owner.to_owned(), label, name.clone()));
-        if is(end, "'s")
-            && depth < 2
-            && let Some((mut found, next)) = noun(words, end + 1, &name, depth + 1)
-        {
-            found.related = found.related.or(related);
-            return Some((found, next));
-        }
-        return Some((
-            Subject {
-                entity: name,
-                role: Role::Other(None),
-                related,
-            },
-            end + usize::from(comma),
-        ));
+    let comma = usize::from(low(words, next) == ",");
+    let from = next + comma;
+    let end = name_end(words, from).filter(|end| comma == 0 || low(words, *end) == ",");
+    let Some(end) = end else {
+        let role = Role::Other(Some((owner.to_owned(), label)));
+        return Some((Subject::new(&entity, role), next));
+    };
+    let name = written(between(words, from, end));
+    let related = Some((owner.to_owned(), label, name.clone()));
+    if low(words, end) == "'s"
+        && depth < 2
+        && let Some((mut found, next)) = noun(words, end + 1, &name, pack, depth + 1)
+    {
+        found.related = found.related.or(related);
+        return Some((found, next));
     }
-    Some((
-        Subject {
-            entity,
-            role: Role::Other(Some((owner.to_owned(), label))),
-            related: None,
-        },
-        next,
-    ))
+    let mut subject = Subject::new(&name, Role::Other(None));
+    subject.related = related;
+    Some((subject, end + comma))
 }
 
-/// Returns the label of the relation at `at` and where it ends: "sister", "best friend".
-pub(super) fn relation(words: &[Word], at: usize) -> Option<(String, usize)> {
-    let mut at = at + usize::from(words.get(at).is_some_and(|word| word.low == "new"));
-    let mut label = String::new();
-    if let Some(word) = words.get(at).filter(|word| v::among(v::DEGREES, &word.low)) {
-        label = format!("{} ", word.low);
-        at += 1;
+/// Returns one name, or several for "parents".
+pub(super) fn name_kind(label: &str) -> ValueKind {
+    if english().facts.plural.has(label) {
+        ValueKind::Names
+    } else {
+        ValueKind::Name
     }
-    let word = words
-        .get(at)
-        .filter(|word| v::among(v::RELATIONS, &word.low))?;
-    Some((label + &word.low, at + 1))
 }
 
-/// Returns where the name at `at` ends: at most three words.
+/// Returns the label of the relation at `at`, in English, and where it ends: "sister", "best friend".
+pub(super) fn relation(words: &[Word], at: usize, pack: &Pack) -> Option<(String, usize)> {
+    let facts = &pack.facts;
+    let mut labels = facts.relations.iter();
+    if let Some((label, _)) = labels.find(|(_, names)| names.has(low(words, at))) {
+        return Some((label.clone(), at + 1));
+    }
+    let at = at + usize::from(low(words, at) == "new");
+    let degree = low(words, at);
+    let has_degree = facts.degrees.has(degree);
+    let word = low(words, at + usize::from(has_degree));
+    let label = match has_degree {
+        true => format!("{degree} {word}"),
+        false => word.to_owned(),
+    };
+    let is_relation = facts.relation_words.has(word);
+    is_relation.then(|| (label, at + usize::from(has_degree) + 1))
+}
+
+/// Returns where the name at `at` ends: at most three words, and particles.
 pub(super) fn name_end(words: &[Word], at: usize) -> Option<usize> {
-    let particle = |word: &Word| v::among("de da do dos di del van von der", &word.low);
-    let mut end = at;
+    let is_particle =
+        |word: &Word| word.is(&["de", "da", "do", "dos", "di", "del", "van", "von", "der"]);
+    let (mut end, mut names) = (at, 0);
     while end - at < 4 {
         let Some(word) = words.get(end) else { break };
-        let after = words.iter().skip(end).find(|word| !particle(word));
-        let between = end > at && particle(word) && after.is_some_and(name_word);
-        let names = words
-            .iter()
-            .take(end)
-            .skip(at)
-            .filter(|word| name_word(word))
-            .count();
-        if !between && (!name_word(word) || names == 3) {
+        let is_name = is_name_word(word);
+        let after = words.iter().skip(end).find(|word| !is_particle(word));
+        let is_between = end > at && is_particle(word) && after.is_some_and(is_name_word);
+        if !is_between && (!is_name || names == 3) {
             break;
         }
+        names += usize::from(is_name);
         end += 1;
     }
     (end > at && is_name(words.get(at..end)?)).then_some(end)
 }
 
-fn render(words: &[Word], from: usize, to: usize) -> String {
-    let parts: Vec<&str> = words
-        .iter()
-        .take(to)
-        .skip(from)
-        .map(|word| word.raw.as_str())
-        .collect();
+fn written(words: &[Word]) -> String {
+    let parts: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
     // The stop of the sentence.
     parts.join(" ").trim_end_matches('.').to_owned()
 }
 
-/// Attributes by the words people use, their normal form and what they want.
-const ATTRIBUTES: &[(&str, &str, Kind)] = &[
-    ("full name", "name", Kind::Name),
-    ("first name", "first name", Kind::Name),
-    ("last name", "last name", Kind::Name),
-    ("middle name", "middle name", Kind::Name),
-    ("maiden name", "maiden name", Kind::Name),
-    ("family name", "last name", Kind::Name),
-    ("surname", "last name", Kind::Name),
-    ("nickname", "nickname", Kind::Name),
-    ("name day", "name day", Kind::Date),
-    ("name", "name", Kind::Name),
-    ("birthday", "birthday", Kind::Date),
-    ("birth date", "birthday", Kind::Date),
-    ("birthdate", "birthday", Kind::Date),
-    ("date of birth", "birthday", Kind::Date),
-    ("wedding anniversary", "wedding anniversary", Kind::Date),
-    ("wedding day", "wedding anniversary", Kind::Date),
-    ("anniversary", "anniversary", Kind::Date),
-    ("age", "age", Kind::Age),
-    ("email address", "email", Kind::Email),
-    ("e-mail address", "email", Kind::Email),
-    ("work email", "work email", Kind::Email),
-    ("email", "email", Kind::Email),
-    ("e-mail", "email", Kind::Email),
-    ("phone number", "phone", Kind::Phone),
-    ("telephone number", "phone", Kind::Phone),
-    ("mobile number", "phone", Kind::Phone),
-    ("phone", "phone", Kind::Phone),
-    ("mobile", "phone", Kind::Phone),
-    ("telephone", "phone", Kind::Phone),
-    ("home address", "address", Kind::Numbered),
-    ("address", "address", Kind::Numbered),
-    ("shoe size", "shoe size", Kind::Numbered),
-    ("height", "height", Kind::Numbered),
-    ("weight", "weight", Kind::Numbered),
-    ("job title", "works as", Kind::Job),
-    ("job", "works as", Kind::KnownJob),
-    ("profession", "works as", Kind::Job),
-    ("occupation", "works as", Kind::Job),
-    ("employer", "works at", Kind::Employer),
-    ("hometown", "hometown", Kind::Place),
-    ("home town", "hometown", Kind::Place),
-    ("birthplace", "born in", Kind::Place),
-    ("nationality", "nationality", Kind::Languages),
-    ("native language", "native language", Kind::Languages),
-    ("first language", "native language", Kind::Languages),
-    ("mother tongue", "native language", Kind::Languages),
-    ("time zone", "time zone", Kind::Proper),
-    ("timezone", "time zone", Kind::Proper),
-    ("blood type", "blood type", Kind::BloodType),
-    ("blood group", "blood type", Kind::BloodType),
-    ("star sign", "star sign", Kind::Proper),
-    ("pronouns", "pronouns", Kind::Short),
-    ("car", "car", Kind::Proper),
-    ("bike", "bike", Kind::Proper),
-    ("laptop", "laptop", Kind::Proper),
-    ("editor", "editor", Kind::Proper),
-    ("distro", "distro", Kind::Proper),
-    ("operating system", "operating system", Kind::Proper),
-];
-
 /// Returns the attribute at `at` in its normal form, what it wants, and where it ends.
-fn attribute(words: &[Word], at: usize) -> Option<(String, Kind, usize)> {
-    if matches!(words.get(at)?.low.as_str(), "favourite" | "favorite") {
+pub(super) fn attribute(
+    words: &[Word],
+    at: usize,
+    pack: &Pack,
+) -> Option<(String, ValueKind, usize)> {
+    let facts = &pack.facts;
+    let is_be = |at: usize| base(pack, low(words, at)) == "be";
+    if matches!(low(words, at), "favourite" | "favorite") {
         // "my favourite ice cream is": up to three words before the verb.
-        let end = (at + 1..at + 5).find(|end| {
-            words
-                .get(*end)
-                .is_some_and(|word| super::words::base(&word.low) == "be")
-        })?;
-        let what: Vec<&str> = words
-            .get(at + 1..end)?
+        let end = (at + 1..at + 5).find(|end| is_be(*end))?;
+        let what: Vec<&str> = between(words, at + 1, end)
             .iter()
             .map(|word| word.low.as_str())
             .collect();
-        let vague = what.iter().any(|word| {
-            v::among(
-                "part bit one thing version option line moment scene about of way to in ones",
-                word,
-            )
-        });
+        let is_vague = what.iter().any(|word| facts.vague_favourites.has(word));
         // "My favourite team is losing."
-        let named = what
-            .last()
-            .is_some_and(|word| v::among("team club player band singer actor actress", word));
-        let kind = if named { Kind::Proper } else { Kind::Short };
-        return (!what.is_empty() && !vague)
-            .then(|| (format!("favourite {}", what.join(" ")), kind, end));
+        let is_named = facts.named_favourites.has(what.last()?);
+        let kind = if is_named {
+            ValueKind::Proper
+        } else {
+            ValueKind::Short
+        };
+        return (!is_vague).then(|| (format!("favourite {}", what.join(" ")), kind, end));
     }
-    ATTRIBUTES
-        .iter()
-        .find_map(|(phrase, normal, kind)| {
-            phrase_at(words, at, phrase).map(|end| ((*normal).to_owned(), *kind, end))
-        })
-        .filter(|(.., end)| {
-            words
-                .get(*end)
-                .is_none_or(|word| super::words::base(&word.low) == "be" || word.is_mark())
-        })
+    let ends = |end: usize| end >= words.len() || is_be(end) || words[end].is_mark();
+    facts.attributes.iter().find_map(|(phrase, normal, kind)| {
+        let end = phrase_at(words, at, phrase).filter(|end| ends(*end))?;
+        Some((normal.clone(), *kind, end))
+    })
 }

@@ -1,6 +1,6 @@
-//! The words of a sentence, with contractions taken apart: "I'm" is "i" and "am", "Ana's" is "ana" and "'s".
+//! The words of a sentence, with contractions taken apart: "I'm" is `i` and `am`, "Ana's" is `ana` and `'s`.
 
-use super::vocabulary as v;
+use crate::language::pack::{Pack, Phrases, WordList};
 
 /// A word or a mark (`,` `;` `:` `–`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,17 +15,99 @@ pub(super) struct Word {
 }
 
 impl Word {
+    fn new(raw: &str, low: &str, start: usize, end: usize) -> Self {
+        Self {
+            raw: raw.to_owned(),
+            low: low.to_owned(),
+            start,
+            end,
+        }
+    }
+
     /// Returns true when it begins with a capital letter, or with a letter of a script that has none.
     pub(super) fn is_capital(&self) -> bool {
-        self.raw
-            .chars()
-            .next()
-            .is_some_and(|c| c.is_alphabetic() && !c.is_lowercase())
+        let first = self.raw.chars().next();
+        first.is_some_and(|c| c.is_alphabetic() && !c.is_lowercase())
     }
 
     pub(super) fn is_mark(&self) -> bool {
-        !self.low.is_empty() && self.low.chars().all(|c| matches!(c, ',' | ';' | ':' | '–'))
+        matches!(self.low.as_str(), "," | ";" | ":" | "–")
     }
+
+    pub(super) fn has_digit(&self) -> bool {
+        self.raw.chars().any(|c| c.is_ascii_digit())
+    }
+
+    pub(super) fn is(&self, any: &[&str]) -> bool {
+        any.contains(&self.low.as_str())
+    }
+}
+
+/// Returns the word at `at` in small letters, empty behind the end.
+pub(super) fn low(words: &[Word], at: usize) -> &str {
+    words.get(at).map_or("", |word| word.low.as_str())
+}
+
+/// Returns the words from `at` on, none behind the end.
+pub(super) fn tail(words: &[Word], at: usize) -> &[Word] {
+    words.get(at..).unwrap_or(&[])
+}
+
+/// Returns the words from `from` to `to`, none where there are not so many.
+pub(super) fn between(words: &[Word], from: usize, to: usize) -> &[Word] {
+    words.get(from..to).unwrap_or(&[])
+}
+
+pub(super) fn is_capital(words: &[Word], at: usize) -> bool {
+    words.get(at).is_some_and(Word::is_capital)
+}
+
+/// Returns true at the end, too.
+pub(super) fn is_end(words: &[Word], at: usize) -> bool {
+    words.get(at).is_none_or(Word::is_mark)
+}
+
+/// Returns true when `list` has one of `words`.
+pub(super) fn any_of(words: &[Word], list: &WordList) -> bool {
+    words.iter().any(|word| list.has(&word.low))
+}
+
+/// Returns where `phrase` ends when the words at `at` are its.
+pub(super) fn phrase_at(words: &[Word], at: usize, phrase: &str) -> Option<usize> {
+    // Nearly all do not begin so, and this is cheap.
+    if !phrase.starts_with(words.get(at)?.low.as_str()) {
+        return None;
+    }
+    let mut next = at;
+    for part in phrase.split(' ') {
+        if words.get(next)?.low != part {
+            return None;
+        }
+        next += 1;
+    }
+    Some(next)
+}
+
+/// Returns where the longest of `phrases` that stands at `at` ends.
+pub(super) fn opens(words: &[Word], at: usize, phrases: &Phrases) -> Option<usize> {
+    let ends = phrases
+        .iter()
+        .filter_map(|phrase| phrase_at(words, at, phrase));
+    ends.max()
+}
+
+/// Returns true when one of `phrases` stands anywhere in `words`.
+pub(super) fn has_any(words: &[Word], phrases: &Phrases) -> bool {
+    (0..words.len()).any(|at| opens(words, at, phrases).is_some())
+}
+
+/// Returns the base form of a verb that the rows know: "lives" is "live", "am" is "be".
+pub(super) fn base<'a>(pack: &'a Pack, low: &'a str) -> &'a str {
+    let family = pack.facts.forms.iter().find_map(|family| {
+        let (base, forms) = family.split_once(' ')?;
+        forms.split(' ').any(|form| form == low).then_some(base)
+    });
+    family.unwrap_or(low)
 }
 
 /// Returns the words of `text`. What stands in parentheses is not among them.
@@ -47,12 +129,8 @@ pub(super) fn words(text: &str) -> Vec<Word> {
             _ if c.is_whitespace() => finish(text, &mut begun, at, &mut words),
             ',' | ';' | ':' if !is_within_number(text, at) => {
                 finish(text, &mut begun, at, &mut words);
-                words.push(Word {
-                    raw: c.to_string(),
-                    low: c.to_string(),
-                    start: at,
-                    end: at + 1,
-                });
+                let mark = c.to_string();
+                words.push(Word::new(&mark, &mark, at, at + 1));
             }
             _ => begun = begun.or(Some(at)),
         }
@@ -63,36 +141,18 @@ pub(super) fn words(text: &str) -> Vec<Word> {
 /// Returns `words` as French parts them: "j'habite" is "je" and "habite", "d'appeler" is "d'" and "appeler".
 pub(super) fn without_elision(words: &[Word]) -> Vec<Word> {
     let split = |word: &Word| {
-        let (letter, rest) = word
-            .low
-            .split_once('\'')
-            .filter(|(_, rest)| !matches!(*rest, "" | "ici" | "accord" | "après"))?;
+        let (letter, rest) = word.low.split_once('\'')?;
+        let is_elided = matches!(letter, "j" | "d" | "m" | "n" | "s" | "c")
+            && !matches!(rest, "" | "ici" | "accord" | "après");
         // "D'Angelo" is a name.
         let cut = word.raw.char_indices().nth(2)?.0;
-        let elided =
-            matches!(letter, "j" | "d" | "m" | "n" | "s" | "c") && !word.raw.starts_with('D');
-        let low = if letter == "j" {
-            "je".to_owned()
-        } else {
-            format!("{letter}'")
-        };
-        let middle = word.start + cut;
         let (head, tail) = word.raw.split_at(cut);
-        elided.then(|| {
-            let head = Word {
-                raw: head.to_owned(),
-                low,
-                start: word.start,
-                end: middle,
-            };
+        let low = format!("{letter}{}", if letter == "j" { "e" } else { "'" });
+        let middle = word.start + cut;
+        (is_elided && !head.starts_with('D')).then(|| {
             [
-                head,
-                Word {
-                    raw: tail.to_owned(),
-                    low: rest.to_owned(),
-                    start: middle,
-                    end: word.end,
-                },
+                Word::new(head, &low, word.start, middle),
+                Word::new(tail, rest, middle, word.end),
             ]
         })
     };
@@ -114,8 +174,7 @@ fn is_within_number(text: &str, at: usize) -> bool {
 }
 
 fn finish(text: &str, begun: &mut Option<usize>, end: usize, words: &mut Vec<Word>) {
-    let Some(start) = begun.take() else { return };
-    let Some(whole) = text.get(start..end) else {
+    let Some(whole) = begun.take().and_then(|start| text.get(start..end)) else {
         return;
     };
     let trimmed = whole.trim_start_matches(['*', '_', '"']);
@@ -124,73 +183,45 @@ fn finish(text: &str, begun: &mut Option<usize>, end: usize, words: &mut Vec<Wor
     // The stop of "Dr." is its own; the last one of a sentence is not, see `low`.
     let end = start + raw.len();
     if raw == "&" {
-        return words.push(Word {
-            raw: "and".into(),
-            low: "and".into(),
-            start,
-            end,
-        });
+        return words.push(Word::new("and", "and", start, end));
     }
     if matches!(raw, "-" | "–" | "—" | "--") {
-        return words.push(Word {
-            raw: "–".into(),
-            low: "–".into(),
-            start,
-            end,
-        });
+        return words.push(Word::new("–", "–", start, end));
     }
     // A smiley says nothing; what was covered says that something is missing.
-    if !raw
-        .chars()
-        .any(|c| c.is_alphanumeric() || c == super::sentence::HOLE)
-    {
+    let is_word = |c: char| c.is_alphanumeric() || c == super::sentence::HOLE;
+    if !raw.chars().any(is_word) {
         return;
     }
     let low = raw.replace('’', "'").to_lowercase();
     let low = low.trim_end_matches('.');
     let Some((head, tail)) = contraction(low) else {
-        return words.push(Word {
-            raw: raw.into(),
-            low: low.into(),
-            start,
-            end,
-        });
+        return words.push(Word::new(raw, low, start, end));
     };
     let letters = head.chars().count();
     let cut = start + raw.chars().take(letters).map(char::len_utf8).sum::<usize>();
-    let first = if head == "wo" || head == "sha" {
+    let first = if matches!(head, "wo" | "sha") {
         "will"
     } else {
         head
     };
-    let raw_first = text.get(start..cut).unwrap_or(raw);
-    words.push(Word {
-        raw: raw_first.into(),
-        low: first.into(),
-        start,
-        end: cut,
-    });
-    words.push(Word {
-        raw: text.get(cut..end).unwrap_or("").into(),
-        low: tail.into(),
-        start: cut,
-        end,
-    });
+    let part = |from, to| text.get(from..to).unwrap_or("");
+    words.push(Word::new(part(start, cut), first, start, cut));
+    words.push(Word::new(part(cut, end), tail, cut, end));
 }
 
 /// Returns the two words `low` is made of.
 fn contraction(low: &str) -> Option<(&str, &'static str)> {
     match low {
-        "cannot" => return Some(("can", "not")),
         "im" => return Some(("i", "am")),
         "ive" => return Some(("i", "have")),
         "dont" => return Some(("do", "not")),
         "doesnt" => return Some(("does", "not")),
         "let's" => return None,
-        "can't" => return Some(("can", "not")),
+        "can't" | "cannot" => return Some(("can", "not")),
         _ => {}
     }
-    let ends: [(&str, &'static str); 8] = [
+    let ends = [
         ("n't", "not"),
         ("'m", "am"),
         ("'ve", "have"),
@@ -203,35 +234,4 @@ fn contraction(low: &str) -> Option<(&str, &'static str)> {
     let (end, tail) = ends.into_iter().find(|(end, _)| low.ends_with(end))?;
     let head = low.strip_suffix(if end == "s'" { "'" } else { end })?;
     (!head.is_empty()).then_some((head, tail))
-}
-
-/// Returns the base form of the verbs the rules know: "lives" → "live", "am" → "be".
-pub(super) fn base(low: &str) -> &str {
-    v::FORMS
-        .iter()
-        .find(|(form, _)| *form == low)
-        .map_or(low, |(_, base)| base)
-}
-
-/// Returns where `phrase` ends when the words at `at` are its.
-pub(super) fn phrase_at(words: &[Word], at: usize, phrase: &str) -> Option<usize> {
-    // Nearly all do not, and this is cheap.
-    if !phrase.starts_with(words.get(at)?.low.as_str()) {
-        return None;
-    }
-    let mut next = at;
-    for part in phrase.split(' ') {
-        if words.get(next)?.low != part {
-            return None;
-        }
-        next += 1;
-    }
-    Some(next)
-}
-
-/// Returns true when one of `phrases` stands anywhere in `words`.
-pub(super) fn has_any(words: &[Word], phrases: &str) -> bool {
-    let lows: Vec<&str> = words.iter().map(|word| word.low.as_str()).collect();
-    let text = lows.join(" ");
-    phrases.split('|').any(|phrase| v::stands_in(&text, phrase))
 }

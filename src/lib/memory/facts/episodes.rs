@@ -1,4 +1,4 @@
-//! What happened in a stretch of a conversation, told by a model: when, with whom, about what, what was decided.
+//! What happened in a part of a conversation, told by a model: when, with whom, about what, what was decided.
 
 use std::path::Path;
 
@@ -6,6 +6,7 @@ use rusqlite::{Connection, Row};
 
 use super::forgotten::Forgotten;
 use super::queries::read_rows;
+use super::store::Part;
 use super::{Error, schema};
 use crate::memory::scope::Scope;
 use crate::text;
@@ -65,27 +66,22 @@ pub(crate) struct Told {
     pub at: i64,
 }
 
-/// Where an episode belongs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Stretch<'a> {
-    pub session: &'a str,
-    pub first: i64,
-    pub last: i64,
-}
-
-/// Puts `told` in the place of what was told of that stretch before; returns its number.
+/// Puts `told` in the place of what was told of that part of a conversation before; returns its number.
 pub(crate) fn restate(
     connection: &Connection,
     run: &str,
     scope: &Scope,
-    stretch: Stretch<'_>,
+    part: Part<'_>,
     told: Option<&Told>,
     now: i64,
 ) -> rusqlite::Result<Option<i64>> {
+    let Part::Span { session, from, to } = part else {
+        return Ok(None);
+    };
     let sql = "DELETE FROM episodes WHERE session_id = ?1 AND first BETWEEN ?2 AND ?3";
     connection
         .prepare_cached(sql)?
-        .execute((stretch.session, stretch.first, stretch.last))?;
+        .execute((session, from, to))?;
     let forgotten = Forgotten::read(connection)?;
     let counts = |told: &&Told| {
         let words = words(
@@ -109,9 +105,9 @@ pub(crate) fn restate(
                  path, line, run, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
     connection.prepare_cached(sql)?.execute(rusqlite::params![
         scope.to_string(),
-        stretch.session,
-        stretch.first,
-        stretch.last,
+        session,
+        from,
+        to,
         told.date,
         list(&told.participants),
         list(&told.topics),

@@ -39,7 +39,7 @@ pub use queries::{Filter, Meant, find, list, why};
 pub(crate) use queries::{Places, Reader, Stated};
 pub(crate) use run_log::undo;
 pub use schema::examine;
-pub(crate) use schema::{in_memory, memory_copy, open, open_read};
+pub(crate) use schema::{in_memory, memory_copy, open, open_read, transact};
 
 use std::path::PathBuf;
 

@@ -1,21 +1,20 @@
-//! What is known of every chunk at a glance: whose it is, of which day, which way its vector points.
-//! A thousand chunks a row, so that a search has them in one piece in memory and reads again only the
-//! rows that changed.
+//! Scope, source, day and vector signs of every chunk, 1,024 chunks a row: a search keeps them all in memory and
+//! reads again only the rows that changed.
 //!
 //! ```text
 //! blocks.entries  1,024 × (group u16, day u16)     group 0: there is no such chunk
 //! blocks.codes    1,024 × a bit a dimension        1 where the number is positive; all 0: no vector
 //! ```
-//! Two vectors that point the same way differ in few bits: counting those finds the chunks that are
-//! worth an exact comparison (a tenth of the time of one for each).
+//! Similar vectors differ in few sign bits: counting these finds the chunks that are worth an exact comparison (in a
+//! tenth of the time of comparing all).
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
 
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::{Connection, OptionalExtension};
 
-use super::query::search::Filter;
-use super::query::top_k::Best;
+use super::query::request::Filter;
+use super::query::top_k::TopK;
 use crate::memory::sources::Source;
 
 /// Chunks of a row.
@@ -23,16 +22,16 @@ const SIZE: usize = 1024;
 /// Bytes of an entry.
 const ENTRY: usize = 4;
 
-/// What is known of a chunk.
+/// Scope, source and day of a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The row of `groups`: whose it is and what it comes from. 0 for no chunk.
+    /// The row of `groups`: its scope and source. 0 for no chunk.
     pub group: u16,
-    /// Days since 1970 of what it is about.
+    /// Its day, counted from 1970.
     pub day: u16,
 }
 
-/// Returns the day of `time_ms`, as far as an entry can say it: 1970 to 2149.
+/// Returns the day of `time_ms`, clamped to 1970–2149.
 pub(crate) fn day_of(time_ms: i64) -> u16 {
     u16::try_from((time_ms / 86_400_000).clamp(0, i64::from(u16::MAX))).unwrap_or(0)
 }
@@ -42,7 +41,7 @@ fn words_of(dims: usize) -> usize {
     dims.div_ceil(64)
 }
 
-/// Returns which way a vector points, a bit a dimension.
+/// Returns the signs of a vector, a bit a dimension.
 pub(crate) fn code(vector: &[f32]) -> Vec<u64> {
     let bits = |part: &[f32]| {
         part.iter()
@@ -52,12 +51,12 @@ pub(crate) fn code(vector: &[f32]) -> Vec<u64> {
     vector.chunks(64).map(bits).collect()
 }
 
-/// The state of `totals` that tells whether what is in memory still holds.
+/// What in `totals` tells whether the blocks in memory are current.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// When the tables were made anew, milliseconds since 1970.
+    /// When the tables were created, milliseconds since 1970.
     pub made: i64,
-    /// Grows with every change.
+    /// Increases with every change.
     pub version: i64,
     /// The model of the vectors; empty for none.
     pub model: String,
@@ -103,27 +102,17 @@ impl Blocks {
         let groups = query.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
         self.groups = groups.collect::<rusqlite::Result<_>>()?;
         let mut query = connection
-            .prepare_cached("SELECT id, entries, codes FROM blocks WHERE version > ?1")?;
+            .prepare_cached("SELECT entries, codes, id FROM blocks WHERE version > ?1")?;
         let mut rows = query.query([self.state.version])?;
         while let Some(row) = rows.next()? {
-            let start = usize::try_from(row.get::<_, i64>(0)?).unwrap_or(0) * SIZE;
+            let start = usize::try_from(row.get::<_, i64>("id")?).unwrap_or(0) * SIZE;
             if self.entries.len() < start + SIZE {
                 self.entries.resize(start + SIZE, Entry::default());
                 self.codes.resize((start + SIZE) * words, 0);
             }
-            let block = Block::unpack(
-                row.get_ref(1)?.as_blob()?,
-                row.get_ref(2)?.as_blob()?,
-                words,
-            );
-            self.entries
-                .get_mut(start..start + SIZE)
-                .into_iter()
-                .for_each(|to| to.copy_from_slice(&block.entries));
-            self.codes
-                .get_mut(start * words..(start + SIZE) * words)
-                .into_iter()
-                .for_each(|to| to.copy_from_slice(&block.codes));
+            let block = Block::of_row(row, words)?;
+            self.entries[start..start + SIZE].copy_from_slice(&block.entries);
+            self.codes[start * words..(start + SIZE) * words].copy_from_slice(&block.codes);
         }
         self.state = state;
         Ok(())
@@ -134,22 +123,22 @@ impl Blocks {
         self.entries.len()
     }
 
-    /// Returns which chunks `filter` lets through.
+    /// Returns a test of whether a chunk passes `filter`.
     pub(crate) fn allowed<'a>(&'a self, filter: &'a Filter) -> impl Fn(usize) -> bool + 'a {
         let days = filter.days.clone();
-        self.those(
-            |scope, source| filter.lets_through(scope, source),
+        self.matching(
+            |scope, source| filter.allows(scope, source),
             move |day| days.contains(&day),
         )
     }
 
-    /// Returns which chunks are facts.
+    /// Returns a test of whether a chunk is a fact.
     pub(crate) fn facts(&self) -> impl Fn(usize) -> bool + '_ {
-        self.those(|_, source| source == Source::Fact.as_str(), |_| true)
+        self.matching(|_, source| source == Source::Fact.as_str(), |_| true)
     }
 
-    /// Returns which chunks are of a scope and a source that `is_wanted`, and of one of these days.
-    fn those(
+    /// Returns a test by scope and source, and by day.
+    fn matching(
         &self,
         is_wanted: impl Fn(&str, &str) -> bool,
         of_day: impl Fn(u16) -> bool,
@@ -175,8 +164,7 @@ impl Blocks {
         }
     }
 
-    /// Returns the `count` chunks whose vectors point most nearly the way of `code`, the nearest first; of
-    /// equals those of the latest day.
+    /// Returns the `count` chunks whose codes are nearest to `code`, the nearest first; of equals the latest.
     pub(crate) fn nearest(
         &self,
         code: &[u64],
@@ -187,64 +175,45 @@ impl Blocks {
         if words == 0 || code.len() != words {
             return Vec::new();
         }
-        let mut best = Best::new(count, self);
-        let distances = Distances {
-            codes: &self.codes,
-            code,
-        };
-        distances.each(|id, distance| {
+        let mut top = TopK::new(count, self);
+        each_distance(&self.codes, code, |id, distance| {
             let key = Reverse(distance);
-            if best.wants(key) && allowed(id) && !self.is_bare(id, words) {
-                best.take(key, id);
+            if top.accepts(key) && allowed(id) && !self.has_no_vector(id, words) {
+                top.push(key, id);
             }
         });
-        best.in_order().collect()
+        top.in_order().collect()
     }
 
-    /// Returns which of two chunks comes first when nothing else tells: that of the later day, else the one that was
-    /// indexed last.
+    /// Compares two chunks of equal rank: the later day comes first, then the one that was indexed last.
     pub(crate) fn latest_first(&self, a: usize, b: usize) -> Ordering {
         let when = |id: usize| (self.entries.get(id).map(|entry| entry.day), id);
         when(b).cmp(&when(a))
     }
 
-    fn is_bare(&self, id: usize, words: usize) -> bool {
-        self.codes
-            .get(id * words..(id + 1) * words)
-            .is_none_or(|code| code.iter().all(|word| *word == 0))
+    fn has_no_vector(&self, id: usize, words: usize) -> bool {
+        let code = self.codes.get(id * words..(id + 1) * words);
+        code.is_none_or(|code| code.iter().all(|word| *word == 0))
     }
 }
 
-/// In how many bits each of `codes` differs from `code`.
-struct Distances<'a> {
-    codes: &'a [u64],
-    code: &'a [u64],
-}
-
-impl Distances<'_> {
-    fn each(&self, mut each: impl FnMut(usize, u32)) {
-        // The table's 256 dimensions: a loop without an end to look for is three times as fast.
-        if let Ok(code) = <[u64; 4]>::try_from(self.code) {
-            for (id, other) in self.codes.as_chunks::<4>().0.iter().enumerate() {
-                each(id, ones(&std::array::from_fn(|at| code[at] ^ other[at])));
-            }
-            return;
+/// Calls `each` with the number and the Hamming distance from `code` of each of `codes`.
+fn each_distance(codes: &[u64], code: &[u64], mut each: impl FnMut(usize, u32)) {
+    // The table's 256 dimensions: a loop of fixed length is three times as fast.
+    if let Ok(code) = <[u64; 4]>::try_from(code) {
+        for (id, other) in codes.as_chunks::<4>().0.iter().enumerate() {
+            each(id, ones(&std::array::from_fn(|at| code[at] ^ other[at])));
         }
-        for (id, other) in self.codes.chunks_exact(self.code.len()).enumerate() {
-            each(
-                id,
-                self.code
-                    .iter()
-                    .zip(other)
-                    .map(|(a, b)| (a ^ b).count_ones())
-                    .sum(),
-            );
-        }
+        return;
+    }
+    for (id, other) in codes.chunks_exact(code.len()).enumerate() {
+        let differing = code.iter().zip(other).map(|(a, b)| (a ^ b).count_ones());
+        each(id, differing.sum());
     }
 }
 
-/// Returns how many bits are set. Half the work of counting those of each number: processors that may not have an
-/// instruction for it add up twos, fours and bytes of all of them together.
+/// Returns how many bits are set. Without a popcount instruction, which the target may lack, adding all four numbers up
+/// together takes half the time of counting each.
 fn ones(numbers: &[u64; 4]) -> u32 {
     const TWOS: u64 = 0x5555_5555_5555_5555;
     const FOURS: u64 = 0x3333_3333_3333_3333;
@@ -268,7 +237,13 @@ struct Block {
 }
 
 impl Block {
-    /// Reads a row; what is missing of it says nothing.
+    /// Reads the first two columns of a row.
+    fn of_row(row: &rusqlite::Row<'_>, words: usize) -> rusqlite::Result<Self> {
+        let [entries, codes] = [row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?];
+        Ok(Self::unpack(entries, codes, words))
+    }
+
+    /// Unpacks a row; missing bytes are zero.
     fn unpack(entries: &[u8], codes: &[u8], words: usize) -> Self {
         let entry = |four: &[u8; ENTRY]| {
             let [a, b, c, d] = *four;
@@ -306,138 +281,100 @@ impl Block {
     }
 }
 
-/// Rows of `blocks` that are being changed.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
+/// Changes rows of `blocks`: each is read once, and written by [`BlockWriter::write`].
+pub(crate) struct BlockWriter<'c> {
+    connection: &'c Connection,
     /// Numbers of a code.
     words: usize,
     blocks: BTreeMap<usize, Block>,
     groups: HashMap<(String, String), u16>,
 }
 
-impl Changes {
+impl<'c> BlockWriter<'c> {
+    /// Begins with vectors of `dims` numbers.
+    pub(crate) fn new(connection: &'c Connection, dims: usize) -> Self {
+        Self {
+            connection,
+            words: words_of(dims),
+            blocks: BTreeMap::new(),
+            groups: HashMap::new(),
+        }
+    }
+
     /// Returns the number of the group of a scope and a source.
-    pub(crate) fn group(
-        &mut self,
-        transaction: &Transaction<'_>,
-        scope: &str,
-        source: &str,
-    ) -> rusqlite::Result<u16> {
+    pub(crate) fn group(&mut self, scope: &str, source: &str) -> rusqlite::Result<u16> {
         let key = (scope.to_owned(), source.to_owned());
         if let Some(group) = self.groups.get(&key) {
             return Ok(*group);
         }
-        transaction
+        self.connection
             .prepare_cached("INSERT OR IGNORE INTO groups(scope, source) VALUES (?1, ?2)")?
             .execute([scope, source])?;
-        let mut query =
-            transaction.prepare_cached("SELECT id FROM groups WHERE scope = ?1 AND source = ?2")?;
+        let id: i64 = self
+            .connection
+            .prepare_cached("SELECT id FROM groups WHERE scope = ?1 AND source = ?2")?
+            .query_row([scope, source], |row| row.get(0))?;
         // Beyond 65,535 groups of people: nobody finds what is in none.
-        let group: u16 = query
-            .query_row([scope, source], |row| row.get::<_, i64>(0))
-            .map(|id| u16::try_from(id).unwrap_or(0))?;
+        let group = u16::try_from(id).unwrap_or(0);
         self.groups.insert(key, group);
         Ok(group)
     }
 
-    /// Begins with vectors of `dims` numbers.
-    pub(crate) fn new(dims: usize) -> Self {
-        Self {
-            words: words_of(dims),
-            ..Self::default()
-        }
+    /// Sets the entry of chunk `id`, which has no vector yet; the default removes the chunk.
+    pub(crate) fn set(&mut self, id: i64, entry: Entry) -> rusqlite::Result<()> {
+        let (block, at) = self.block(id)?;
+        block.entries[at] = entry;
+        self.set_code(id, &[])
     }
 
-    /// Says what chunk `id` is, without a vector yet; the default, that it is no more.
-    pub(crate) fn set(
-        &mut self,
-        transaction: &Transaction<'_>,
-        id: i64,
-        entry: Entry,
-    ) -> rusqlite::Result<()> {
-        let (block, at) = self.block(transaction, id)?;
-        if let Some(place) = block.entries.get_mut(at) {
-            *place = entry;
-        }
-        self.set_code(transaction, id, &[])
-    }
-
-    /// Says of which day chunk `id` is.
-    pub(crate) fn set_day(
-        &mut self,
-        transaction: &Transaction<'_>,
-        id: i64,
-        day: u16,
-    ) -> rusqlite::Result<()> {
-        let (block, at) = self.block(transaction, id)?;
-        block
-            .entries
-            .get_mut(at)
-            .into_iter()
-            .for_each(|entry| entry.day = day);
+    /// Sets the day of chunk `id`.
+    pub(crate) fn set_day(&mut self, id: i64, day: u16) -> rusqlite::Result<()> {
+        let (block, at) = self.block(id)?;
+        block.entries[at].day = day;
         Ok(())
     }
 
-    /// Says which way the vector of chunk `id` points.
-    pub(crate) fn set_code(
-        &mut self,
-        transaction: &Transaction<'_>,
-        id: i64,
-        code: &[u64],
-    ) -> rusqlite::Result<()> {
+    /// Sets the code of the vector of chunk `id`.
+    pub(crate) fn set_code(&mut self, id: i64, code: &[u64]) -> rusqlite::Result<()> {
         let words = self.words;
-        let (block, at) = self.block(transaction, id)?;
-        if let Some(place) = block.codes.get_mut(at * words..(at + 1) * words) {
-            place.fill(0);
-            place
-                .iter_mut()
-                .zip(code)
-                .for_each(|(to, from)| *to = *from);
-        }
+        let (block, at) = self.block(id)?;
+        let stored = &mut block.codes[at * words..(at + 1) * words];
+        stored.fill(0);
+        stored
+            .iter_mut()
+            .zip(code)
+            .for_each(|(to, from)| *to = *from);
         Ok(())
     }
 
-    fn block(
-        &mut self,
-        transaction: &Transaction<'_>,
-        id: i64,
-    ) -> rusqlite::Result<(&mut Block, usize)> {
+    fn block(&mut self, id: i64) -> rusqlite::Result<(&mut Block, usize)> {
         use std::collections::btree_map::Entry::{Occupied, Vacant};
         let id = usize::try_from(id).unwrap_or(0);
         let (number, words) = (id / SIZE, self.words);
         let block = match self.blocks.entry(number) {
             Occupied(block) => block.into_mut(),
-            Vacant(place) => {
-                let mut query = transaction
-                    .prepare_cached("SELECT entries, codes FROM blocks WHERE id = ?1")?;
-                let read = |row: &rusqlite::Row<'_>| {
-                    Ok(Block::unpack(
-                        row.get_ref(0)?.as_blob()?,
-                        row.get_ref(1)?.as_blob()?,
-                        words,
-                    ))
-                };
-                let found = query
-                    .query_row([i64::try_from(number).unwrap_or(0)], read)
+            Vacant(vacant) => {
+                let found = self
+                    .connection
+                    .prepare_cached("SELECT entries, codes FROM blocks WHERE id = ?1")?
+                    .query_row([i64::try_from(number).unwrap_or(0)], |row| {
+                        Block::of_row(row, words)
+                    })
                     .optional()?;
-                place.insert(found.unwrap_or_else(|| Block::unpack(&[], &[], words)))
+                vacant.insert(found.unwrap_or_else(|| Block::unpack(&[], &[], words)))
             }
         };
         Ok((block, id % SIZE))
     }
 
     /// Writes what was changed, as version `version`.
-    pub(crate) fn write(
-        &mut self,
-        transaction: &Transaction<'_>,
-        version: i64,
-    ) -> rusqlite::Result<()> {
-        let mut insert = transaction.prepare_cached(
-            "INSERT OR REPLACE INTO blocks(id, version, entries, codes) VALUES (?1, ?2, ?3, ?4)",
+    pub(crate) fn write(&mut self, version: i64) -> rusqlite::Result<()> {
+        let mut insert = self.connection.prepare_cached(
+            "INSERT OR REPLACE INTO blocks(id, entries, codes, version) VALUES (?1, ?2, ?3, ?4)",
         )?;
         for (number, block) in std::mem::take(&mut self.blocks) {
             let (entries, codes) = block.pack();
-            insert.execute((i64::try_from(number).unwrap_or(0), version, entries, codes))?;
+            insert.execute((i64::try_from(number).unwrap_or(0), entries, codes, version))?;
         }
         Ok(())
     }
@@ -458,21 +395,17 @@ mod tests {
     /// Writes chunks, each with its group's scope and its vector, as the next version.
     fn put(connection: &mut Connection, version: i64, chunks: &[(i64, &str, Vec<f32>)]) {
         let transaction = connection.transaction().expect("begin");
-        let mut changes = Changes::new(70);
+        let mut blocks = BlockWriter::new(&transaction, 70);
         for (id, scope, vector) in chunks {
             let group = if scope.is_empty() {
                 0
             } else {
-                changes.group(&transaction, scope, "memory").expect("group")
+                blocks.group(scope, "memory").expect("group")
             };
-            changes
-                .set(&transaction, *id, Entry { group, day: 9 })
-                .expect("set");
-            changes
-                .set_code(&transaction, *id, &code(vector))
-                .expect("set");
+            blocks.set(*id, Entry { group, day: 9 }).expect("set");
+            blocks.set_code(*id, &code(vector)).expect("set");
         }
-        changes.write(&transaction, version).expect("write");
+        blocks.write(version).expect("write");
         transaction
             .execute(
                 "UPDATE totals SET version = ?1, dims = 70, model = 'm'",

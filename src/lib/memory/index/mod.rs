@@ -19,6 +19,7 @@ mod erase;
 pub mod query;
 mod schema;
 mod status;
+mod vector_bytes;
 
 pub use super::sources::Source;
 pub(crate) use build::rows::{Text, texts_of};
@@ -26,7 +27,8 @@ pub use build::sync::{Mode, Outcome, Report, sync};
 pub use build::vectors::Made;
 pub use erase::{holds, remove};
 pub use query::passage::MAX_CHARS;
-pub use query::search::{Filter, Found, Hit, Query, Searcher, Strategy, search};
+pub use query::request::{Filter, Query, Strategy};
+pub use query::search::{Found, Hit, Searcher, search};
 pub use status::{Status, examine, lack, status};
 
 use std::path::PathBuf;

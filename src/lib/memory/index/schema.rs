@@ -1,18 +1,18 @@
 //! The tables of `index.db`, and a chunk as a row.
 //!
 //! ```text
-//! files       a text each: a file's own words, and by the same path a summary in it, or the facts stated on one
-//!             of its lines. Path as printed, whose it is, what changes when it does, how many words
+//! files       a text each: a file's own, and under the same path a summary in it, or the facts stated on one
+//!             of its lines. Path as printed, scope, stamp and hash, number of lines and words
 //! chunks      1,600 characters each, in order; `units` is their words line by line, see [`pack`]
-//! chunks_fts  which words stand in which chunk, and nothing else: chunks has the text
+//! chunks_fts  the words of each chunk, without its text
 //! groups, blocks   see `blocks.rs`
-//! vectors     of a chunk, eight bits a number, see [`pack_vector`]; empty for a text without one
-//! embedding_cache   vectors that cost a call, by the SHA-256 of model and text: kept when all else is made anew
-//! totals      one row: what averages are made of (facts are not counted there, but among the chunks), the rules
-//!             the rows were made by, the model of the vectors, why some are lacking, what `memory.db` looked like
+//! vectors     of a chunk, see `vector_bytes.rs`; empty for a text without known words
+//! embedding_cache   vectors that cost a call, by the SHA-256 of model and text: kept when the rest is rebuilt
+//! totals      one row: counts for averages (facts count among the chunks only), the rules of the rows, the model of
+//!             the vectors, why some are missing, the stamp of `memory.db`
 //! ```
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
@@ -23,7 +23,7 @@ use crate::language::tokenize;
 use crate::language::tokenize::Word;
 use crate::sys;
 
-/// One migration for ever: another schema makes the index anew.
+/// One migration for ever: another schema rebuilds the index.
 pub(crate) const MIGRATIONS: &[&str] = &[TABLES];
 
 const TABLES: &str = "
@@ -51,9 +51,8 @@ CREATE TABLE totals(
 INSERT INTO totals(rules) VALUES ('');
 ";
 
-/// Throws every row away by making the tables anew; readers see the old ones until the commit. Vectors that
-/// cost a call are kept.
-pub(crate) fn make_anew(connection: &Connection, now: i64) -> rusqlite::Result<()> {
+/// Recreates the tables, empty but for the embedding cache; readers see the old ones until the commit.
+pub(crate) fn recreate(connection: &Connection, now: i64) -> rusqlite::Result<()> {
     for table in [
         "chunks_fts",
         "vectors",
@@ -70,10 +69,10 @@ pub(crate) fn make_anew(connection: &Connection, now: i64) -> rusqlite::Result<(
     Ok(())
 }
 
-/// How rows are read; the last words of the rules.
+/// The format of the rows; the end of the rules.
 pub(crate) const ROWS: &str = "rows 4";
 
-/// Returns the rules by which files become rows; rows made by others are worth nothing.
+/// Returns the rules by which files become rows. A change of them rebuilds the index.
 pub(crate) fn rules() -> String {
     format!(
         "chunk {CHUNK}/{OVERLAP}, words {}, totals 2, heads 2, {ROWS}",
@@ -81,7 +80,7 @@ pub(crate) fn rules() -> String {
     )
 }
 
-/// Opens the index for writing; `fsync` is not waited for, the files are the truth.
+/// Opens the index for writing; it does not wait for `fsync`, because it can be rebuilt from the files.
 pub(crate) fn open(place: &Place) -> Result<Connection, Error> {
     let path = place.database();
     let connection = db::open(&path, MIGRATIONS)?;
@@ -93,21 +92,15 @@ pub(crate) fn open(place: &Place) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// Removes a database that cannot be used: what was in it is made again from the files.
+/// Removes the database: it can be rebuilt from the files.
 pub(crate) fn remove(path: &Path) -> Result<(), sys::Error> {
-    // The log first: it must not be taken for that of the next database.
-    for file in db::BESIDE
-        .map(|end| db::beside(path, end))
-        .iter()
-        .map(std::path::PathBuf::as_path)
-        .chain([path])
-    {
-        match std::fs::remove_file(file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(sys::Error::at("remove", file)(error));
-            }
-            _ => {}
-        }
+    // The log first: it must not become that of the next database.
+    let beside = db::BESIDE.map(|end| db::beside(path, end));
+    for file in beside.iter().map(PathBuf::as_path).chain([path]) {
+        std::fs::remove_file(file).or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(sys::Error::at("remove", file)(error)),
+        })?;
     }
     Ok(())
 }
@@ -189,83 +182,9 @@ pub(crate) fn unpack(bytes: &[u8]) -> Packed {
     }
 }
 
-/// Returns a vector as bytes: what its numbers are multiplied with (f32, the lowest byte first), then eight
-/// bits a number. Nothing for no vector.
-pub(crate) fn pack_vector(vector: Option<&[f32]>) -> Vec<u8> {
-    let Some(vector) = vector else {
-        return Vec::new();
-    };
-    let scale = vector.iter().fold(0.0_f32, |most, x| most.max(x.abs())) / 127.0;
-    #[expect(clippy::cast_possible_truncation, reason = "between -127 and 127")]
-    let number = |x: &f32| {
-        if scale > 0.0 {
-            (x / scale).round().clamp(-127.0, 127.0) as i8
-        } else {
-            0
-        }
-    };
-    scale
-        .to_le_bytes()
-        .into_iter()
-        .chain(vector.iter().map(|x| number(x).cast_unsigned()))
-        .collect()
-}
-
-/// Returns the cosine of what [`pack_vector`] packed and `vector`, both of length 1; `None` when there is no
-/// such vector or it is one of another model.
-pub(crate) fn cosine(packed: &[u8], vector: &[f32]) -> Option<f32> {
-    let (scale, numbers) = packed.split_first_chunk::<4>()?;
-    if numbers.len() != vector.len() {
-        return None;
-    }
-    // Eight sums at once, which the compiler keeps in one register.
-    let ((eights, rest), (others, other_rest)) =
-        (numbers.as_chunks::<8>(), vector.as_chunks::<8>());
-    let mut sums = [0.0; 8];
-    let product = |(number, x): (&u8, &f32)| f32::from(number.cast_signed()) * x;
-    for pair in eights.iter().zip(others) {
-        sums.iter_mut()
-            .zip(pair.0.iter().zip(pair.1))
-            .for_each(|(sum, pair)| *sum += product(pair));
-    }
-    let rest: f32 = rest.iter().zip(other_rest).map(product).sum();
-    Some((sums.iter().sum::<f32>() + rest) * f32::from_le_bytes(*scale))
-}
-
-/// Returns what [`pack_vector`] packed, about.
-pub(crate) fn unpack_vector(packed: &[u8]) -> Option<Vec<f32>> {
-    let (scale, numbers) = packed.split_first_chunk::<4>()?;
-    let scale = f32::from_le_bytes(*scale);
-    Some(
-        numbers
-            .iter()
-            .map(|number| f32::from(number.cast_signed()) * scale)
-            .collect(),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_vector_of_bytes_is_nearly_the_same() {
-        let vector = crate::embedding::normalize((0..100_u8).map(|x| f32::from(x).sin()).collect())
-            .expect("a vector");
-        let packed = pack_vector(Some(&vector));
-        assert!((cosine(&packed, &vector).expect("the same model") - 1.0).abs() < 0.01);
-        let again = unpack_vector(&packed).expect("a vector");
-        assert!(again.iter().zip(&vector).all(|(a, b)| (a - b).abs() < 0.01));
-        assert_eq!(
-            (
-                cosine(&packed, &vector[1..]),
-                cosine(&[], &vector),
-                unpack_vector(&[])
-            ),
-            (None, None, None)
-        );
-        assert_eq!(pack_vector(None), [0_u8; 0]);
-    }
 
     #[test]
     fn what_is_packed_is_unpacked() {
@@ -314,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_can_be_made_anew_in_one_transaction() {
+    fn the_tables_can_be_recreated_in_one_transaction() {
         let dir = tempfile::tempdir().expect("dir");
         let path = dir.path().join("index.db");
         let mut connection = db::open(&path, MIGRATIONS).expect("open");
@@ -334,7 +253,7 @@ mod tests {
                 .expect("count")
         };
         let transaction = connection.transaction().expect("begin");
-        make_anew(&transaction, 1).expect("anew");
+        recreate(&transaction, 1).expect("recreated");
         assert_eq!(
             count(&db::open_read(&path).expect("open").expect("there")),
             1

@@ -8,7 +8,7 @@ use crate::config::{Environment, Home, HomeFlags};
 use crate::memory::facts::commitments;
 use crate::memory::facts::commitments::Promise;
 use crate::memory::facts::episodes;
-use crate::memory::facts::episodes::{Stretch, Told};
+use crate::memory::facts::episodes::Told;
 use crate::memory::facts::store;
 use crate::memory::facts::store::{Part, Statement};
 use crate::memory::{Memory, Scope, embedder, facts};
@@ -115,13 +115,12 @@ fn fill(home: &Home) {
             path: "x".into(),
             ..Told::default()
         };
-        let stretch = Stretch {
+        let part = Part::Span {
             session: "a",
-            first: number,
-            last: number,
+            from: number,
+            to: number,
         };
-        episodes::restate(&all, "r", &Scope::Owner, stretch, Some(&told), now())
-            .expect("an episode");
+        episodes::restate(&all, "r", &Scope::Owner, part, Some(&told), now()).expect("an episode");
     }
     all.commit().expect("commit");
 }

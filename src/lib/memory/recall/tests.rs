@@ -8,7 +8,7 @@ use crate::memory::facts::Fact;
 use crate::memory::facts::commitments;
 use crate::memory::facts::commitments::Promise;
 use crate::memory::facts::episodes;
-use crate::memory::facts::episodes::{Stretch, Told};
+use crate::memory::facts::episodes::Told;
 use crate::memory::facts::store;
 use crate::memory::facts::store::{Part, Statement};
 use crate::memory::{Memory, Scope, Viewer, consolidate, index, show_lines};
@@ -129,12 +129,12 @@ impl House {
             line: 1,
             ..Told::default()
         };
-        let stretch = Stretch {
+        let part = Part::Span {
             session,
-            first,
-            last: first,
+            from: first,
+            to: first,
         };
-        episodes::restate(&self.database(), "r", scope, stretch, Some(&told), now())
+        episodes::restate(&self.database(), "r", scope, part, Some(&told), now())
             .expect("an episode");
     }
 

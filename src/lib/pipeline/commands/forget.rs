@@ -2,6 +2,7 @@
 //! memory what is to go, so it begins anew for that (`Pipeline::anew`).
 
 use super::immediate::{FOR_OWNERS, IN_PRIVATE};
+use crate::forget;
 use crate::memory::consolidate;
 use crate::memory::facts::{Change, Forgot, Target};
 use crate::message::Envelope;
@@ -23,7 +24,7 @@ impl Pipeline {
         let people = self.people.read().map_err(|error| error.to_string())?;
         let live = self.live();
         let is_owner = |id: i64| people.is_owner(&live.config.telegram, id);
-        let named = consolidate::named(self.memory.home(), &people, &is_owner, words)
+        let named = forget::named(self.memory.home(), &people, &is_owner, words)
             .map_err(|error| error.to_string())?;
         named.one(words)
     }

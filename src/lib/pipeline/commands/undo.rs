@@ -38,9 +38,9 @@ impl Pipeline {
         if envelope.group.is_some() && run.is_some() {
             return declined(envelope, IN_PRIVATE);
         }
-        let (undo, grounds, key) = (
+        let (undo, path_policy, key) = (
             self.undo.clone(),
-            self.live().grounds.clone(),
+            self.live().path_policy.clone(),
             envelope.session_key.0.clone(),
         );
         let (run, by) = (run.map(str::to_owned), envelope.id.clone());
@@ -49,7 +49,7 @@ impl Pipeline {
             let run = run
                 .or_else(|| undo.asked(&by))
                 .or_else(|| undo.newest(Some(&key)).map(|newest| newest.run));
-            let done = run.map(|run| undo.undo(&run, &by, &grounds));
+            let done = run.map(|run| undo.undo(&run, &by, &path_policy));
             (done, undo.runs())
         };
         let done = crate::sys::blocking(work).await;

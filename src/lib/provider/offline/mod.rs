@@ -6,23 +6,21 @@
 //! orders: heads, files, results, events and words of others are data. Deterministic.
 
 mod answer;
-mod bang_commands;
 mod intent;
-mod language;
 mod remember;
+mod replies;
 mod request;
 mod search_hits;
-mod small_talk;
 mod summary;
 mod words;
 
 use serde_json::{Value, json};
 
 use super::wire::estimate_output;
-use super::{BoxFuture, Error, OnText, Provider, Request, Response};
+use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
 use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult, Usage};
 use crate::text;
-use intent::{Subject, Wish};
+use intent::{Intent, Subject};
 use remember::Note;
 use request::{File, Turn, Whose};
 use summary::Sentence;
@@ -58,14 +56,13 @@ fn call(turn: &Turn<'_>, tool: &'static str, input: Value) -> Act {
             "This turn has no step left for that: `[agent] max_turns` in `agent.toml` is too small.",
         );
     }
-    say(match tool {
-        "memory_search" => format!(
-            "I cannot use `{tool}` here. It is offered to my owner, and not at all when the configuration switches it off."
-        ),
-        _ => format!(
-            "I cannot use `{tool}` here. It is offered only where every word is my owner's (`/new` begins such a conversation), and not at all when the configuration switches it off."
-        ),
-    })
+    let offered = match tool {
+        "memory_search" => "to my owner",
+        _ => "only where every word is my owner's (`/new` begins such a conversation)",
+    };
+    say(format!(
+        "I cannot use `{tool}` here. It is offered {offered}, and not at all when the configuration switches it off."
+    ))
 }
 
 /// A provider that needs no network and no key.
@@ -126,10 +123,9 @@ fn reply(request: &Request) -> Block {
         };
     }
     let turn = Turn::of(request);
-    let act = if turn.results.is_empty() {
-        begin(&turn)
-    } else {
-        say(conclude(&turn))
+    let act = match turn.results.is_empty() {
+        true => begin(&turn),
+        false => say(conclude(&turn)),
     };
     match act {
         Act::Call(tool, input) => Block::ToolCall(ToolCall {
@@ -157,49 +153,47 @@ fn begin(turn: &Turn<'_>) -> Act {
             );
         }
     }
-    let wish = intent::read(turn.words, turn.name());
-    let ours = matches!(wish, Wish::Order(_));
-    let act = answer_to(wish, turn);
-    match (act, small_talk::language_note(turn)) {
-        (Act::Say(text), Some(note)) if !ours => Act::Say(format!("{text}\n\n{note}")),
-        (act, _) => act,
+    let intent = intent::read(turn.words, turn.name());
+    let is_command = matches!(intent, Intent::Command(_));
+    match answer_to(intent, turn) {
+        Act::Say(text) if !is_command => say(noted(text, turn)),
+        act => act,
     }
 }
 
-fn answer_to(wish: Wish<'_>, turn: &Turn<'_>) -> Act {
-    match wish {
-        Wish::Order(words) => bang_commands::act(words, turn),
-        Wish::Remember(Note::Keep(content)) => call(
-            turn,
-            "memory_write",
-            json!({"type": "note", "tags": [], "content": content}),
-        ),
-        Wish::Remember(Note::Empty) => say("What shall I remember? Say “remember that …”."),
-        Wish::Remember(Note::Secret) => say(
+/// Returns `text`, and behind it what a person who does not write English should know.
+fn noted(text: String, turn: &Turn<'_>) -> String {
+    match replies::language_note(turn) {
+        Some(note) => format!("{text}\n\n{note}"),
+        None => text,
+    }
+}
+
+fn answer_to(intent: Intent<'_>, turn: &Turn<'_>) -> Act {
+    match intent {
+        Intent::Command(words) => replies::command(words, turn),
+        Intent::Remember(Note::Keep(content)) => {
+            let input = json!({"type": "note", "tags": [], "content": content});
+            call(turn, "memory_write", input)
+        }
+        Intent::Remember(Note::Empty) => say("What shall I remember? Say “remember that …”."),
+        Intent::Remember(Note::Secret) => say(
             "I do not keep that: it looks like a password, a key, a PIN or the number of a card, and my notes are plain files. \
              Keys that I am to use belong into `.env`. Your message itself is in the transcript of this conversation.",
         ),
-        Wish::Summary(subject) => summarise_this(&subject, turn),
-        Wish::Myself(topic) => say(small_talk::about(topic, turn)),
-        Wish::Time => say(small_talk::time(turn)),
-        Wish::Question(question) => match turn.offers("memory_search") {
-            true => Act::Call(
-                "memory_search",
-                json!({"query": query(question), "max_results": bang_commands::MAX_RESULTS}),
-            ),
-            // What was said in this conversation needs no tool.
-            false => match answer::answer(question, "", turn) {
-                found if found != answer::NOTHING => say(found),
-                _ => call(turn, "memory_search", Value::Null),
-            },
+        Intent::Summary(subject) => summarise(&subject, turn),
+        Intent::Question(question) if turn.offers("memory_search") => {
+            let input = json!({"query": query(question), "max_results": replies::MAX_RESULTS});
+            Act::Call("memory_search", input)
+        }
+        // What was said in this conversation needs no tool.
+        Intent::Question(question) => match answer::answer(question, "", turn) {
+            found if found != answer::NOTHING => say(found),
+            _ => call(turn, "memory_search", Value::Null),
         },
-        Wish::Reminder => say(
-            "I cannot give reminders. Say “remember to …” and I keep it as a note, which I can find when you ask.",
-        ),
-        Wish::Forget => say(small_talk::forget(turn)),
-        Wish::Small(small) => say(small_talk::small(small, turn)),
-        Wish::Statement => say(small_talk::statement(turn)),
-        Wish::Nothing => say(small_talk::wordless(turn)),
+        Intent::SmallTalk(talk) => say(replies::small_talk(talk, turn)),
+        Intent::Statement => say(replies::statement(turn)),
+        Intent::Nothing => say(replies::wordless(turn)),
     }
 }
 
@@ -210,97 +204,71 @@ fn query(question: &str) -> &str {
         return question;
     }
     // Of a long text the part that asks is what counts.
-    let asking = question
-        .split_inclusive(['?', '？', '؟', '\n'])
-        .rev()
-        .find(|part| words::asks(part));
-    text::head(asking.unwrap_or(question).trim(), MAX_QUERY_CHARS)
+    let mut parts = question.split_inclusive(['?', '？', '؟', '\n']).rev();
+    let asking = parts.find(|part| words::asks(part)).unwrap_or(question);
+    text::head(asking.trim(), MAX_QUERY_CHARS)
 }
 
 /// Speaks about the results of the call that the person's words led to.
 fn conclude(turn: &Turn<'_>) -> String {
+    let report = || replies::report(&turn.results);
     let [result] = turn.results.as_slice() else {
-        return bang_commands::report(&turn.results);
+        return report();
     };
-    let Some(call) = turn.call_of(result).filter(|_| turn.whose == Whose::Person) else {
-        return bang_commands::report(&turn.results);
+    let call = turn.call_of(result).filter(|_| turn.whose == Whose::Person);
+    let Some(call) = call else {
+        return report();
     };
     let said = match (intent::read(turn.words, turn.name()), call.name.as_str()) {
-        (Wish::Remember(_), "memory_write") => receipt(call, result),
-        (Wish::Question(_), "memory_search") if result.is_error => {
-            format!(
-                "The search did not work:\n{}",
-                bang_commands::fenced(result.text.trim_end())
-            )
+        (Intent::Remember(_), "memory_write") => receipt(call, result),
+        (Intent::Question(_), "memory_search") if result.is_error => {
+            let why = replies::fenced(result.text.trim_end());
+            format!("The search did not work:\n{why}")
         }
-        (Wish::Question(question), "memory_search") => {
+        (Intent::Question(question), "memory_search") => {
             answer::answer(query(question), &result.text, turn)
         }
-        (Wish::Summary(Subject::File(file)), "read") if !result.is_error => {
+        (Intent::Summary(Subject::File(file)), "read") if !result.is_error => {
             of_file(file, &result.text)
         }
-        _ => return bang_commands::report(&turn.results),
+        _ => return report(),
     };
-    match small_talk::language_note(turn) {
-        Some(note) => format!("{said}\n\n{note}"),
-        None => said,
-    }
+    noted(said, turn)
 }
 
 /// Says what was kept and where, from what the tool says of it.
 fn receipt(call: &ToolCall, result: &ToolResult) -> String {
-    let told = result.text.trim();
+    let told = match result.text.trim() {
+        "" if result.is_error => "the tool gave no reason",
+        told => told,
+    };
     if result.is_error {
-        return format!(
-            "I could not keep that: {}",
-            if told.is_empty() {
-                "the tool gave no reason"
-            } else {
-                told
-            }
-        );
+        return format!("I could not keep that: {told}");
     }
-    let content = call
-        .input
-        .get("content")
-        .and_then(Value::as_str)
-        .unwrap_or("");
-    match told
+    let content = call.input.get("content").and_then(Value::as_str);
+    let content = quote(content.unwrap_or(""));
+    let kept = told
         .lines()
         .next()
-        .and_then(|line| line.strip_prefix("kept as "))
-    {
-        Some(path) => format!(
-            "Kept as `{}`: “{}”",
-            quote(path).replace('`', "'"),
-            quote(content)
-        ),
-        None => format!(
-            "The tool says of “{}”:\n{}",
-            quote(content),
-            bang_commands::fenced(told)
-        ),
+        .and_then(|line| line.strip_prefix("kept as "));
+    match kept {
+        Some(path) => format!("Kept as `{}`: “{content}”", quote(path).replace('`', "'")),
+        None => format!("The tool says of “{content}”:\n{}", replies::fenced(told)),
     }
 }
 
-fn summarise_this(subject: &Subject<'_>, turn: &Turn<'_>) -> Act {
-    let came = |path: &str| {
-        turn.files
-            .iter()
-            .filter(|file| file.name == path)
-            .map(of_attached)
-            .next()
-    };
+fn summarise(subject: &Subject<'_>, turn: &Turn<'_>) -> Act {
+    let attached = |path: &str| turn.files.iter().find(|file| file.name == path);
     match subject {
         Subject::Text(text) => say(summary_of("", &summary::split(text))),
-        Subject::File(path) if came(path).is_some() => say(came(path).unwrap_or_default()),
-        Subject::File(path) => call(turn, "read", json!({"path": path})),
-        Subject::Attached | Subject::Unknown if !turn.files.is_empty() => say(turn
-            .files
-            .iter()
-            .map(of_attached)
-            .collect::<Vec<_>>()
-            .join("\n\n")),
+        Subject::File(path) => match attached(path) {
+            Some(file) => say(of_attached(file)),
+            None => call(turn, "read", json!({"path": path})),
+        },
+        Subject::Attached | Subject::Unknown if !turn.files.is_empty() => {
+            let summaries: Vec<String> = turn.files.iter().map(of_attached).collect();
+            say(summaries.join("\n\n"))
+        }
         Subject::Conversation => say(of_conversation(turn)),
         Subject::Attached | Subject::Unknown => say(
             "What shall I summarise? Send “summarise: TEXT”, “summarise” together with a file, “summarise FILE” for one of the workspace, \
@@ -310,16 +278,10 @@ fn summarise_this(subject: &Subject<'_>, turn: &Turn<'_>) -> Act {
 }
 
 fn of_attached(file: &File<'_>) -> String {
+    let name = format!("“{}”", quote(file.name));
     match file.text {
-        Ok(text) => summary_of(
-            &format!(" of “{}”", quote(file.name)),
-            &summary::split(text),
-        ),
-        Err(why) => format!(
-            "“{}” cannot be summarised: {}",
-            quote(file.name),
-            quote(why)
-        ),
+        Ok(text) => summary_of(&format!(" of {name}"), &summary::split(text)),
+        Err(why) => format!("{name} cannot be summarised: {}", quote(why)),
     }
 }
 
@@ -330,47 +292,36 @@ fn of_file(name: &str, numbered: &str) -> String {
         .filter(|(number, _)| number.parse::<u64>().is_ok())
         .map(|(_, line)| line)
         .collect();
-    let more = numbered
-        .lines()
-        .next_back()
-        .filter(|line| line.starts_with("[lines "));
-    let note = more.map_or_else(String::new, |line| {
-        format!("\n\nOnly its beginning was read: {line}")
-    });
-    format!(
-        "{}{note}",
-        summary_of(
-            &format!(" of `{}`", quote(name).replace('`', "'")),
-            &summary::split(&text.join("\n"))
-        )
-    )
+    let what = format!(" of `{}`", quote(name).replace('`', "'"));
+    let summary = summary_of(&what, &summary::split(&text.join("\n")));
+    let last = numbered.lines().next_back();
+    match last.filter(|line| line.starts_with("[lines ")) {
+        Some(more) => format!("{summary}\n\nOnly its beginning was read: {more}"),
+        None => summary,
+    }
 }
 
-/// Summarises what was said, without our own talk about ourselves.
+/// Summarises what the person said in this conversation.
 fn of_conversation(turn: &Turn<'_>) -> String {
+    let tells = |words: &&str| {
+        let intent = intent::read(words, None);
+        matches!(
+            intent,
+            Intent::Statement | Intent::Remember(Note::Keep(_)) | Intent::Question(_)
+        )
+    };
     let mut sentences = Vec::new();
-    for (at, message) in turn.earlier.iter().enumerate() {
-        let (who, words) = match message.role {
-            Role::User => ("You", request::own_words(message).map(str::to_owned)),
-            Role::Assistant => (
-                "I",
-                Some(message.plain_text()).filter(|words| !search_hits::is_own(words)),
-            ),
+    let said = turn
+        .earlier
+        .iter()
+        .filter_map(request::own_words)
+        .filter(tells);
+    for (paragraph, words) in said.enumerate() {
+        let you = |sentence: Sentence| Sentence {
+            text: format!("You: {}", sentence.text),
+            paragraph,
         };
-        let tells = |words: &String| {
-            matches!(
-                intent::read(words, None),
-                Wish::Statement
-                    | Wish::Remember(Note::Keep(_))
-                    | Wish::Question(_)
-                    | Wish::Reminder
-            )
-        };
-        let words = words.filter(tells).unwrap_or_default();
-        sentences.extend(summary::split(&words).into_iter().map(|sentence| Sentence {
-            text: format!("{who}: {}", sentence.text),
-            paragraph: at,
-        }));
+        sentences.extend(summary::split(words).into_iter().map(you));
     }
     if sentences.is_empty() {
         return "Nothing has been said in this conversation yet. Ask about a thing, and I search in what was said before."
@@ -381,36 +332,24 @@ fn of_conversation(turn: &Turn<'_>) -> String {
 
 fn summary_of(what: &str, sentences: &[Sentence]) -> String {
     if sentences.is_empty() {
-        return format!(
-            "There is nothing to summarise{}.",
-            what.replacen(" of", " in", 1)
-        );
+        let what = what.replacen(" of", " in", 1);
+        return format!("There is nothing to summarise{what}.");
     }
     let picked = summary::pick(sentences, (sentences.len() / 5).clamp(3, 7));
-    let shown = picked
-        .iter()
-        .filter_map(|at| sentences.get(*at))
-        .map(|sentence| {
-            format!(
-                "- {}",
-                text::visible(&text::shorten(
-                    sentence.text.trim_start_matches(['-', '*', '#', ' ']),
-                    600
-                ))
-            )
-        });
-    let shown: Vec<String> = shown.collect();
+    let shown = |sentence: &Sentence| {
+        let bare = sentence.text.trim_start_matches(['-', '*', '#', ' ']);
+        format!("- {}", text::visible(&text::shorten(bare, 600)))
+    };
+    let sentence = |at: &usize| sentences.get(*at).map(shown);
+    let shown: Vec<String> = picked.iter().filter_map(sentence).collect();
+    let (some, all, shown) = (shown.len(), sentences.len(), shown.join("\n"));
     format!(
-        "Summary by extraction{what} (sentences as they stand), {} of {} sentences:\n\n{}",
-        shown.len(),
-        sentences.len(),
-        shown.join("\n")
+        "Summary by extraction{what} (sentences as they stand), {some} of {all} sentences:\n\n{shown}"
     )
 }
 
 fn quote(words: &str) -> String {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    text::shorten(&text::visible(&words.join(" ")), MAX_QUOTE_CHARS)
+    replies::quoted(words, MAX_QUOTE_CHARS)
 }
 
 fn unused_id(request: &Request) -> String {
@@ -426,29 +365,21 @@ fn unused_id(request: &Request) -> String {
 }
 
 fn estimate_input(request: &Request) -> u64 {
-    let system: u64 = request
+    let system = request
         .system
         .iter()
-        .map(|block| text::estimate_tokens(&block.text))
-        .sum();
-    let tools: u64 = request
-        .tools
-        .iter()
-        .map(|spec| {
-            text::estimate_tokens(&spec.description)
-                + text::estimate_tokens(&spec.schema.to_string())
-        })
-        .sum();
+        .map(|block| text::estimate_tokens(&block.text));
+    let schema = |spec: &ToolSpec| text::estimate_tokens(&spec.schema.to_string());
+    let tools = request.tools.iter();
+    let tools = tools.map(|spec| text::estimate_tokens(&spec.description) + schema(spec));
     let blocks = request.messages.iter().flat_map(|message| &message.content);
-    let said: u64 = blocks
-        .map(|block| match block {
-            Block::Text { text } | Block::Context { text } => text::estimate_tokens(text),
-            Block::Image { .. } | Block::Thinking(_) => 0,
-            Block::ToolCall(call) => text::estimate_tokens(&call.input.to_string()),
-            Block::ToolResult(result) => text::estimate_tokens(&result.text),
-        })
-        .sum();
-    system + tools + said
+    let said = blocks.map(|block| match block {
+        Block::Text { text } | Block::Context { text } => text::estimate_tokens(text),
+        Block::Image { .. } | Block::Thinking(_) => 0,
+        Block::ToolCall(call) => text::estimate_tokens(&call.input.to_string()),
+        Block::ToolResult(result) => text::estimate_tokens(&result.text),
+    });
+    system.chain(tools).chain(said).sum()
 }
 
 #[cfg(test)]

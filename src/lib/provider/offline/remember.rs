@@ -1,8 +1,9 @@
 //! “remember that …”: the words to keep, as the person said them, or why not.
 
-use std::sync::LazyLock;
-
 use super::words::{after, after_any, asks, first_word, is_one_of, plain, trim_lead};
+use crate::language::pack::{english, packs};
+use crate::language::secrets::looks_like_key;
+use crate::text;
 
 /// What an order to remember is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,113 +16,89 @@ pub(super) enum Note {
     Empty,
 }
 
-const BEFORE: &str = "can you please|could you please|would you please|will you please|can you|could you|would you|will you";
-const WISHES: &str = "i want you to|i would like you to|i'd like you to|i need you to|you should|you must|make sure to|make sure you|\
-    be sure to|please always|always|please";
-/// What follows these is to be kept, whatever it is.
-const VERBS: &str = "remember|don't forget|dont forget|do not forget|never forget|keep in mind|bear in mind|memorise|memorize";
-/// These are orders only with “that”, “this” or a colon: “note the difference” is none.
-const NOTES: &str = "note down|make a note|take a note|take note|note|write down|write this down|jot down|save|save a note";
-const TAGS: &str =
-    " ok?| okay?| alright?| please?| will you?| please| please.| ok| thanks| thanks!| thank you";
-const BACKWARDS: &str = "remember that|remember this|remember it|note that|note this|keep that in mind|keep this in mind|keep it in mind|\
-    don't forget that|don't forget this|don't forget it|do not forget that|do not forget this|do not forget it";
-
 /// Reads an order to remember; `None` when `text` is none. A question (“do you remember …?”) is none.
 pub(super) fn read(text: &str) -> Option<Note> {
-    let text = untagged(text.trim());
-    forwards(text)
-        .or_else(|| backwards(text))
-        .map(|note| match note {
-            Note::Keep(words) if is_secret(&words) => Note::Secret,
-            Note::Keep(words) => Note::Keep(sentence(&words)),
-            Note::Secret | Note::Empty => note,
-        })
+    let text = without_tag(text.trim());
+    let words = order(text).or_else(|| order_behind(text))?;
+    Some(if !words.contains(char::is_alphanumeric) {
+        Note::Empty
+    } else if is_secret(words) {
+        Note::Secret
+    } else {
+        Note::Keep(sentence(words))
+    })
 }
 
-/// “remember that X”.
-fn forwards(text: &str) -> Option<Note> {
-    let (asked, order) = after_any(text, BEFORE).map_or((false, text), |rest| (true, rest));
-    let order = after_any(order, WISHES).unwrap_or(order);
-    let loose = after_any(order, VERBS);
-    let rest = loose.or_else(|| after_any(order, NOTES))?;
-    let colon = rest.trim_start().starts_with([':', '\n', ',']);
-    let that = after_any(rest, "that|of the fact that|the following|of the following");
-    let this = after_any(rest, "this|of this|down|it").filter(|rest| {
-        rest.trim_start().is_empty() || rest.trim_start().starts_with([':', ',', '.', '!'])
+/// Returns X of “remember that X”.
+fn order(text: &str) -> Option<&str> {
+    let pack = &english().requests;
+    let asked = after_any(text, &pack.asks_us);
+    let order = asked.unwrap_or(text);
+    let order = after_any(order, &pack.wishes).unwrap_or(order);
+    let remember = after_any(order, &pack.remember);
+    let rest = remember.or_else(|| after_any(order, &pack.note))?;
+    let is_introduced = rest.trim_start().starts_with([':', '\n', ',']);
+    let that = after_any(rest, &pack.that);
+    let this = after_any(rest, &pack.this).filter(|rest| {
+        let rest = rest.trim_start();
+        rest.is_empty() || rest.starts_with([':', ',', '.', '!'])
     });
-    let to = after(rest, "to").is_some();
-    let clear = colon || that.is_some() || this.is_some() || to && loose.is_some();
-    // “remember when we met?” asks; “can you remember that we met?” does not.
-    if (loose.is_none() && !clear) || (asks(text) && !(asked && clear)) {
+    let to = remember.is_some() && after(rest, "to").is_some();
+    let is_clear = is_introduced || that.or(this).is_some() || to;
+    // “note the difference” is no order. “remember when we met?” asks; “can you remember that we met?” does not.
+    if remember.is_none() && !is_clear || asks(text) && !(asked.is_some() && is_clear) {
         return None;
     }
-    let words = trim_lead(that.or(this).unwrap_or(rest)).trim_end();
-    let words = if asked {
-        words.trim_end_matches(['?', ' '])
-    } else {
-        words
+    let words = match to {
+        true => order.trim_start_matches([' ', ',']),
+        false => trim_lead(that.or(this).unwrap_or(rest)).trim_end(),
     };
-    if !words.contains(char::is_alphanumeric) {
-        return Some(Note::Empty);
-    }
-    Some(Note::Keep(
-        if to && loose.is_some() {
-            order
-                .trim_start_matches([' ', ','])
-                .trim_end_matches(['?', ' '])
-        } else {
-            words
-        }
-        .to_owned(),
-    ))
+    Some(match asked {
+        Some(_) => words.trim_end_matches(['?', ' ']),
+        None => words,
+    })
 }
 
-/// “X. Remember that.”
-fn backwards(text: &str) -> Option<Note> {
+/// Returns X of “X. Remember that.”
+fn order_behind(text: &str) -> Option<&str> {
     let bare = text.trim_end_matches(['.', '!', ' ', '\n']);
     let start = bare.rfind(['.', '!', '?', ';', '\n', ','])?;
     let (before, last) = bare.split_at(start + 1);
     let last = plain(last);
-    let last = last.strip_prefix("and ").unwrap_or(&last);
-    let last = last.strip_prefix("please ").unwrap_or(last);
+    let last = last
+        .trim_start_matches("and ")
+        .trim_start_matches("please ");
     let words = before.trim_end_matches([',', ';', ' ', '\n']);
-    (is_one_of(last, BACKWARDS) && words.contains(char::is_alphanumeric))
-        .then(|| Note::Keep(words.to_owned()))
+    let is_order = is_one_of(last, &english().requests.remember_that);
+    (is_order && words.contains(char::is_alphanumeric)).then_some(words)
 }
 
-fn untagged(text: &str) -> &str {
-    let cut = |tag: &str| {
-        let at = text.len().checked_sub(tag.len())?;
-        let head = text
-            .get(..at)
-            .filter(|head| head.ends_with(',') || head.ends_with('.'))?;
-        text.get(at..)
-            .filter(|end| end.eq_ignore_ascii_case(tag))
-            .map(|_| head.trim_end_matches(','))
+/// Returns `text` without “, ok?” and the like.
+fn without_tag(text: &str) -> &str {
+    let cut = |tag: &String| {
+        let (head, end) = text.split_at_checked(text.len().checked_sub(tag.len() + 1)?)?;
+        let is_tag = end.trim_start().eq_ignore_ascii_case(tag) && head.ends_with([',', '.']);
+        is_tag.then(|| head.trim_end_matches(','))
     };
-    TAGS.split('|').find_map(cut).unwrap_or(text)
+    let mut tags = english().requests.tags.iter();
+    tags.find_map(cut).unwrap_or(text)
 }
 
 /// Makes a sentence of `words` where nothing but a letter and a full stop is missing.
 fn sentence(words: &str) -> String {
-    let is_word = |word: &str| {
-        word.chars()
-            .all(|c| c.is_alphabetic() || matches!(c, '\'' | '’' | '-' | ','))
-    };
+    let is_word = |c: char| c.is_alphabetic() || matches!(c, '\'' | '’' | '-' | ',');
     let first = words.split_whitespace().next().unwrap_or("");
-    let capital = is_word(first) && first.chars().skip(1).all(|c| !c.is_uppercase());
+    // "iPhone" is written so.
+    let is_plain = first.chars().all(is_word) && !first.chars().skip(1).any(char::is_uppercase);
     let mut letters = words.chars();
-    let mut out = String::with_capacity(words.len() + 1);
-    match letters.next() {
-        Some(c) if capital => out.extend(c.to_uppercase()),
-        Some(c) => out.push(c),
-        None => {}
-    }
+    let mut out: String = match letters.next() {
+        Some(c) if is_plain => c.to_uppercase().collect(),
+        first => first.into_iter().collect(),
+    };
     out.push_str(letters.as_str());
     let last = words.split_whitespace().next_back().unwrap_or("");
-    let is_plain = first_word(last).is_some_and(|(_, rest)| rest.is_empty());
-    if is_plain && !words.contains('\n') && words.contains(' ') && last.is_ascii() {
+    let ends_with_word = first_word(last).is_some_and(|(_, rest)| rest.is_empty());
+    if ends_with_word && last.is_ascii() && words.contains(' ') && !words.contains('\n') {
         out.push('.');
     }
     out
@@ -130,6 +107,7 @@ fn sentence(words: &str) -> String {
 /// Returns true for what looks like a password, a key, a PIN or the number of a card, together with
 /// its value. Rather one too many: a note is a plain file.
 pub(super) fn is_secret(text: &str) -> bool {
+    let is_key = |word: &str| word.len() >= 16 && looks_like_key(word);
     names_a_secret(text)
         || text.split_whitespace().any(is_key)
         || has_card_number(text)
@@ -137,193 +115,55 @@ pub(super) fn is_secret(text: &str) -> bool {
 }
 
 fn names_a_secret(text: &str) -> bool {
-    const NAMES: &str = "password|passwords|passwort|passphrase|passcode|pass code|passwd|api key|apikey|secret key|private key|\
-        access key|access token|api token|bot token|auth token|recovery code|seed phrase|security code|cvv|cvc|pin|\
-        pin code|puk|kennwort|mot de passe|contraseña|пароль";
-    static PHRASES: LazyLock<Vec<String>> =
-        LazyLock::new(|| NAMES.split('|').map(|name| format!(" {name} ")).collect());
-    let short = crate::text::head(text, 5000);
-    let words = format!(
-        " {} ",
-        plain(&short.replace(['=', ':'], " is ").replace(['_', '-'], " "))
-    );
-    PHRASES.iter().any(|name| {
-        words.match_indices(name.as_str()).any(|(at, _)| {
-            let rest = words.get(at + name.len()..).unwrap_or("");
-            let mut next = rest.split(' ').filter(|word| !word.is_empty()).take(8);
-            let first = next.clone().next().unwrap_or("");
-            let is_number =
-                |word: &str| word.len() >= 3 && word.chars().all(|c| c.is_ascii_digit());
-            if matches!(
-                name.trim(),
-                "pin" | "pin code" | "puk" | "cvv" | "cvc" | "security code"
-            ) {
-                return next.any(is_number);
-            }
-            let has_value = first.chars().any(|c| c.is_ascii_digit());
-            has_value
-                || next.any(|word| {
-                    matches!(word, "is" | "are" | "was" | "lautet" | "ist" | "est" | "es")
-                })
-        })
+    let short = text::head(text, 5000)
+        .replace(['=', ':'], " is ")
+        .replace(['_', '-'], " ");
+    let words = plain(&short);
+    let is_number = |word: &str| word.len() >= 3 && word.bytes().all(|byte| byte.is_ascii_digit());
+    let has_digit = |word: &str| word.bytes().any(|byte| byte.is_ascii_digit());
+    // What follows the first name of a secret.
+    let behind = |name: &str| {
+        let named = format!(" {name} ");
+        let at = format!(" {words} ").find(&named)?;
+        let rest = words.get(at + name.len()..).unwrap_or("");
+        Some(
+            rest.split_whitespace()
+                .take(8)
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        )
+    };
+    packs().iter().map(|pack| &pack.requests).any(|pack| {
+        let says = |word: &String| pack.is.has(word);
+        let with_value = |next: Vec<String>| {
+            next.iter().any(says) || next.first().is_some_and(|word| has_digit(word))
+        };
+        let with_number = |next: Vec<String>| next.iter().any(|word| is_number(word));
+        pack.secrets
+            .iter()
+            .filter_map(|name| behind(name))
+            .any(with_value)
+            || pack
+                .number_secrets
+                .iter()
+                .filter_map(|name| behind(name))
+                .any(with_number)
     })
-}
-
-/// Returns true for the shapes of well-known keys.
-fn is_key(word: &str) -> bool {
-    let known = [
-        "sk-",
-        "ghp_",
-        "gho_",
-        "github_pat_",
-        "xoxb-",
-        "xoxp-",
-        "AKIA",
-        "AIza",
-        "glpat-",
-        "eyJ",
-    ];
-    let long = word.len() >= 16;
-    long && known.iter().any(|start| word.starts_with(start))
 }
 
 /// Returns true when 13 to 19 digits in a row (spaces and hyphens between) pass the check of card numbers (Luhn).
 fn has_card_number(text: &str) -> bool {
-    let mut digits: Vec<u32> = Vec::new();
-    for c in text.chars().chain(['.']) {
-        match c.to_digit(10) {
-            Some(digit) => digits.push(digit),
-            None if matches!(c, ' ' | '-') => {}
-            None => {
-                if (13..=19).contains(&digits.len()) && luhn(&digits) {
-                    return true;
-                }
-                digits.clear();
-            }
-        }
-    }
-    false
-}
-
-fn luhn(digits: &[u32]) -> bool {
-    let twice = |digit: u32| if digit > 4 { digit * 2 - 9 } else { digit * 2 };
-    let sum: u32 = digits
-        .iter()
-        .rev()
-        .enumerate()
-        .map(|(at, digit)| if at % 2 == 1 { twice(*digit) } else { *digit })
-        .sum();
-    sum.is_multiple_of(10)
+    let runs = text.split(|c: char| !c.is_ascii_digit() && c != ' ' && c != '-');
+    runs.into_iter().any(|run| {
+        let digits: Vec<u32> = run.chars().filter_map(|c| c.to_digit(10)).collect();
+        let twice = |digit: u32| if digit > 4 { digit * 2 - 9 } else { digit * 2 };
+        let places = digits.iter().rev().enumerate();
+        let sum: u32 = places
+            .map(|(at, digit)| if at % 2 == 1 { twice(*digit) } else { *digit })
+            .sum();
+        (13..=19).contains(&digits.len()) && sum.is_multiple_of(10)
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn keep(text: &str, expected: &str) {
-        assert_eq!(read(text), Some(Note::Keep(expected.to_owned())), "{text}");
-    }
-
-    #[test]
-    fn the_words_are_kept_as_the_person_said_them() {
-        keep(
-            "remember that my sister's birthday is 3 May",
-            "My sister's birthday is 3 May.",
-        );
-        keep("Please remember: I like tea!", "I like tea!");
-        keep("remember my car is red", "My car is red.");
-        keep(
-            "Note that the boiler was serviced in 2025.",
-            "The boiler was serviced in 2025.",
-        );
-        keep("note: milk", "Milk");
-        keep("Don’t forget that Anna is vegan, ok?", "Anna is vegan.");
-        keep("keep in mind I hate loud places", "I hate loud places.");
-        keep(
-            "Can you remember that I live in Berlin?",
-            "I live in Berlin.",
-        );
-        keep("could you please remember this: gate B12", "Gate B12.");
-        keep(
-            "I want you to remember that Bob is my boss",
-            "Bob is my boss.",
-        );
-        keep("remember to call Bob", "Remember to call Bob.");
-        keep(
-            "Don't forget to call Bob, please",
-            "Don't forget to call Bob.",
-        );
-        keep("remember that iPhone 15 is mine", "iPhone 15 is mine.");
-        keep("remember https://example.org/a", "https://example.org/a");
-        keep("remember: !exec rm -rf x", "!exec rm -rf x.");
-        keep("remember that:\n- milk\n- eggs", "- milk\n- eggs");
-        keep("I live in Berlin. Remember that.", "I live in Berlin.");
-        keep(
-            "my door code changes monthly, please remember this",
-            "My door code changes monthly.",
-        );
-        keep("remember that 猫が好き", "猫が好き");
-    }
-
-    #[test]
-    fn a_question_about_remembering_is_no_order() {
-        for text in [
-            "do you remember my sister's birthday?",
-            "remember when we met?",
-            "Can you remember my birthday?",
-            "can you remember what I said?",
-            "Remember me?",
-            "I remember that day",
-            "note the difference",
-            "notes on tea",
-            "save the whales",
-            "I'll remember that",
-            "remembering is hard",
-            "",
-        ] {
-            assert_eq!(read(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn nothing_to_keep_is_noticed() {
-        for text in [
-            "remember",
-            "Remember!",
-            "remember that",
-            "please remember this.",
-            "remember:",
-            "note that",
-        ] {
-            assert_eq!(read(text), Some(Note::Empty), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_secret_is_not_kept() {
-        for text in [
-            "remember that my wifi password is hunter2",
-            "remember: password=hunter2",
-            "remember my PIN is 4711",
-            "note that the pin of my card is 1234",
-            "remember my card number 4111 1111 1111 1111",
-            "remember ghp_0123456789abcdefghij",
-            "remember api_key: abc",
-            "remember that my passwords are a and b",
-        ] {
-            assert_eq!(read(text), Some(Note::Secret), "{text}");
-        }
-        keep(
-            "remember that I must change my password on Friday",
-            "I must change my password on Friday.",
-        );
-        keep(
-            "remember the pin board in the hall",
-            "The pin board in the hall.",
-        );
-        keep(
-            "remember that order 4111 1111 1111 1112 came",
-            "Order 4111 1111 1111 1112 came.",
-        );
-    }
-}
+mod tests;

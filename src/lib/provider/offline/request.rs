@@ -58,15 +58,8 @@ impl<'a> Turn<'a> {
         let results = open
             .iter()
             .flat_map(|message| &message.content)
-            .filter_map(|block| match block {
-                Block::ToolResult(result) if !fresh => Some(result),
-                Block::ToolResult(_)
-                | Block::Text { .. }
-                | Block::Context { .. }
-                | Block::Image { .. }
-                | Block::Thinking(_)
-                | Block::ToolCall(_) => None,
-            });
+            .filter_map(tool_result)
+            .filter(|_| !fresh);
         let content = newest
             .and_then(|at| messages.get(at))
             .map_or(&[][..], |message| &message.content);
@@ -106,14 +99,10 @@ impl<'a> Turn<'a> {
 
     /// Returns true when our own words before this message have `phrase` in them.
     pub(super) fn has_said(&self, phrase: &str) -> bool {
-        let spoken = self
-            .earlier
-            .iter()
-            .filter(|message| message.role == Role::Assistant);
-        spoken
-            .flat_map(|message| &message.content)
-            .filter_map(text)
-            .any(|text| text.contains(phrase))
+        let is_ours = |message: &&Message| message.role == Role::Assistant;
+        let ours = self.earlier.iter().filter(is_ours);
+        let mut texts = ours.flat_map(|message| &message.content).filter_map(text);
+        texts.any(|text| text.contains(phrase))
     }
 
     /// Returns what the agent is called.
@@ -126,54 +115,44 @@ impl<'a> Turn<'a> {
 
 /// Returns the person's own words of `message`, when it is a person's at all.
 pub(super) fn own_words(message: &Message) -> Option<&str> {
-    let head = message
-        .content
-        .iter()
-        .filter_map(context)
-        .next()
-        .unwrap_or("");
-    let own = is_a_persons(message) && whose(head) == Whose::Person;
-    own.then(|| message.content.iter().rev().find_map(text))
-        .flatten()
+    let head = message.content.iter().find_map(context).unwrap_or("");
+    let is_own = is_a_persons(message) && whose(head) == Whose::Person;
+    let mut words = message.content.iter().rev().filter_map(text);
+    words.next().filter(|_| is_own)
 }
 
 /// Only a person's message has a head; beside results, text without one is the loop's.
 fn is_a_persons(message: &Message) -> bool {
     let any = |is: fn(&Block) -> bool| message.content.iter().any(is);
-    message.role == Role::User
-        && (message
-            .content
-            .iter()
-            .filter_map(context)
-            .any(|head| head.starts_with('⟦'))
-            || any(|block| matches!(block, Block::Text { .. }))
-                && (any(|block| matches!(block, Block::Context { .. }))
-                    || !any(|block| matches!(block, Block::ToolResult(_)))))
+    let has_context = any(|block| context(block).is_some());
+    let has_head = any(|block| context(block).is_some_and(|text| text.starts_with('⟦')));
+    let has_result = any(|block| tool_result(block).is_some());
+    let has_words = any(|block| text(block).is_some()) && (has_context || !has_result);
+    message.role == Role::User && (has_head || has_words)
 }
 
 fn text(block: &Block) -> Option<&str> {
-    match block {
-        Block::Text { text } => Some(text),
-        Block::Context { .. }
-        | Block::Image { .. }
-        | Block::Thinking(_)
-        | Block::ToolCall(_)
-        | Block::ToolResult(_) => None,
-    }
+    let Block::Text { text } = block else {
+        return None;
+    };
+    Some(text)
 }
 
 fn context(block: &Block) -> Option<&str> {
-    match block {
-        Block::Context { text } => Some(text),
-        Block::Text { .. }
-        | Block::Image { .. }
-        | Block::Thinking(_)
-        | Block::ToolCall(_)
-        | Block::ToolResult(_) => None,
-    }
+    let Block::Context { text } = block else {
+        return None;
+    };
+    Some(text)
 }
 
-/// Reads the head as `context/` writes it.
+fn tool_result(block: &Block) -> Option<&ToolResult> {
+    let Block::ToolResult(result) = block else {
+        return None;
+    };
+    Some(result)
+}
+
+/// Reads the head as `prompt` writes it.
 fn whose(head: &str) -> Whose {
     if head.contains(", an event and nobody's question") {
         Whose::Event
@@ -207,7 +186,7 @@ fn facts(piece: &str) -> impl Iterator<Item = &str> {
         .map_while(|line| line.strip_prefix("- "))
 }
 
-/// Reads a file as `context::attachment` writes it.
+/// Reads a file as `prompt` writes it.
 fn file(context: &str) -> Option<File<'_>> {
     let rest = context.strip_prefix("⟦file ")?;
     let (line, body) = rest.split_once('\n').unwrap_or((rest, ""));

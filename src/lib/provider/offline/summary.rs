@@ -6,10 +6,13 @@
 //! too much for a text of few words). The beginning of a text counts a little more.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::words::Words;
+use super::words;
+use crate::language::pack::any_has;
+use crate::language::tokenize::Words;
 
 /// Longer sentences are lists or data; no more of their words count.
 const MAX_WORDS: usize = 60;
@@ -81,21 +84,14 @@ fn put(text: &str, paragraph: usize, sentences: &mut Vec<Sentence>) {
 
 /// Returns true when the full stop at the end belongs to a word.
 fn is_abbreviated(text: &str) -> bool {
-    const SHORT: &[&str] = &[
-        "dr", "mr", "mrs", "ms", "prof", "st", "no", "nr", "vs", "fig", "e.g", "i.e", "z.b", "bzw",
-        "ca", "cf", "approx", "jr", "sr",
-    ];
     let Some(body) = text.trim_end().strip_suffix('.') else {
         return false;
     };
-    let word = body
-        .rsplit(|c: char| c.is_whitespace() || c == '(')
-        .next()
-        .unwrap_or("");
-    let initial = word.chars().count() == 1
-        && word.chars().all(char::is_uppercase)
-        && body.len() > word.len();
-    word.len() <= 6 && (initial && word != "I" || SHORT.contains(&word.to_lowercase().as_str()))
+    let last = body.rsplit(|c: char| c.is_whitespace() || c == '(').next();
+    let word = last.unwrap_or("");
+    let is_initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
+    is_initial && word != "I" && body.len() > word.len()
+        || any_has(|pack| &pack.statements.abbreviations, &word.to_lowercase())
 }
 
 /// Returns the places of the `wanted` best of `sentences`, in order.
@@ -103,85 +99,55 @@ pub(super) fn pick(sentences: &[Sentence], wanted: usize) -> Vec<usize> {
     if wanted >= sentences.len() {
         return (0..sentences.len()).collect();
     }
-    let split = Words::new();
-    let mut numbers: HashMap<String, usize> = HashMap::new();
-    let mut counts: Vec<f64> = Vec::new();
-    let mut number = |word: String| {
-        let next = numbers.len();
-        let at = *numbers.entry(word).or_insert(next);
-        if at == counts.len() {
-            counts.push(0.0);
+    let mut words = Words::new();
+    let mut stems: Vec<Vec<Arc<str>>> = Vec::new();
+    let mut weights: HashMap<Arc<str>, f64> = HashMap::new();
+    for sentence in sentences {
+        let mut found = words.telling(&sentence.text);
+        found.truncate(MAX_WORDS);
+        for stem in &found {
+            *weights.entry(stem.clone()).or_default() += 1.0;
         }
-        if let Some(count) = counts.get_mut(at) {
-            *count += 1.0;
-        }
-        at
-    };
-    let words: Vec<Vec<usize>> = sentences
-        .iter()
-        .map(|sentence| {
-            let mut words: Vec<usize> = split
-                .telling(&sentence.text)
-                .into_iter()
-                .take(MAX_WORDS)
-                .map(&mut number)
-                .collect();
-            words.sort_unstable();
-            words.dedup();
-            words
-        })
-        .collect();
-    let total: f64 = counts.iter().sum::<f64>().max(1.0);
-    let mut weights: Vec<f64> = counts.iter().map(|count| count / total).collect();
-    let score = |at: usize, words: &[usize], weights: &[f64]| {
-        let sum: f64 = words.iter().filter_map(|word| weights.get(*word)).sum();
-        let length = f64::from(u32::try_from(words.len()).unwrap_or(u32::MAX));
-        let enough = (length / 5.0).min(1.0);
-        let first = at == 0
-            || sentences.get(at - 1).is_some_and(|before| {
-                sentences
-                    .get(at)
-                    .is_some_and(|this| this.paragraph != before.paragraph)
-            });
-        let place = if at == 0 {
-            1.3
-        } else if first {
-            1.1
-        } else {
-            1.0
-        };
-        let question = sentences
-            .get(at)
-            .is_some_and(|sentence| super::words::asks(&sentence.text));
-        sum / length.max(1.0).sqrt() * enough * place * if question { 0.5 } else { 1.0 }
-    };
+        found.sort_unstable();
+        found.dedup();
+        stems.push(found);
+    }
     let mut picked: Vec<usize> = Vec::new();
-    let mut free = vec![true; sentences.len()];
     while picked.len() < wanted {
-        let mut best: Option<(usize, f64)> = None;
-        for (at, words) in words
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| free.get(*at) == Some(&true))
-        {
-            let score = score(at, words, &weights);
-            if best.is_none_or(|(_, highest)| score > highest) {
-                best = Some((at, score));
-            }
-        }
-        let Some((at, _)) = best else { break };
-        picked.push(at);
-        if let Some(free) = free.get_mut(at) {
-            *free = false;
-        }
-        for word in words.get(at).into_iter().flatten() {
-            if let Some(weight) = weights.get_mut(*word) {
+        let score = |at: &usize| {
+            let stems = stems.get(*at).map_or(&[][..], Vec::as_slice);
+            let sum: f64 = stems.iter().filter_map(|stem| weights.get(stem)).sum();
+            let length = f64::from(u32::try_from(stems.len()).unwrap_or(u32::MAX));
+            sum / length.max(1.0).sqrt() * (length / 5.0).min(1.0) * place(sentences, *at)
+        };
+        // Of equals the first: `max_by` takes the last.
+        let free = (0..sentences.len()).rev().filter(|at| !picked.contains(at));
+        let Some(best) = free.max_by(|a, b| score(a).total_cmp(&score(b))) else {
+            break;
+        };
+        picked.push(best);
+        for stem in stems.get(best).into_iter().flatten() {
+            if let Some(weight) = weights.get_mut(stem) {
                 *weight /= 2.0;
             }
         }
     }
     picked.sort_unstable();
     picked
+}
+
+/// Returns what a sentence is worth by where it stands; a question says half.
+fn place(sentences: &[Sentence], at: usize) -> f64 {
+    let paragraph = |at: usize| sentences.get(at).map(|sentence| sentence.paragraph);
+    let place = match at {
+        0 => 1.3,
+        at if paragraph(at) != paragraph(at - 1) => 1.1,
+        _ => 1.0,
+    };
+    let asks = sentences
+        .get(at)
+        .is_some_and(|sentence| words::asks(&sentence.text));
+    if asks { place / 2.0 } else { place }
 }
 
 /// Sentences of a conversation that its summary quotes, and the most characters of one.

@@ -296,8 +296,7 @@ async fn without_its_tool_nothing_is_kept_and_it_is_said_why() {
 }
 
 const FOUND: &str = "[1] state/sessions/archive/u.2026-11-22.jsonl:4-9 (71%)\nAda: When is my sister's birthday?\n\
-    assistant: I found nothing about that in my memory. My sister's birthday I do not know.\n\
-    Ada: remember that my sister's birthday is 3 May\nassistant: Kept as `x`: “My sister's birthday is 3 May.”\n\n\
+    Ada: remember that my sister's birthday is 3 May\n\n\
     [2] workspace/memory/items/a.md:1-6 (88%)\n---\nid: a\ntype: note\n---\n\nMy sister's birthday is 3 May.\n\n\
     [3] workspace/memory/2026-11-01.md:7-7 (36%)\nThe birthday of the cat was fun.";
 

@@ -10,7 +10,7 @@ mod target;
 mod walk;
 
 pub use handle::Found;
-pub use target::{Existing, Place};
+pub use target::{Existing, Target};
 
 use std::fs::{File, FileType, Metadata};
 use std::io::{Read, Write};
@@ -100,6 +100,8 @@ pub struct Entry {
     pub name: String,
     /// What it stands for.
     pub kind: Kind,
+    /// Its size in bytes; 0 when it went away meanwhile.
+    pub size: u64,
 }
 
 /// A directory that cannot be left. Paths are relative to it, or absolute and written as inside it.
@@ -126,10 +128,7 @@ impl Root {
             Mode::empty(),
         )
         .map_err(failed)?;
-        let real = path.canonicalize().map_err(|source| BeneathError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
+        let real = path.canonicalize().map_err(io(path))?;
         let answer = resolved_by_kernel(&dir, Path::new("."), OFlag::O_PATH);
         // Old seccomp profiles of containers say EPERM to what they do not know.
         let by_kernel = !matches!(answer, Err(Errno::ENOSYS | Errno::EPERM));
@@ -146,37 +145,23 @@ impl Root {
     /// # Errors
     /// When it has more than `max` bytes, is no regular file, leads outside or cannot be read.
     pub fn read(&self, path: &Path, max: u64) -> Result<Vec<u8>, BeneathError> {
-        // A FIFO without a writer would wait for one without O_NONBLOCK.
-        let mut file =
-            File::from(self.resolve(path, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?);
-        let io = |source| BeneathError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let meta = file.metadata().map_err(io)?;
-        if meta.is_dir() {
-            return Err(BeneathError::IsDirectory(path.to_owned()));
-        }
-        if !meta.is_file() {
-            return Err(BeneathError::NotRegular(path.to_owned()));
-        }
+        let found = self.find(path)?;
         let too_large = |size| BeneathError::TooLarge {
             path: path.to_owned(),
             size,
             max,
         };
-        if meta.len() > max {
-            return Err(too_large(meta.len()));
+        let file = found.open()?;
+        if found.metadata.len() > max {
+            return Err(too_large(found.metadata.len()));
         }
         let mut bytes = Vec::new();
-        (&mut file)
-            .take(max.saturating_add(1))
+        file.take(max.saturating_add(1))
             .read_to_end(&mut bytes)
-            .map_err(io)?;
-        if bytes.len() as u64 > max {
-            Err(too_large(bytes.len() as u64))
-        } else {
-            Ok(bytes)
+            .map_err(io(path))?;
+        match bytes.len() as u64 {
+            size if size > max => Err(too_large(size)),
+            _ => Ok(bytes),
         }
     }
 
@@ -186,7 +171,7 @@ impl Root {
     /// # Errors
     /// When what is there is a symlink or no regular file, or the path leads outside.
     pub fn write_atomic(&self, path: &Path, bytes: &[u8]) -> Result<(), BeneathError> {
-        self.place(path)?.overwrite(bytes, 0o600)
+        self.target(path)?.overwrite(bytes, 0o600)
     }
 
     /// Returns what a directory holds, sorted by name; when there is more, any `max` entries of it.
@@ -194,25 +179,7 @@ impl Root {
     /// # Errors
     /// When it is no directory, leads outside or cannot be read.
     pub fn list(&self, path: &Path, max: usize) -> Result<Vec<Entry>, BeneathError> {
-        let io = |source| BeneathError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let dir = self.resolve(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
-        let mut entries = Vec::new();
-        for entry in std::fs::read_dir(by_descriptor(&dir))
-            .map_err(io)?
-            .take(max)
-        {
-            let entry = entry.map_err(io)?;
-            let kind = Kind::of(entry.file_type().map_err(io)?);
-            entries.push(Entry {
-                name: entry.file_name().to_string_lossy().into_owned(),
-                kind,
-            });
-        }
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
+        Ok(self.find(path)?.list(max)?.0)
     }
 
     /// Returns what is known about a file or directory without opening it; symlinks are followed.
@@ -220,38 +187,16 @@ impl Root {
     /// # Errors
     /// When nothing is there or it leads outside.
     pub fn metadata(&self, path: &Path) -> Result<Metadata, BeneathError> {
-        let file = File::from(self.resolve(path, OFlag::O_PATH)?);
-        file.metadata().map_err(|source| BeneathError::Io {
-            path: path.to_owned(),
-            source,
-        })
+        Ok(self.find(path)?.metadata)
     }
 
     /// Returns where `path` really is, relative to the directory and without symlinks, for rules
-    /// that speak of places (`skills/` needs approval). What does not exist yet is where its
-    /// nearest existing parent puts it.
+    /// that speak of places (`skills/` needs approval).
     ///
     /// # Errors
-    /// When it leads outside.
+    /// When nothing is there or it leads outside.
     pub fn real(&self, path: &Path) -> Result<PathBuf, BeneathError> {
-        let mut exists = self.relative(path)?;
-        let mut missing = Vec::new();
-        loop {
-            match self.resolve(&exists, OFlag::O_PATH) {
-                Ok(fd) => {
-                    let inside = self.real_of(&fd, path)?;
-                    return Ok(missing.iter().rev().fold(inside, |at, name| at.join(name)));
-                }
-                Err(BeneathError::NotFound(_)) => match (exists.file_name(), exists.parent()) {
-                    (Some(name), Some(parent)) => {
-                        missing.push(name.to_owned());
-                        exists = parent.to_owned();
-                    }
-                    _ => return Err(BeneathError::NotFound(path.to_owned())),
-                },
-                Err(e) => return Err(e),
-            }
-        }
+        Ok(self.find(path)?.real)
     }
 
     /// Returns the directory itself, without symlinks.
@@ -261,11 +206,7 @@ impl Root {
 
     /// Returns where an open descriptor is, relative to the directory.
     fn real_of(&self, fd: &OwnedFd, path: &Path) -> Result<PathBuf, BeneathError> {
-        let io = |source| BeneathError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let real = std::fs::read_link(by_descriptor(fd)).map_err(io)?;
+        let real = std::fs::read_link(by_descriptor(fd)).map_err(io(path))?;
         let inside = real
             .strip_prefix(&self.real)
             .map_err(|_| BeneathError::Outside(path.to_owned()))?;
@@ -332,6 +273,13 @@ fn fill(mut file: File, bytes: &[u8], mode: Mode) -> std::io::Result<()> {
 /// Returns the name under which the kernel shows an open descriptor; it cannot be redirected.
 fn by_descriptor(fd: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}
+
+fn io(path: &Path) -> impl Fn(std::io::Error) -> BeneathError {
+    move |source| BeneathError::Io {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 fn error(path: &Path, errno: Errno) -> BeneathError {

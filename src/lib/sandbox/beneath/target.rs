@@ -1,7 +1,7 @@
-//! A place that is looked at and then changed: its directory is held open meanwhile, so that what was
-//! decided about it and what is done to it are about one and the same place.
+//! A file that is looked at and then changed: its directory is held open meanwhile, so that what was
+//! decided about it and what is done to it are about one and the same file.
 //!
-//! A directory on the way that becomes a symlink after [`Root::place`] changes nothing: the descriptor is
+//! A directory on the way that becomes a symlink after [`Root::target`] changes nothing: the descriptor is
 //! of the directory that was there. What is made below it is made name by name, never through a link.
 
 use std::ffi::OsString;
@@ -14,19 +14,20 @@ use nix::fcntl::{OFlag, RenameFlags, openat, renameat, renameat2};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::{BeneathError, Root, by_descriptor, error, fill};
+use super::{BeneathError, Kind, Root, by_descriptor, error, fill, io};
 use crate::sys::Version;
 
 /// A name in a directory that is held open, whether something is there or not.
 #[derive(Debug)]
-pub struct Place {
+pub struct Target {
     given: PathBuf,
     /// The nearest directory that is there.
     dir: OwnedFd,
     /// The directories between it and the name, outermost first: they are made by a write.
     missing: Vec<OsString>,
     name: OsString,
-    real: PathBuf,
+    /// Where it really is, relative to the root and without symlinks.
+    pub real: PathBuf,
 }
 
 /// The regular file that is at a place.
@@ -53,7 +54,7 @@ impl Root {
     ///
     /// # Errors
     /// When it leads outside, or names no file.
-    pub fn place(&self, path: &Path) -> Result<Place, BeneathError> {
+    pub fn target(&self, path: &Path) -> Result<Target, BeneathError> {
         let relative = self.relative(path)?;
         let Some(Component::Normal(name)) = relative.components().next_back() else {
             return Err(BeneathError::IsDirectory(path.to_owned()));
@@ -72,7 +73,7 @@ impl Root {
                         .iter()
                         .fold(real, |at, name| at.join(name))
                         .join(name);
-                    return Ok(Place {
+                    return Ok(Target {
                         given: path.to_owned(),
                         dir,
                         missing,
@@ -93,13 +94,8 @@ impl Root {
     }
 }
 
-impl Place {
-    /// Returns where it really is, relative to the root and without symlinks.
-    pub fn real(&self) -> &Path {
-        &self.real
-    }
-
-    /// Returns the directories that a write makes, as [`Place::real`] has them, outermost first.
+impl Target {
+    /// Returns the directories that a write makes, as [`Target::real`] has it, outermost first.
     pub fn to_be_made(&self) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = self
             .real
@@ -123,12 +119,11 @@ impl Place {
         let Some((fd, metadata)) = self.look(&self.dir)? else {
             return Ok(None);
         };
-        let kind = metadata.file_type();
-        match () {
-            () if kind.is_file() => Ok(Some(Existing { fd, metadata })),
-            () if kind.is_symlink() => Err(BeneathError::IsSymlink(self.given.clone())),
-            () if kind.is_dir() => Err(BeneathError::IsDirectory(self.given.clone())),
-            () => Err(BeneathError::NotRegular(self.given.clone())),
+        match Kind::of(metadata.file_type()) {
+            Kind::File => Ok(Some(Existing { fd, metadata })),
+            Kind::Symlink => Err(BeneathError::IsSymlink(self.given.clone())),
+            Kind::Directory => Err(BeneathError::IsDirectory(self.given.clone())),
+            Kind::Other => Err(BeneathError::NotRegular(self.given.clone())),
         }
     }
 
@@ -147,7 +142,7 @@ impl Place {
         self.put(bytes, old, mode, true)
     }
 
-    /// As [`Place::write`], whatever file is there when it comes to it.
+    /// As [`Target::write`], whatever file is there when it comes to it.
     pub(super) fn overwrite(&self, bytes: &[u8], mode: u32) -> Result<(), BeneathError> {
         self.put(bytes, self.existing()?.as_ref(), mode, false)
     }
@@ -168,21 +163,14 @@ impl Place {
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let file =
             openat(&dir, &temporary, flags, Mode::S_IRUSR | Mode::S_IWUSR).map_err(failed)?;
-        let io = |source| BeneathError::Io {
-            path: self.given.clone(),
-            source,
-        };
         let moved = fill(File::from(file), bytes, Mode::from_bits_truncate(mode))
-            .map_err(io)
+            .map_err(io(&self.given))
             .and_then(|()| match old {
-                _ if !only_old => {
-                    renameat(&dir, &temporary, &dir, self.name.as_os_str()).map_err(failed)
-                }
-                Some(old) => {
-                    self.is_still(&dir, old)?;
-                    renameat(&dir, &temporary, &dir, self.name.as_os_str()).map_err(failed)
-                }
-                None => self.move_where_nothing_is(&dir, &temporary),
+                None if only_old => self.move_where_nothing_is(&dir, &temporary),
+                Some(old) if only_old => self
+                    .is_still(&dir, old)
+                    .and_then(|()| self.rename(&dir, &temporary)),
+                _ => self.rename(&dir, &temporary),
             });
         let written = moved.and_then(|()| nix::unistd::fsync(&dir).map_err(failed));
         written.inspect_err(|_| {
@@ -215,10 +203,7 @@ impl Place {
             fd => fd.map_err(|errno| error(&self.given, errno))?,
         };
         let file = File::from(fd);
-        let metadata = file.metadata().map_err(|source| BeneathError::Io {
-            path: self.given.clone(),
-            source,
-        })?;
+        let metadata = file.metadata().map_err(io(&self.given))?;
         Ok(Some((file.into(), metadata)))
     }
 
@@ -242,12 +227,16 @@ impl Place {
             Err(Errno::EEXIST) => Err(BeneathError::Changed(self.given.clone())),
             // Not every file system can.
             Err(Errno::EINVAL | Errno::ENOSYS) => match self.look(dir)? {
-                None => renameat(dir, temporary, dir, self.name.as_os_str())
-                    .map_err(|errno| error(&self.given, errno)),
+                None => self.rename(dir, temporary),
                 Some(_) => Err(BeneathError::Changed(self.given.clone())),
             },
             moved => moved.map_err(|errno| error(&self.given, errno)),
         }
+    }
+
+    fn rename(&self, dir: &OwnedFd, temporary: &Path) -> Result<(), BeneathError> {
+        renameat(dir, temporary, dir, self.name.as_os_str())
+            .map_err(|errno| error(&self.given, errno))
     }
 
     /// Makes what is missing, never through a link, and returns the directory of the name.
@@ -262,10 +251,7 @@ impl Place {
             .dir
             .as_fd()
             .try_clone_to_owned()
-            .map_err(|source| BeneathError::Io {
-                path: self.given.clone(),
-                source,
-            })?;
+            .map_err(io(&self.given))?;
         for name in &self.missing {
             match mkdirat(&at, name.as_os_str(), Mode::S_IRWXU) {
                 Ok(()) => nix::unistd::fsync(&at).map_err(failed)?,

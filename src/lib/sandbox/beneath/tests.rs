@@ -6,12 +6,12 @@ use nix::fcntl::RenameFlags;
 
 use super::*;
 
-struct Place {
+struct Fixture {
     dir: tempfile::TempDir,
     root: Root,
 }
 
-impl Place {
+impl Fixture {
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join("inside").join(name)
     }
@@ -31,17 +31,17 @@ impl Place {
 }
 
 /// Resolved by the kernel, and step by step.
-fn places() -> [Place; 2] {
-    [place(true), place(false)]
+fn fixtures() -> [Fixture; 2] {
+    [fixture(true), fixture(false)]
 }
 
-fn place(by_kernel: bool) -> Place {
+fn fixture(by_kernel: bool) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let inside = dir.path().join("inside");
     std::fs::create_dir(&inside).unwrap();
     put(&dir.path().join("secret"), "secret");
     put(&inside.join("file"), "text");
-    Place {
+    Fixture {
         root: Root {
             by_kernel,
             ..Root::open(&inside).unwrap()
@@ -52,7 +52,7 @@ fn place(by_kernel: bool) -> Place {
 
 #[test]
 fn relative_and_absolute_paths_inside_are_read() {
-    for place in places() {
+    for place in fixtures() {
         assert_eq!(place.read("file"), "text");
         assert_eq!(place.read("./x/../file"), "error: ./x/../file is not found");
         assert_eq!(place.read(place.path("file")), "text");
@@ -61,7 +61,7 @@ fn relative_and_absolute_paths_inside_are_read() {
 
 #[test]
 fn no_path_leads_out() {
-    for place in places() {
+    for place in fixtures() {
         symlink("../secret", place.path("out")).unwrap();
         symlink("..", place.path("up")).unwrap();
         symlink("/etc", place.path("etc")).unwrap();
@@ -114,7 +114,7 @@ fn no_path_leads_out() {
 
 #[test]
 fn step_by_step_comes_to_the_same_as_the_kernel() {
-    let place = place(true);
+    let place = fixture(true);
     for dir in ["dir/deep", "other"] {
         std::fs::create_dir_all(place.path(dir)).unwrap();
     }
@@ -194,7 +194,7 @@ fn step_by_step_comes_to_the_same_as_the_kernel() {
 
 #[test]
 fn a_symlink_that_stays_inside_is_read_but_not_written_through() {
-    for place in places() {
+    for place in fixtures() {
         symlink("file", place.path("link")).unwrap();
         symlink("gone", place.path("dangling")).unwrap();
         assert_eq!(place.read("link"), "text");
@@ -210,11 +210,12 @@ fn a_symlink_that_stays_inside_is_read_but_not_written_through() {
 
 #[test]
 fn the_real_place_is_named() {
-    for place in places() {
+    for place in fixtures() {
         std::fs::create_dir(place.path("skills")).unwrap();
         symlink("skills", place.path("innocent")).unwrap();
+        put(&place.path("skills/new.md"), "x");
         let real = |path: &str| place.root.real(Path::new(path)).unwrap();
-        assert_eq!(real("innocent/a/new.md"), Path::new("skills/a/new.md"));
+        assert_eq!(real("innocent/new.md"), Path::new("skills/new.md"));
         assert_eq!(real("skills/../file"), Path::new("file"));
         assert_eq!(real(""), Path::new(""));
     }
@@ -222,7 +223,7 @@ fn the_real_place_is_named() {
 
 #[test]
 fn only_regular_files_are_read_and_replaced() {
-    for place in places() {
+    for place in fixtures() {
         std::fs::create_dir(place.path("dir")).unwrap();
         nix::unistd::mkfifo(&place.path("fifo"), Mode::S_IRWXU).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(place.path("socket")).unwrap();
@@ -245,7 +246,7 @@ fn only_regular_files_are_read_and_replaced() {
 
 #[test]
 fn a_file_above_the_bound_is_too_large() {
-    for place in places() {
+    for place in fixtures() {
         assert_eq!(place.write("at", &"x".repeat(100)), "ok");
         assert_eq!(place.write("above", &"x".repeat(101)), "ok");
         assert_eq!(place.read("at").len(), 100);
@@ -258,7 +259,7 @@ fn a_file_above_the_bound_is_too_large() {
 
 #[test]
 fn a_write_makes_private_parents_and_keeps_a_mode() {
-    for place in places() {
+    for place in fixtures() {
         let mode = |name: &str| {
             std::fs::metadata(place.path(name))
                 .unwrap()
@@ -290,7 +291,7 @@ fn a_write_makes_private_parents_and_keeps_a_mode() {
 
 #[test]
 fn a_parent_that_is_swapped_for_a_symlink_all_the_time_never_lets_a_write_out() {
-    for place in places() {
+    for place in fixtures() {
         let (stop, dirs) = (
             std::sync::atomic::AtomicBool::new(false),
             File::open(place.path("")).unwrap(),

@@ -7,18 +7,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, interval_at};
 
-use super::{number, text};
-use crate::agent::{Context, Question, Reach, Rights, Tool, ToolOutput};
+use super::typed::{About, TypedTool};
+use crate::agent::{Context, Question, ToolOutput};
 use crate::config;
 use crate::config::Policy;
 use crate::memory::Scope;
-use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox;
 use crate::sandbox::{Spec, Status};
-use crate::text::argv;
+use crate::text::{argv, sha256_hex, shorten};
 use crate::undo;
 use output_tail::Tail;
 
@@ -26,8 +27,8 @@ use output_tail::Tail;
 /// rest is for what is said below it.
 const MAX_OUTPUT: usize = 29_000;
 
-/// Between two words about a command that runs.
-const TELL: Duration = Duration::from_secs(1);
+/// Between two messages about a command that runs.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How commands run here.
 #[derive(Debug, Clone)]
@@ -44,58 +45,54 @@ pub struct ExecSettings {
     pub env: Vec<(String, String)>,
 }
 
+#[derive(Clone)]
 pub(super) struct Exec {
-    settings: ExecSettings,
-    /// Knows which files hold words of others.
-    undo: Option<Arc<undo::Store>>,
+    settings: Arc<ExecSettings>,
+    /// Knows which files are marked as untrusted.
+    undo: Arc<undo::Store>,
 }
 
-impl Exec {
-    /// Makes the tool; `undo` knows which files hold words of others.
-    pub(super) fn new(settings: ExecSettings, undo: Option<Arc<undo::Store>>) -> Self {
-        Self { settings, undo }
-    }
+#[derive(Default, Deserialize, JsonSchema)]
+pub(super) struct Args {
+    command: String,
+    #[schemars(range(min = 1))]
+    timeout_secs: Option<u64>,
+    /// relative to the workspace
+    #[serde(default)]
+    cwd: String,
+}
 
-    /// Returns the files that hold words of others; `None` when nobody can tell.
-    fn marked(&self) -> Option<Vec<String>> {
-        self.undo
-            .as_ref()
-            .map_or_else(|| Some(Vec::new()), |undo| undo.marks.all())
-    }
+impl TypedTool for Exec {
+    type Args = Args;
 
-    async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
+    const ABOUT: About = About {
+        name: "exec",
+        description: "Run a shell command in a sandbox: the workspace is writable, the system read-only, the owner's files invisible.",
+        properties: &[],
+    };
+
+    fn policy(&self, args: &Args) -> Option<Policy> {
         let settings = &self.settings;
-        let seconds = settings.seconds(input);
-        let cwd = match settings.cwd(input) {
-            Ok(cwd) => cwd,
+        let is_fixed = |program: &str| settings.is_fixed(program);
+        Some(settings.rules.policy_of(&args.command, &is_fixed))
+    }
+
+    fn question(&self, args: &Args, _input: &Value) -> Question {
+        self.settings.question(args)
+    }
+
+    fn receipt(&self, args: &Args, _result: &str) -> Option<String> {
+        let first = args.command.lines().next().unwrap_or_default();
+        Some(format!("ran {}", shorten(first, 120)))
+    }
+
+    async fn run(&self, args: Args, context: &Context) -> ToolOutput {
+        let seconds = self.settings.seconds(&args);
+        let (exec, spec_context) = (self.clone(), context.clone());
+        let prepared = crate::sys::blocking(move || exec.prepare(args, &spec_context)).await;
+        let (spec, marked) = match prepared {
+            Ok(prepared) => prepared,
             Err(why) => return ToolOutput::error(format!("the command was not run: {why}")),
-        };
-        let mut hidden = settings.hidden.clone();
-        if !context.viewer.may_see(&Scope::Owner) {
-            hidden.extend(crate::workspace::memory(&settings.workspace));
-        }
-        // A clean turn would take their words for the machine's, and a copy of them for its own.
-        let marked = self.marked();
-        let closed: Vec<PathBuf> = marked
-            .iter()
-            .flatten()
-            .filter(|_| !context.tainted)
-            .map(|key| settings.workspace.join(key))
-            .filter(|path| path.exists())
-            .collect();
-        hidden.extend(closed.iter().cloned());
-        let spec = Spec {
-            command: text(input, "command").to_owned(),
-            cwd,
-            workspace: settings.workspace.clone(),
-            writable: Vec::new(),
-            hidden,
-            read_only: crate::workspace::shape(&settings.workspace),
-            network: settings.rules.network,
-            env: settings.env.clone(),
-            timeout: Duration::from_secs(seconds),
-            max_output: MAX_OUTPUT,
-            off: settings.off,
         };
         let output = match run_and_tell(spec, context).await {
             Ok(outcome) => report(outcome, seconds),
@@ -105,82 +102,113 @@ impl Exec {
             path.file_name()
                 .is_some_and(|name| output.text.contains(&*name.to_string_lossy()))
         };
-        // What came over the network is somebody else's, and so is what such files are called.
-        let untrusted = settings.rules.network
-            || settings.off
+        // What came over the network is untrusted, and so are the names of untrusted files.
+        let untrusted = self.settings.rules.network
+            || self.settings.off
             || context.tainted
-            || marked.is_none()
-            || closed.iter().any(names);
-        let text = match closed.len() {
-            0 => output.text,
-            count => {
-                let end = if output.text.is_empty() || output.text.ends_with('\n') {
-                    ""
-                } else {
-                    "\n"
-                };
-                format!(
-                    "{}{end}[files with words of others, closed to this command: {count}; `read` shows them]",
-                    output.text
-                )
-            }
-        };
-        ToolOutput {
-            untrusted,
-            text,
-            ..output
+            || marked.is_damaged
+            || marked.closed.iter().any(names);
+        let mut output = output.untrusted_if(untrusted);
+        if !marked.closed.is_empty() {
+            end_line(&mut output.text);
+            output.text.push_str(&format!(
+                "[files with words of others, closed to this command: {}; `read` shows them]",
+                marked.closed.len()
+            ));
         }
+        output
     }
 }
 
+/// The untrusted files of the workspace, as a command meets them.
+struct Marked {
+    /// Those that the command cannot open: a clean turn would take their words for the machine's, and a copy
+    /// of them for its own.
+    closed: Vec<PathBuf>,
+    /// Whether nobody can tell which files are untrusted.
+    is_damaged: bool,
+}
+
 impl Exec {
-    fn question_of(&self, input: &Value) -> Question {
-        let (settings, command) = (&self.settings, text(input, "command"));
-        // A directory that is not there is asked about as it is named; the command will not run.
-        let cwd = settings
-            .cwd(input)
-            .unwrap_or_else(|_| text(input, "cwd").into());
-        let mut words = format!("run: {command}");
-        if settings.workspace.canonicalize().ok().as_ref() != Some(&cwd) {
-            words.push_str(&format!("\nin: {}", cwd.display()));
+    pub(super) fn new(settings: ExecSettings, undo: Arc<undo::Store>) -> Self {
+        let settings = Arc::new(settings);
+        Self { settings, undo }
+    }
+
+    /// Looks up what a command may see. Blocks.
+    fn prepare(&self, args: Args, context: &Context) -> Result<(Spec, Marked), String> {
+        let settings = &self.settings;
+        let cwd = settings.cwd(&args)?;
+        let timeout = Duration::from_secs(settings.seconds(&args));
+        let mut hidden = settings.hidden.clone();
+        if !context.viewer.may_see(&Scope::Owner) {
+            hidden.extend(crate::workspace::memory_paths(&settings.workspace));
         }
-        if settings.off {
-            words.push_str("\nwithout a sandbox, and with the network");
-        } else if settings.rules.network {
-            words.push_str("\nwith the network");
-        }
-        let (network, off, seconds) = (
-            settings.rules.network,
-            settings.off,
-            settings.seconds(input),
-        );
-        let bound_to = json!([
-            "exec",
-            command,
+        let marks = self.undo.marks.all();
+        let is_damaged = marks.is_none();
+        let closed: Vec<PathBuf> = marks
+            .iter()
+            .flatten()
+            .filter(|_| !context.tainted)
+            .map(|key| settings.workspace.join(key))
+            .filter(|path| path.exists())
+            .collect();
+        hidden.extend(closed.iter().cloned());
+        let spec = Spec {
+            command: args.command,
             cwd,
-            settings.env_hash(),
-            network,
-            off,
-            seconds
-        ]);
-        Question {
-            text: words,
-            bound_to,
-            repeatable: settings.is_repeatable(command),
-        }
+            workspace: settings.workspace.clone(),
+            writable: Vec::new(),
+            hidden,
+            read_only: crate::workspace::protected_paths(&settings.workspace),
+            network: settings.rules.network,
+            env: settings.env.clone(),
+            timeout,
+            max_output: MAX_OUTPUT,
+            off: settings.off,
+        };
+        Ok((spec, Marked { closed, is_damaged }))
     }
 }
 
 impl ExecSettings {
-    fn seconds(&self, input: &Value) -> u64 {
-        number(input, "timeout_secs")
+    fn question(&self, args: &Args) -> Question {
+        // A directory that is not there is asked about as it is named; the command will not run.
+        let cwd = self.cwd(args).unwrap_or_else(|_| args.cwd.clone().into());
+        let mut text = format!("run: {}", args.command);
+        if self.workspace.canonicalize().ok().as_ref() != Some(&cwd) {
+            text.push_str(&format!("\nin: {}", cwd.display()));
+        }
+        if self.off {
+            text.push_str("\nwithout a sandbox, and with the network");
+        } else if self.rules.network {
+            text.push_str("\nwith the network");
+        }
+        let bound_to = json!([
+            "exec",
+            args.command,
+            cwd,
+            self.env_hash(),
+            self.rules.network,
+            self.off,
+            self.seconds(args)
+        ]);
+        Question {
+            text,
+            bound_to,
+            repeatable: self.is_repeatable(&args.command),
+        }
+    }
+
+    fn seconds(&self, args: &Args) -> u64 {
+        args.timeout_secs
             .unwrap_or(self.rules.timeout_secs)
             .clamp(1, self.rules.max_timeout_secs)
     }
 
     /// Returns where a command starts, without links.
-    fn cwd(&self, input: &Value) -> Result<PathBuf, String> {
-        let named = input.get("cwd").and_then(Value::as_str).unwrap_or_default();
+    fn cwd(&self, args: &Args) -> Result<PathBuf, String> {
+        let named = &args.cwd;
         let workspace = self
             .workspace
             .canonicalize()
@@ -200,13 +228,7 @@ impl ExecSettings {
     fn env_hash(&self) -> String {
         let mut env: Vec<&(String, String)> = self.env.iter().collect();
         env.sort();
-        let bytes = serde_json::to_vec(&env).unwrap_or_default();
-        let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
-        digest
-            .as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        sha256_hex(&serde_json::to_vec(&env).unwrap_or_default())
     }
 
     /// Returns whether a yes may stand for the rest of a conversation: the same words mean the same program
@@ -218,13 +240,13 @@ impl ExecSettings {
     }
 }
 
-/// Runs a command and tells those who wait what it says, once a second.
+/// Runs a command and tells those who wait its last line, once a second.
 async fn run_and_tell(spec: Spec, context: &Context) -> Result<sandbox::Outcome, sandbox::Error> {
     let tail = Tail::default();
     let listen = |bytes: &[u8]| tail.push(bytes);
     let run = sandbox::run(spec, context.cancel.clone(), &listen);
     tokio::pin!(run);
-    let mut tick = interval_at(Instant::now() + TELL, TELL);
+    let mut tick = interval_at(Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     loop {
         tokio::select! {
             outcome = &mut run => return outcome,
@@ -237,102 +259,27 @@ async fn run_and_tell(spec: Spec, context: &Context) -> Result<sandbox::Outcome,
     }
 }
 
-/// The output as it came, then one line for what the output does not show.
+/// Returns the output as it came, then one line for what the output does not show.
 fn report(outcome: sandbox::Outcome, seconds: u64) -> ToolOutput {
     let mut text = outcome.output;
-    let mut note = |line: String| {
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.push_str(&line);
-    };
     if let Some(bytes) = outcome.cut {
-        note(format!("[cut {bytes} bytes]"));
+        end_line(&mut text);
+        text.push_str(&format!("[cut {bytes} bytes]"));
     }
-    let is_error = match outcome.status {
-        Status::Exited(0) => false,
-        Status::Exited(code) => {
-            note(format!("[exit {code}]"));
-            true
-        }
-        Status::Signaled(signal) => {
-            note(format!("[killed by signal {signal}]"));
-            true
-        }
-        Status::TimedOut => {
-            note(format!("[timed out after {seconds} s]"));
-            true
-        }
-        Status::Cancelled => {
-            note("[stopped]".to_owned());
-            true
-        }
+    let end = match outcome.status {
+        Status::Exited(0) => return ToolOutput::ok(text),
+        Status::Exited(code) => format!("[exit {code}]"),
+        Status::Signaled(signal) => format!("[killed by signal {signal}]"),
+        Status::TimedOut => format!("[timed out after {seconds} s]"),
+        Status::Cancelled => "[stopped]".to_owned(),
     };
-    ToolOutput {
-        is_error,
-        ..ToolOutput::ok(text)
-    }
+    end_line(&mut text);
+    ToolOutput::error(text + &end)
 }
 
-impl Tool for Exec {
-    fn receipt(&self, input: &Value, _answer: &str) -> Option<String> {
-        let command = input
-            .get("command")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        Some(format!(
-            "ran {}",
-            crate::text::shorten(command.lines().next().unwrap_or_default(), 120)
-        ))
-    }
-
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "exec".into(),
-            description:
-                "Run a shell command in a sandbox: the workspace is writable, the system read-only, the owner's files invisible."
-                    .into(),
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "command": {"type": "string"},
-                    "timeout_secs": {"type": "integer", "minimum": 1},
-                    "cwd": {"type": "string", "description": "relative to the workspace"}
-                },
-                "required": ["command"]
-            }),
-        }
-    }
-
-    fn read_only(&self) -> bool {
-        false
-    }
-
-    fn rights(&self) -> Rights {
-        Rights::Owner
-    }
-
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
-        Reach::Acts
-    }
-
-    fn policy(&self, input: &Value) -> Option<Policy> {
-        let settings = &self.settings;
-        Some(
-            settings
-                .rules
-                .policy_of(text(input, "command"), &|program| {
-                    settings.is_fixed(program)
-                }),
-        )
-    }
-
-    fn question(&self, input: &Value, _context: &Context) -> Question {
-        self.question_of(input)
-    }
-
-    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(self.execute(input, context))
+fn end_line(text: &mut String) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
     }
 }
 
@@ -360,11 +307,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let workspace = dir.path().canonicalize().unwrap();
         std::fs::create_dir(workspace.join("sub")).unwrap();
-        let ask = |settings: &ExecSettings, input: Value| {
-            Exec::new(settings.clone(), None).question_of(&input)
+        let args = |command: &str| Args {
+            command: command.to_owned(),
+            ..Args::default()
         };
+        let ask = |settings: &ExecSettings, args: Args| settings.question(&args);
         let plain = settings(&workspace);
-        let asked = ask(&plain, json!({"command": "wc -l a"}));
+        let asked = ask(&plain, args("wc -l a"));
         assert_eq!(
             (asked.text.as_str(), asked.repeatable),
             ("run: wc -l a", true)
@@ -388,7 +337,13 @@ mod tests {
             ..plain.clone()
         };
         assert_eq!(
-            ask(&again, json!({"command": "wc -l a", "cwd": "sub/.."})),
+            ask(
+                &again,
+                Args {
+                    cwd: "sub/..".into(),
+                    ..args("wc -l a")
+                }
+            ),
             asked
         );
 
@@ -401,12 +356,24 @@ mod tests {
             ..plain.clone()
         };
         let others = [
-            ask(&plain, json!({"command": "wc -l b"})),
-            ask(&plain, json!({"command": "wc -l a", "cwd": "sub"})),
-            ask(&plain, json!({"command": "wc -l a", "timeout_secs": 5})),
-            ask(&other_env, json!({"command": "wc -l a"})),
-            ask(&online, json!({"command": "wc -l a"})),
-            ask(&open, json!({"command": "wc -l a"})),
+            ask(&plain, args("wc -l b")),
+            ask(
+                &plain,
+                Args {
+                    cwd: "sub".into(),
+                    ..args("wc -l a")
+                },
+            ),
+            ask(
+                &plain,
+                Args {
+                    timeout_secs: Some(5),
+                    ..args("wc -l a")
+                },
+            ),
+            ask(&other_env, args("wc -l a")),
+            ask(&online, args("wc -l a")),
+            ask(&open, args("wc -l a")),
         ];
         for (at, other) in others.iter().enumerate() {
             let alike = others
@@ -433,10 +400,7 @@ mod tests {
             "env ls",
             "wc *",
         ] {
-            assert!(
-                !ask(&plain, json!({"command": command})).repeatable,
-                "{command}"
-            );
+            assert!(!ask(&plain, args(command)).repeatable, "{command}");
         }
     }
 
@@ -447,7 +411,14 @@ mod tests {
         std::fs::create_dir(&workspace).unwrap();
         std::os::unix::fs::symlink("/etc", workspace.join("way-out")).unwrap();
         let settings = settings(&workspace);
-        let cwd = |named: &str| settings.cwd(&json!({"cwd": named})).ok();
+        let cwd = |named: &str| {
+            settings
+                .cwd(&Args {
+                    cwd: named.to_owned(),
+                    ..Args::default()
+                })
+                .ok()
+        };
         assert_eq!(
             (cwd("."), cwd("../w")),
             (Some(workspace.clone()), Some(workspace.clone()))

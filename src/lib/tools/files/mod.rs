@@ -8,10 +8,11 @@ mod write_edit;
 
 use std::sync::Arc;
 
-use super::Needs;
+use super::typed::tool;
+use super::{Needs, blocking};
 use crate::agent::{Tool, ToolOutput};
 use crate::undo;
-use crate::workspace::Grounds;
+use crate::workspace::PathPolicy;
 
 /// The largest file that is read whole, or edited, bytes; of a larger one lines are read.
 const MAX_FILE: u64 = 4 << 20;
@@ -19,50 +20,20 @@ const MAX_FILE: u64 = 4 << 20;
 /// What the three work with.
 #[derive(Clone)]
 struct Files {
-    grounds: Arc<Grounds>,
+    path_policy: Arc<PathPolicy>,
     undo: Arc<undo::Store>,
 }
 
 pub(super) fn all(needs: &Needs) -> Vec<Arc<dyn Tool>> {
     let files = Files {
-        grounds: needs.grounds.clone(),
+        path_policy: needs.path_policy.clone(),
         undo: needs.undo.clone(),
     };
     vec![
-        Arc::new(read::Read(files.clone())),
-        Arc::new(write_edit::Write(files.clone())),
-        Arc::new(write_edit::Edit(files)),
+        tool(read::Read(files.clone())),
+        tool(write_edit::Write(files.clone())),
+        tool(write_edit::Edit(files)),
     ]
-}
-
-/// What a call comes to: words for the model, and whether somebody else's are among them.
-struct Answer {
-    text: Result<String, String>,
-    untrusted: bool,
-}
-
-impl Answer {
-    fn of_ours(text: Result<String, String>) -> Self {
-        Self {
-            text,
-            untrusted: false,
-        }
-    }
-
-    fn output(self) -> ToolOutput {
-        ToolOutput {
-            untrusted: self.untrusted,
-            ..super::output(self.text)
-        }
-    }
-}
-
-/// Runs work that blocks on a thread of its own.
-async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> ToolOutput {
-    match super::blocking_work(move || Ok(work())).await {
-        Ok(answer) => answer.output(),
-        Err(reason) => ToolOutput::error(reason),
-    }
 }
 
 #[cfg(test)]

@@ -3,18 +3,18 @@
 
 use std::io::{BufReader, Read as _};
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::render;
 use super::render::Window;
-use super::{Answer, Files, MAX_FILE, blocking};
-use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
+use super::{Files, MAX_FILE, ToolOutput, blocking};
+use crate::agent::{Context, Reach};
 use crate::media;
 use crate::memory::Scope;
-use crate::provider::{BoxFuture, ToolSpec};
 use crate::text::visible;
-use crate::tools::{number, text};
-use crate::workspace::Sight;
+use crate::tools::typed::{About, Property, TypedTool};
+use crate::workspace::ReadTarget;
 
 /// Lines that are shown when no limit is named (specification §14).
 const LINES: u64 = 2000;
@@ -25,47 +25,39 @@ const MAX_NAMES: usize = 10_000;
 
 pub(super) struct Read(pub(super) Files);
 
-impl Tool for Read {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "read".into(),
-            description:
-                "Read a text file of the workspace with line numbers, or list a directory.".into(),
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "path": {"type": "string"},
-                    "offset": {"type": "integer", "minimum": 1, "description": "first line"},
-                    "limit": {"type": "integer", "minimum": 1, "description": "lines, default 2000"}
-                },
-                "required": ["path"]
-            }),
-        }
-    }
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Args {
+    path: String,
+    /// first line
+    #[schemars(range(min = 1))]
+    offset: Option<u64>,
+    /// lines, default 2000
+    #[schemars(range(min = 1))]
+    limit: Option<u64>,
+}
 
-    fn read_only(&self) -> bool {
-        true
-    }
+impl TypedTool for Read {
+    type Args = Args;
 
-    fn rights(&self) -> Rights {
-        Rights::Owner
-    }
+    const ABOUT: About = About {
+        name: "read",
+        description: "Read a text file of the workspace with line numbers, or list a directory.",
+        properties: &[Property::ReadOnly],
+    };
 
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+    fn reach(&self, _args: &Args, _context: &Context) -> Reach {
         Reach::Shows
     }
 
-    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        let (files, path) = (self.0.clone(), text(input, "path").to_owned());
+    async fn run(&self, args: Args, context: &Context) -> ToolOutput {
+        let (files, cancel) = (self.0.clone(), context.cancel.clone());
         let window = Window {
-            first: number(input, "offset").unwrap_or(1),
-            lines: number(input, "limit").unwrap_or(LINES),
+            first: args.offset.unwrap_or(1),
+            lines: args.limit.unwrap_or(LINES),
         };
         let sees_memory = context.viewer.may_see(&Scope::Owner);
-        let cancel = context.cancel.clone();
-        Box::pin(blocking(move || {
-            files.read(&path, window, sees_memory, &|| cancel.is_cancelled())
-        }))
+        blocking(move || files.read(&args.path, window, sees_memory, &|| cancel.is_cancelled()))
+            .await
     }
 }
 
@@ -76,54 +68,48 @@ impl Files {
         window: Window,
         sees_memory: bool,
         is_over: &dyn Fn() -> bool,
-    ) -> Answer {
-        let sight = match self.grounds.sight(path) {
-            Ok(sight) => sight,
-            Err(error) => return Answer::of_ours(Err(error.to_string())),
+    ) -> ToolOutput {
+        let target = match self.path_policy.read_target(path) {
+            Ok(target) => target,
+            Err(error) => return ToolOutput::error(error.to_string()),
         };
         let shown = visible(path);
-        if !sees_memory && sight.is_memory() {
-            let why =
-                format!("{shown} is the owner's memory, and this conversation is not theirs alone");
-            return Answer::of_ours(Err(why));
+        if !sees_memory && target.is_memory() {
+            return ToolOutput::error(format!(
+                "{shown} is the owner's memory, and this conversation is not theirs alone"
+            ));
         }
-        if sight.found.metadata.is_dir() {
-            return self.list(&sight, &shown);
+        if target.found.metadata.is_dir() {
+            return self.list(&target, &shown);
         }
-        Answer {
-            untrusted: self.undo.marks.has(&sight.key),
-            text: content(&sight, path, window, is_over),
-        }
+        ToolOutput::from(content(&target, path, window, is_over))
+            .untrusted_if(self.undo.marks.has(&target.key))
     }
 
-    fn list(&self, sight: &Sight, shown: &str) -> Answer {
-        match sight.found.list(MAX_NAMES) {
-            Err(error) => Answer::of_ours(Err(visible(&error.to_string()))),
+    fn list(&self, target: &ReadTarget, shown: &str) -> ToolOutput {
+        match target.found.list(MAX_NAMES) {
+            Err(error) => ToolOutput::error(visible(&error.to_string())),
             Ok((entries, more)) => {
-                let untrusted = entries
-                    .iter()
-                    .any(|(entry, _)| self.undo.marks.has(&sight.key_of(&entry.name)));
-                Answer {
-                    text: Ok(render::directory(shown, &entries, more)),
-                    untrusted,
-                }
+                let is_marked = |name: &str| self.undo.marks.has(&target.key_of(name));
+                ToolOutput::ok(render::directory(shown, &entries, more))
+                    .untrusted_if(entries.iter().any(|entry| is_marked(&entry.name)))
             }
         }
     }
 }
 
 fn content(
-    sight: &Sight,
+    target: &ReadTarget,
     path: &str,
     window: Window,
     is_over: &dyn Fn() -> bool,
 ) -> Result<String, String> {
-    let file = sight
+    let file = target
         .found
         .open()
         .map_err(|error| visible(&error.to_string()))?;
     let io = |error: std::io::Error| format!("{} cannot be read: {error}", visible(path));
-    let size = sight.found.metadata.len();
+    let size = target.found.metadata.len();
     let mut head = Vec::new();
     (&file).take(HEAD).read_to_end(&mut head).map_err(io)?;
     let binary = |what: &str| {

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use crate::media::Kind;
-use crate::sandbox::{Entry, Kind as What};
+use crate::sandbox::{Entry, Kind as EntryKind};
 use crate::text::{count, counted, head, visible};
 
 /// Characters of a line that are shown.
@@ -15,7 +15,7 @@ const MAX_NAMES: usize = 500;
 /// Bytes of a line that are kept in memory: more than [`MAX_LINE`] characters have.
 const MAX_LINE_BYTES: usize = 4 * MAX_LINE + 4;
 /// Lines after which a large file is asked whether anybody still waits.
-const LOOK: u64 = 4096;
+const CANCEL_CHECK_LINES: u64 = 4096;
 
 /// The lines that are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(super) fn lines(
     let mut line = Vec::new();
     while let Some(left_out) = next_line(&mut file, &mut line)? {
         number += 1;
-        if number % LOOK == 0 && is_over() {
+        if number % CANCEL_CHECK_LINES == 0 && is_over() {
             return Err(std::io::Error::other("the run was stopped"));
         }
         if number < window.first {
@@ -178,7 +178,7 @@ pub(super) fn encoding(bytes: &[u8]) -> &'static str {
 }
 
 /// Returns what a directory holds, a line an entry.
-pub(super) fn directory(shown: &str, entries: &[(Entry, u64)], more: bool) -> String {
+pub(super) fn directory(shown: &str, entries: &[Entry], more: bool) -> String {
     let total = entries.len();
     let of = match (total, more) {
         (0, _) => return format!("{shown} is an empty directory"),
@@ -186,13 +186,13 @@ pub(super) fn directory(shown: &str, entries: &[(Entry, u64)], more: bool) -> St
         (total, false) => format!("{total} entries"),
         (total, true) => format!("more than {total} entries"),
     };
-    let line = |(entry, size): &(Entry, u64)| {
-        let name = visible(&entry.name);
+    let line = |entry: &Entry| {
+        let (name, size) = (visible(&entry.name), entry.size);
         match entry.kind {
-            What::Directory => format!("{name}/"),
-            What::File => format!("{name}  {size} bytes"),
-            What::Symlink => format!("{name}  (a link)"),
-            What::Other => format!("{name}  (a device, FIFO or socket)"),
+            EntryKind::Directory => format!("{name}/"),
+            EntryKind::File => format!("{name}  {size} bytes"),
+            EntryKind::Symlink => format!("{name}  (a link)"),
+            EntryKind::Other => format!("{name}  (a device, FIFO or socket)"),
         }
     };
     let lines: Vec<String> = entries.iter().take(MAX_NAMES).map(line).collect();

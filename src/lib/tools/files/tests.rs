@@ -9,6 +9,7 @@ use nix::fcntl::{RenameFlags, renameat2};
 use tokio_util::sync::CancellationToken;
 
 use super::render::Window;
+use super::write_edit::EditArgs;
 use super::*;
 use crate::agent::{Context, Reach};
 use crate::memory::Viewer;
@@ -29,13 +30,17 @@ fn house() -> House {
     }
     let at = |name: &str| dir.path().join(name);
     let workspace = Arc::new(Root::open(&at("home/workspace")).unwrap());
-    let grounds = Arc::new(Grounds::new(workspace, vec![at("mine")], vec![at("home")]));
+    let path_policy = Arc::new(PathPolicy::new(
+        workspace,
+        vec![at("mine")],
+        vec![at("home")],
+    ));
     let undo = Arc::new(undo::Store::new(
         at("home/state/undo"),
         Marks::new(&at("home/state/untrusted.json")),
     ));
     House {
-        files: Files { grounds, undo },
+        files: Files { path_policy, undo },
         dir,
     }
 }
@@ -92,9 +97,10 @@ impl House {
         std::fs::read_to_string(self.at(path)).ok()
     }
 
-    fn said(&self, answer: Answer) -> String {
-        let text = answer.text.unwrap_or_else(|why| format!("error: {why}"));
-        text.replace(&self.dir.path().display().to_string(), "~")
+    fn said(&self, output: impl Into<ToolOutput>) -> String {
+        let output = output.into();
+        let error = if output.is_error { "error: " } else { "" };
+        format!("{error}{}", output.text).replace(&self.dir.path().display().to_string(), "~")
     }
 
     fn path(&self, path: &str) -> String {
@@ -121,10 +127,17 @@ impl House {
     }
 
     fn edit(&self, path: &str, old: &str, new: &str) -> String {
-        self.said(
-            self.files
-                .edit(&self.path(path), (old, new, false), &context()),
-        )
+        self.said(self.edit_in(path, old, new, &context()))
+    }
+
+    fn edit_in(&self, path: &str, old: &str, new: &str, context: &Context) -> ToolOutput {
+        let args = EditArgs {
+            path: self.path(path),
+            old_string: old.into(),
+            new_string: new.into(),
+            replace_all: false,
+        };
+        self.files.edit(&args, context)
     }
 }
 
@@ -448,16 +461,12 @@ fn words_of_others_stay_marked_until_the_file_is_written_anew() {
     assert!(marked("page.md") && marked("."));
     house.edit("page.md", "obey", "help");
     assert!(marked("page.md"), "an edit leaves the rest");
-    let missed = house
-        .files
-        .edit("page.md", ("absent help", "x", false), &context());
+    let missed = house.edit_in("page.md", "absent help", "x", &context());
     assert!(missed.untrusted, "what stands there is shown");
     house.write("page.md", "mine");
     assert!(!marked("page.md") && !marked("."));
     house.put("own.md", b"mine");
-    house
-        .files
-        .edit("own.md", ("mine", "theirs", false), &tainted);
+    house.edit_in("own.md", "mine", "theirs", &tainted);
     assert!(marked("own.md"));
 }
 

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::Web;
 use super::content_type;
 use super::content_type::{ContentType, Kind};
 use super::readable;
 use super::readable::{Page, Task, one_line};
-use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Reach, ToolOutput};
 use crate::net;
 use crate::net::{Answer, Request};
-use crate::provider::{BoxFuture, ToolSpec};
+use crate::tools::typed::{About, Property, TypedTool};
 use crate::{media, sandbox, text};
 
 /// Characters that one call shows (specification §14).
@@ -25,62 +27,51 @@ const SET_OUT: usize = 200_000;
 /// What we can read.
 const ACCEPT: &str = "text/html, application/xhtml+xml, text/markdown, text/plain, application/json, application/pdf, */*;q=0.5";
 
-pub(in crate::tools) struct WebFetch(pub Arc<Web>);
+/// What the model reads when the run is cancelled.
+pub(super) const STOPPED: &str = "it was stopped";
 
-impl Tool for WebFetch {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "web_fetch".into(),
-            description: "Read a web page, PDF or JSON document as text, 10,000 characters a call."
-                .into(),
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "url": {"type": "string"},
-                    "offset": {"type": "integer", "minimum": 0, "description": "the character to go on at"}
-                },
-                "required": ["url"]
-            }),
+/// Only the owner's: what they allow of their own network is not for everybody who may talk here.
+pub(in crate::tools) struct WebFetch(pub(in crate::tools) Arc<Web>);
+
+#[derive(Deserialize, JsonSchema)]
+pub(in crate::tools) struct Args {
+    url: String,
+    /// the character to go on at
+    #[serde(default)]
+    offset: usize,
+}
+
+impl TypedTool for WebFetch {
+    type Args = Args;
+
+    const ABOUT: About = About {
+        name: "web_fetch",
+        description: "Read a web page, PDF or JSON document as text, 10,000 characters a call.",
+        properties: &[Property::ReadOnly, Property::BringsPages],
+    };
+
+    fn reach(&self, args: &Args, _context: &Context) -> Reach {
+        Reach::Carries(args.url.clone())
+    }
+
+    async fn run(&self, args: Args, context: &Context) -> ToolOutput {
+        let Args { url, offset } = args;
+        let text = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => Err(ToolOutput::error(STOPPED)),
+            text = self.page(url.trim(), offset > 0, context) => text,
+        };
+        match text {
+            Ok(text) => part(&text, offset).untrusted_if(true),
+            Err(error) => error,
         }
     }
+}
 
-    fn read_only(&self) -> bool {
-        true
-    }
-
-    /// What the owner allows of their own network is not for everybody who may talk here.
-    fn rights(&self) -> Rights {
-        Rights::Owner
-    }
-
-    fn brings_pages(&self) -> bool {
-        true
-    }
-
-    fn reach(&self, input: &Value, _context: &Context) -> Reach {
-        Reach::Carries(crate::tools::text(input, "url").to_owned())
-    }
-
-    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        let offset = crate::tools::number(input, "offset")
-            .and_then(|offset| usize::try_from(offset).ok())
-            .unwrap_or(0);
-        Box::pin(async move {
-            let url = crate::tools::text(input, "url").trim();
-            let text = tokio::select! {
-                biased;
-                () = context.cancel.cancelled() => Err(ToolOutput::error("it was stopped")),
-                text = self.page(url, offset > 0, context) => text,
-            };
-            match text {
-                Ok(text) => ToolOutput {
-                    untrusted: true,
-                    ..part(&text, offset)
-                },
-                Err(error) => error,
-            }
-        })
-    }
+/// Returns why a request failed. The error is untrusted where it repeats a server: the host of a redirect may
+/// be made up of words.
+pub(super) fn network_error(what: &str, error: &net::Error) -> ToolOutput {
+    ToolOutput::error(format!("{what}{error}")).untrusted_if(error.repeats_others())
 }
 
 impl WebFetch {
@@ -95,42 +86,31 @@ impl WebFetch {
             return Ok(text);
         }
         let Ok(_one) = self.0.pages.acquire().await else {
-            return Err(ToolOutput::error("it was stopped"));
+            return Err(ToolOutput::error(STOPPED));
         };
         let request = Request {
             url,
             accept: ACCEPT,
             ..Request::default()
         };
-        let others = |words: String| ToolOutput {
-            untrusted: true,
-            ..ToolOutput::error(words)
-        };
-        // The host of a redirect may be made up of words.
-        let failed = |error: net::Error| ToolOutput {
-            untrusted: error.repeats_others(),
-            ..ToolOutput::error(error.to_string())
-        };
-        let answer = self.0.guard.get(request).await.map_err(failed)?;
-        let said = ContentType::of(answer.content_type.as_deref());
-        let read = readable(&answer, &said, context).await;
+        let answer = self.0.guard.get(request).await;
+        let answer = answer.map_err(|error| network_error("", &error))?;
+        let content_type = ContentType::of(answer.content_type.as_deref());
+        let read = readable(&answer, &content_type, context).await;
         if !(200..300).contains(&answer.status) {
-            let words = read
-                .map(|page| one_line(&format!("{} {}", page.title, page.text)))
-                .unwrap_or_default();
-            let status = format!("the server answered {}", status(answer.status));
-            let words = text::shorten(words.trim(), FIRST_WORDS);
-            return Err(others(if words.is_empty() {
-                status
-            } else {
-                format!("{status}: {words}")
-            }));
+            let words = read.map(|page| one_line(&format!("{} {}", page.title, page.text)));
+            let words = text::shorten(words.unwrap_or_default().trim(), FIRST_WORDS);
+            let colon = if words.is_empty() { "" } else { ": " };
+            let status = status(answer.status);
+            let why = format!("the server answered {status}{colon}{words}");
+            return Err(ToolOutput::error(why).untrusted_if(true));
         }
-        let page = read.map_err(|why| others(format!("{}: {why}", answer.url)))?;
+        let page = read.map_err(|why| {
+            ToolOutput::error(format!("{}: {why}", answer.url)).untrusted_if(true)
+        })?;
         let text: Arc<str> = composed(&page, &answer.url).into();
-        self.0
-            .cache
-            .put(url, &answer.url, text.clone(), Instant::now());
+        let cache = &self.0.cache;
+        cache.put(url, &answer.url, text.clone(), Instant::now());
         Ok(text)
     }
 }

@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
 
+use super::Web;
 use super::content_type::ContentType;
+use super::fetch::{STOPPED, network_error};
 use super::readable;
 use super::readable::{Hit, Task, one_line};
-use super::{Search, Web};
-use crate::agent::{Context, Reach, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Reach, ToolOutput};
 use crate::config::SearchEngine;
 use crate::net;
 use crate::net::{Answer, Origin, Request};
-use crate::provider::{BoxFuture, ToolSpec};
 use crate::text;
+use crate::tools::typed::{About, Property, TypedTool};
 
 /// Results when the model names no number, and the most.
 const USUAL: usize = 5;
@@ -28,142 +31,111 @@ const BRAVE: (&str, &str) = ("https://api.search.brave.com", "/res/v1/web/search
 const DUCKDUCKGO: (&str, &str) = ("https://html.duckduckgo.com", "/html/");
 const SEARXNG: &str = "/search";
 
-pub(in crate::tools) struct WebSearch(pub Arc<Web>);
+pub(in crate::tools) struct WebSearch(pub(in crate::tools) Arc<Web>);
 
-impl Tool for WebSearch {
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "web_search".into(),
-            description: "Search the web; read what you find with web_fetch.".into(),
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "query": {"type": "string"},
-                    "max_results": {"type": "integer", "minimum": 1, "maximum": MOST}
-                },
-                "required": ["query"]
-            }),
-        }
-    }
+#[derive(Deserialize, JsonSchema)]
+pub(in crate::tools) struct Args {
+    query: String,
+    #[schemars(range(min = 1, max = 10))]
+    max_results: Option<usize>,
+}
 
-    fn read_only(&self) -> bool {
-        true
-    }
+impl TypedTool for WebSearch {
+    type Args = Args;
 
-    fn rights(&self) -> Rights {
-        Rights::Anybody
-    }
+    const ABOUT: About = About {
+        name: "web_search",
+        description: "Search the web; read what you find with web_fetch.",
+        properties: &[Property::Anybody, Property::ReadOnly, Property::BringsPages],
+    };
 
-    fn brings_pages(&self) -> bool {
-        true
-    }
-
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
+    fn reach(&self, _args: &Args, _context: &Context) -> Reach {
         Reach::Free
     }
 
-    fn run<'a>(&'a self, input: &'a Value, context: &'a Context) -> BoxFuture<'a, ToolOutput> {
-        Box::pin(async move {
-            let query = one_line(crate::tools::text(input, "query"));
-            let count = crate::tools::number(input, "max_results")
-                .and_then(|count| usize::try_from(count).ok());
-            let count = count.unwrap_or(USUAL).clamp(1, MOST);
-            let Some(search) = self.0.search.as_ref().filter(|_| !query.is_empty()) else {
-                return ToolOutput::error("`query` must say what to look for");
-            };
-            let found = tokio::select! {
-                biased;
-                () = context.cancel.cancelled() => return ToolOutput::error("it was stopped"),
-                found = self.search(search, &query, count, context) => found,
-            };
-            match found {
-                Ok(hits) if hits.is_empty() => ToolOutput::ok("nothing was found"),
-                Ok(hits) => ToolOutput {
-                    untrusted: true,
-                    ..ToolOutput::ok(listed(&hits, count))
-                },
-                Err(output) => output,
-            }
-        })
+    async fn run(&self, args: Args, context: &Context) -> ToolOutput {
+        let query = one_line(&args.query);
+        if query.is_empty() {
+            return ToolOutput::error("`query` must say what to look for");
+        }
+        let count = args.max_results.unwrap_or(USUAL).clamp(1, MOST);
+        let found = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => return ToolOutput::error(STOPPED),
+            found = self.search(&query, count, context) => found,
+        };
+        match found {
+            Ok(hits) if hits.is_empty() => ToolOutput::ok("nothing was found"),
+            Ok(hits) => ToolOutput::ok(listed(&hits, count)).untrusted_if(true),
+            Err(error) => error,
+        }
     }
 }
 
 impl WebSearch {
     async fn search(
         &self,
-        search: &Search,
         query: &str,
         count: usize,
         context: &Context,
     ) -> Result<Vec<Hit>, ToolOutput> {
-        let counted = count.to_string();
-        let base = |usual: &'static str| search.url.as_deref().unwrap_or(usual);
+        let Some(search) = &self.0.search else {
+            return Err(ToolOutput::error("no search engine is configured"));
+        };
+        let count = count.to_string();
+        let server = |usual: &'static str| search.url.as_deref().unwrap_or(usual);
         let url = match search.engine {
             SearchEngine::Brave => {
-                net::with_query(base(BRAVE.0), BRAVE.1, &[("q", query), ("count", &counted)])
+                net::with_query(server(BRAVE.0), BRAVE.1, &[("q", query), ("count", &count)])
             }
             SearchEngine::Searxng => {
-                net::with_query(base(""), SEARXNG, &[("q", query), ("format", "json")])
+                net::with_query(server(""), SEARXNG, &[("q", query), ("format", "json")])
             }
             SearchEngine::Duckduckgo | SearchEngine::None => {
-                net::with_query(base(DUCKDUCKGO.0), DUCKDUCKGO.1, &[("q", query)])
+                net::with_query(server(DUCKDUCKGO.0), DUCKDUCKGO.1, &[("q", query)])
             }
         };
         let url = url.map_err(|error| {
             ToolOutput::error(format!("[tools.web] search_url in agent.toml: {error}"))
         })?;
         // Where the owner wrote an address, it may be in their own network.
-        let named: Vec<Origin> = search
+        let origins: Vec<Origin> = search
             .url
             .as_deref()
             .and_then(Origin::of)
             .into_iter()
             .collect();
-        let page = search.engine == SearchEngine::Duckduckgo;
+        let is_page = search.engine == SearchEngine::Duckduckgo;
         let key = search
             .key
             .as_ref()
-            .filter(|_| search.engine == SearchEngine::Brave)
-            .map(|key| ("x-subscription-token", key));
-        let accept = if page {
-            "text/html"
-        } else {
-            "application/json"
+            .filter(|_| search.engine == SearchEngine::Brave);
+        let request = Request {
+            url: &url,
+            accept: if is_page {
+                "text/html"
+            } else {
+                "application/json"
+            },
+            key: key.map(|key| ("x-subscription-token", key)),
+            origins: &origins,
         };
-        let answer = self
-            .0
-            .guard
-            .get(Request {
-                url: &url,
-                accept,
-                key,
-                origins: &named,
-            })
-            .await;
-        let failed = |error: net::Error| {
-            let words = format!("the search failed: {error}");
-            ToolOutput {
-                untrusted: error.repeats_others(),
-                ..ToolOutput::error(words)
-            }
-        };
-        let answer = answer.map_err(failed)?;
+        let answer = self.0.guard.get(request).await;
+        let answer = answer.map_err(|error| network_error("the search failed: ", &error))?;
         refused(search.engine, &answer).map_err(ToolOutput::error)?;
-        if !page {
+        if !is_page {
             return hits(search.engine, &answer.body).map_err(ToolOutput::error);
         }
-        let charset = ContentType::of(answer.content_type.as_deref()).charset;
         let task = Task {
             url: answer.url.clone(),
-            charset,
+            charset: ContentType::of(answer.content_type.as_deref()).charset,
             hits: true,
         };
         let hits: Vec<Hit> = readable::read(&task, &answer.body, &context.cancel)
             .await
             .map_err(ToolOutput::error)?;
-        let asks_for_a_person =
-            hits.is_empty() && answer.body.windows(7).any(|window| window == b"anomaly");
-        if asks_for_a_person {
+        let wants_a_person = answer.body.windows(7).any(|window| window == b"anomaly");
+        if hits.is_empty() && wants_a_person {
             Err(ToolOutput::error(TOO_MANY))
         } else {
             Ok(hits)
@@ -257,6 +229,7 @@ fn listed(hits: &[Hit], count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn hit(title: &str, url: &str, snippet: &str) -> Hit {
         Hit {

@@ -4,8 +4,8 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::protected_files::{fold, is_memory, is_shape};
-use crate::sandbox::{BeneathError, Found, Place, Root};
+use super::protected_files::{fold, is_memory, is_protected};
+use crate::sandbox::{BeneathError, Found, Root, Target};
 use crate::text;
 
 /// Why a path is not used. What is said of it is one line, without hidden characters.
@@ -56,7 +56,7 @@ fn words(error: &BeneathError) -> String {
 
 /// Where file tools work.
 #[derive(Debug)]
-pub struct Grounds {
+pub struct PathPolicy {
     workspace: Arc<Root>,
     allowed: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
@@ -64,9 +64,9 @@ pub struct Grounds {
 
 /// A file that would be changed.
 #[derive(Debug)]
-pub struct Spot {
-    /// Where, held open.
-    pub place: Place,
+pub struct WriteTarget {
+    /// The file, its directory held open.
+    pub file: Target,
     /// What it is called wherever it is written down: its path in the workspace, or an absolute one; without
     /// links.
     pub key: String,
@@ -74,10 +74,10 @@ pub struct Spot {
     root: PathBuf,
 }
 
-impl Spot {
+impl WriteTarget {
     /// Returns true for what shapes the agent itself.
-    pub fn is_shape(&self) -> bool {
-        self.inside && is_shape(Path::new(&self.key))
+    pub fn is_protected(&self) -> bool {
+        self.inside && is_protected(Path::new(&self.key))
     }
 
     /// Returns true for the owner's memory.
@@ -92,7 +92,7 @@ impl Spot {
 
     /// Returns the keys of the directories that a write makes, outermost first.
     pub fn to_be_made(&self) -> Vec<String> {
-        let dirs = self.place.to_be_made();
+        let dirs = self.file.to_be_made();
         dirs.iter()
             .map(|dir| {
                 if self.inside {
@@ -107,15 +107,15 @@ impl Spot {
 
 /// What a path leads to, for reading.
 #[derive(Debug)]
-pub struct Sight {
+pub struct ReadTarget {
     /// What is there, held.
     pub found: Found,
-    /// What it is called, as [`Spot::key`]; the workspace itself is the empty name.
+    /// What it is called, as [`WriteTarget::key`]; the workspace itself is the empty name.
     pub key: String,
     inside: bool,
 }
 
-impl Sight {
+impl ReadTarget {
     /// Returns true for the owner's memory.
     pub fn is_memory(&self) -> bool {
         self.inside && is_memory(Path::new(&self.key))
@@ -127,8 +127,8 @@ impl Sight {
     }
 }
 
-impl Grounds {
-    /// Returns the grounds of a workspace and the directories `allowed` beside it, which need not be there
+impl PathPolicy {
+    /// Returns the path_policy of a workspace and the directories `allowed` beside it, which need not be there
     /// yet. Nothing in the directories `hidden` is ever used, but for the workspace.
     pub fn new(workspace: Arc<Root>, allowed: Vec<PathBuf>, hidden: Vec<PathBuf>) -> Self {
         let real = |dir: PathBuf| dir.canonicalize().unwrap_or(dir);
@@ -143,18 +143,18 @@ impl Grounds {
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn spot(&self, path: &str) -> Result<Spot, Error> {
+    pub fn write_target(&self, path: &str) -> Result<WriteTarget, Error> {
         let root = self.root_of(path)?;
-        let place = root.place(Path::new(path))?;
-        let (key, inside) = self.name(&root, place.real(), path)?;
-        if folded(&straight(&root.relative(Path::new(path))?)) != folded(place.real()) {
+        let file = root.target(Path::new(path))?;
+        let (key, inside) = self.name(&root, &file.real, path)?;
+        if folded(&straight(&root.relative(Path::new(path))?)) != folded(&file.real) {
             return Err(Error::Link {
                 path: path.to_owned(),
                 key,
             });
         }
-        Ok(Spot {
-            place,
+        Ok(WriteTarget {
+            file,
             key,
             inside,
             root: root.dir().to_owned(),
@@ -165,11 +165,11 @@ impl Grounds {
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn sight(&self, path: &str) -> Result<Sight, Error> {
+    pub fn read_target(&self, path: &str) -> Result<ReadTarget, Error> {
         let root = self.root_of(path)?;
         let found = root.find(Path::new(path))?;
-        let (key, inside) = self.name(&root, found.real(), path)?;
-        Ok(Sight { found, key, inside })
+        let (key, inside) = self.name(&root, &found.real, path)?;
+        Ok(ReadTarget { found, key, inside })
     }
 
     /// A relative path is always the workspace's.

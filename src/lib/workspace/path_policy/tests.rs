@@ -6,7 +6,7 @@ use super::*;
 
 struct House {
     dir: tempfile::TempDir,
-    grounds: Grounds,
+    path_policy: PathPolicy,
 }
 
 fn house() -> House {
@@ -25,22 +25,22 @@ fn house() -> House {
     symlink("../home/workspace", at("mine/way")).unwrap();
     symlink("../../home/state", at("mine/sub/state")).unwrap();
     let workspace = Arc::new(Root::open(&at("home/workspace")).unwrap());
-    let grounds = Grounds::new(
+    let path_policy = PathPolicy::new(
         workspace,
         vec![at("mine"), at("absent"), dir.path().to_owned()],
         vec![at("home")],
     );
-    House { dir, grounds }
+    House { dir, path_policy }
 }
 
 impl House {
     /// What a change of `path` comes to; `~` stands for the directory of everything.
-    fn spot(&self, path: &str) -> String {
+    fn resolved(&self, path: &str) -> String {
         let all = self.dir.path().display().to_string();
         let said = self
-            .grounds
-            .spot(&path.replace('~', &all))
-            .map(|spot| format!("{} {}", spot.key, spot.is_shape()));
+            .path_policy
+            .write_target(&path.replace('~', &all))
+            .map(|target| format!("{} {}", target.key, target.is_protected()));
         said.unwrap_or_else(|error| error.to_string())
             .replace(&all, "~")
     }
@@ -49,7 +49,7 @@ impl House {
 #[test]
 fn a_place_has_one_name() {
     let house = house();
-    let check = |path: &str, expected: &str| assert_eq!(house.spot(path), expected, "{path}");
+    let check = |path: &str, expected: &str| assert_eq!(house.resolved(path), expected, "{path}");
     check("new.md", "new.md false");
     check("./docs/../new.md", "new.md false");
     check("~/home/workspace/SOUL.md", "SOUL.md true");
@@ -72,11 +72,11 @@ fn nothing_is_changed_by_way_of_a_link() {
         let expected = format!(
             "{path} leads to {key} through a link, and nothing is changed that way: name that path itself"
         );
-        assert_eq!(house.spot(path), expected);
+        assert_eq!(house.resolved(path), expected);
     }
     // The real path leads out of the directory that is allowed, or through it into the workspace.
     assert_eq!(
-        house.spot("~/mine/way/SOUL.md"),
+        house.resolved("~/mine/way/SOUL.md"),
         "~/mine/way/SOUL.md is outside the workspace"
     );
 }
@@ -89,7 +89,7 @@ fn settings_and_state_are_nobodys() {
         "~/home/agent.toml",
         "~/home/STATE/x",
     ] {
-        let said = house.spot(path);
+        let said = house.resolved(path);
         assert!(
             said.contains("belongs to the agent's own settings"),
             "{path}: {said}"
@@ -97,15 +97,15 @@ fn settings_and_state_are_nobodys() {
     }
     assert!(
         house
-            .spot("/etc/passwd")
+            .resolved("/etc/passwd")
             .starts_with("/etc/passwd is outside the workspace and of ~/mine, ~/absent, ~ (")
     );
     assert_eq!(
-        house.spot("../state/auth.json"),
+        house.resolved("../state/auth.json"),
         "../state/auth.json is outside the workspace"
     );
     assert_eq!(
-        house.spot("a\nb\u{200b}/../../../x"),
+        house.resolved("a\nb\u{200b}/../../../x"),
         "a\\u{a}b\\u{200b}/../../../x is not found"
     );
 }

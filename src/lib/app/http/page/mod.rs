@@ -20,7 +20,7 @@ use hyper::header::{
 use serde::Deserialize;
 
 use super::Api;
-use super::error::Refusal;
+use super::error::ApiError;
 use crate::app::documents;
 use crate::clock;
 use crate::config::{Environment, Home};
@@ -51,9 +51,9 @@ pub(super) struct Asked {
 pub(super) async fn page(
     State(api): State<Arc<Api>>,
     asked: Result<Query<Asked>, QueryRejection>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let question = asked
-        .map_err(|error| Refusal::bad(error.body_text()))?
+        .map_err(|error| ApiError::bad(error.body_text()))?
         .0
         .q
         .unwrap_or_default();

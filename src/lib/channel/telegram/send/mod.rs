@@ -20,7 +20,7 @@ use teloxide::payloads::{AnswerCallbackQuery, DeleteMessage, EditMessageText, Se
 use teloxide::types::{CallbackQueryId, ChatAction, MessageEntity};
 
 use super::Telegram;
-use crate::channel::{Channel, FetchError, Health, Outgoing, Rendered, SendError};
+use crate::channel::{Channel, FetchError, Health, Outgoing, Rendered, SendError, SendFuture};
 use crate::message::{ChatRef, Media, OutFile};
 use crate::provider::BoxFuture;
 use api::{Error, Request};
@@ -73,7 +73,7 @@ impl Channel for Telegram {
         })
     }
 
-    fn send<'a>(&'a self, message: Outgoing<'a>) -> BoxFuture<'a, Result<String, SendError>> {
+    fn send<'a>(&'a self, message: Outgoing<'a>) -> SendFuture<'a, String> {
         match message.reaction {
             Some(emoji) => Box::pin(self.react(message, emoji)),
             None if message.files.is_empty() => Box::pin(self.send_text(message)),
@@ -90,27 +90,15 @@ impl Channel for Telegram {
         Box::pin(self.download(media, to, max))
     }
 
-    fn mark<'a>(
-        &'a self,
-        chat: &'a ChatRef,
-        message: &'a str,
-        emoji: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
+    fn mark<'a>(&'a self, chat: &'a ChatRef, message: &'a str, emoji: &'a str) -> SendFuture<'a> {
         Box::pin(async move {
             let target = Target::about(chat, message)?;
             let request = |to| quick(reaction(to, emoji)?);
-            match self.call_in_chat(target, SIGN, request).await {
-                Err(Error::NoRoom) => Ok(()),
-                result => repeatable(result, None),
-            }
+            self.show_sign(target, request).await
         })
     }
 
-    fn show<'a>(
-        &'a self,
-        chat: &'a ChatRef,
-        text: &'a str,
-    ) -> BoxFuture<'a, Result<String, SendError>> {
+    fn show<'a>(&'a self, chat: &'a ChatRef, text: &'a str) -> SendFuture<'a, String> {
         Box::pin(async move {
             let (target, text) = (Target::new(chat, None)?, fit(text, MESSAGE)?);
             let request = |to| {
@@ -123,20 +111,11 @@ impl Channel for Telegram {
         })
     }
 
-    fn change<'a>(
-        &'a self,
-        chat: &'a ChatRef,
-        id: &'a str,
-        text: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
+    fn change<'a>(&'a self, chat: &'a ChatRef, id: &'a str, text: &'a str) -> SendFuture<'a> {
         Box::pin(self.edit(chat, id, text, PREVIEW, |_| None))
     }
 
-    fn remove<'a>(
-        &'a self,
-        chat: &'a ChatRef,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
+    fn remove<'a>(&'a self, chat: &'a ChatRef, id: &'a str) -> SendFuture<'a> {
         Box::pin(async move {
             let target = Target::about(chat, id)?;
             // Nobody comes after it: it waits for its turn.
@@ -146,12 +125,7 @@ impl Channel for Telegram {
         })
     }
 
-    fn close<'a>(
-        &'a self,
-        chat: &'a ChatRef,
-        message: &'a str,
-        text: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
+    fn close<'a>(&'a self, chat: &'a ChatRef, message: &'a str, text: &'a str) -> SendFuture<'a> {
         // As code, so that no word in it becomes a link, a command or a mention.
         let code = |text: &str| Some(vec![MessageEntity::code(0, split::units(text))]);
         Box::pin(self.edit(chat, message, text, Turn::Wait, code))
@@ -174,12 +148,7 @@ impl Channel for Telegram {
         })
     }
 
-    fn draft<'a>(
-        &'a self,
-        chat: &'a ChatRef,
-        number: i64,
-        text: &'a str,
-    ) -> BoxFuture<'a, Result<(), SendError>> {
+    fn draft<'a>(&'a self, chat: &'a ChatRef, number: i64, text: &'a str) -> SendFuture<'a> {
         Box::pin(async move {
             let target = Target::new(chat, None)?;
             if target.chat < 0 {
@@ -202,7 +171,7 @@ impl Channel for Telegram {
         })
     }
 
-    fn typing<'a>(&'a self, chat: &'a ChatRef) -> BoxFuture<'a, Result<(), SendError>> {
+    fn typing<'a>(&'a self, chat: &'a ChatRef) -> SendFuture<'a> {
         Box::pin(async move {
             let target = Target::new(chat, None)?;
             let request = |to: Target| {
@@ -210,10 +179,7 @@ impl Channel for Telegram {
                 typing.message_thread_id = to.topic();
                 quick(typing)
             };
-            match self.call_in_chat(target, SIGN, request).await {
-                Err(Error::NoRoom) => Ok(()),
-                result => repeatable(result, None),
-            }
+            self.show_sign(target, request).await
         })
     }
 
@@ -223,6 +189,18 @@ impl Channel for Telegram {
 }
 
 impl Telegram {
+    /// Makes a call that is left out without room.
+    async fn show_sign(
+        &self,
+        target: Target,
+        request: impl Fn(Target) -> Result<Request, Error>,
+    ) -> Result<(), SendError> {
+        match self.call_in_chat(target, SIGN, request).await {
+            Err(Error::NoRoom) => Ok(()),
+            result => repeatable(result, None),
+        }
+    }
+
     /// Changes the text of a message, and takes its buttons away.
     async fn edit(
         &self,

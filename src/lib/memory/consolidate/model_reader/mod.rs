@@ -8,15 +8,16 @@ use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::transcripts::{Speaker, Utterance};
 use crate::clock;
 use crate::language::tokenize::{Codes, Words};
 use crate::memory::extract;
+use crate::memory::extract::Claim;
 use crate::memory::facts;
 use crate::memory::facts::commitments;
 use crate::memory::facts::commitments::Promise;
 use crate::memory::facts::episodes::Told;
 use crate::memory::facts::store::Statement;
-use crate::memory::scope::Scope;
 use crate::text;
 
 /// Characters of a line that somebody said.
@@ -51,48 +52,27 @@ pub trait Model {
     fn cost_usd(&self, system: &str, question: &str) -> Option<f64>;
 }
 
-/// Something that was said, or is not shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
-    pub who: Who,
-    pub words: String,
-    /// Where, and when.
-    pub path: String,
-    pub line: i64,
-    pub seq: i64,
-    pub at: i64,
+/// Returns the words of a line as far as they are shown: head and tail.
+fn shown(line: &Utterance) -> String {
+    let most = match line.speaker {
+        Speaker::Owner => MAX_LINE,
+        Speaker::Agent | Speaker::Untrusted => MAX_OF_AGENT,
+    };
+    text::head_and_tail(&line.words, most, 70)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Who {
-    /// The owner, in their own words.
-    Owner,
-    Agent,
-}
-
-impl Line {
-    /// Returns the words as far as they are shown: head and tail.
-    fn shown(&self) -> String {
-        let most = match self.who {
-            Who::Owner => MAX_LINE,
-            Who::Agent => MAX_OF_AGENT,
-        };
-        text::head_and_tail(&self.words, most, 70)
-    }
-}
-
-/// What a model found.
+/// What rules or a model found in a span.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Found {
+pub(super) struct Extracted {
     pub statements: Vec<Statement>,
     pub promises: Vec<Promise>,
     pub episode: Option<Told>,
 }
 
-impl Found {
+impl Extracted {
     /// Returns this and what rules found in the same lines. They find less, and that is nearly always right: what both
     /// read is as the rules have it. The promises of a line are those of who tells more of them apart.
-    pub(super) fn beside(mut self, rules: Found) -> Found {
+    pub(super) fn beside(mut self, rules: Extracted) -> Extracted {
         self.statements
             .retain(|one| !rules.statements.iter().any(|rule| is_same(one, rule)));
         self.statements.extend(rules.statements);
@@ -156,7 +136,7 @@ sentences on what happened, in the language of the conversation.
 Empty lists are right when there is nothing.";
 
 /// Returns the question about `lines`; `known` are names that facts have already.
-pub(super) fn question(lines: &[Line], known: &[String], zone: Tz) -> String {
+pub(super) fn question(lines: &[Utterance], known: &[String], zone: Tz) -> String {
     let mut text = String::new();
     if !known.is_empty() {
         text.push_str(&format!("Known names: {}\n\n", plain(&known.join(", "))));
@@ -167,11 +147,11 @@ pub(super) fn question(lines: &[Line], known: &[String], zone: Tz) -> String {
         if day.replace(date) != Some(date) {
             text.push_str(&format!("({}, {date})\n", date.format("%A")));
         }
-        let who = match line.who {
-            Who::Owner => "user",
-            Who::Agent => "agent",
+        let who = match line.speaker {
+            Speaker::Owner => "user",
+            Speaker::Agent | Speaker::Untrusted => "agent",
         };
-        text.push_str(&format!("[{number}] {who}: {}\n", plain(&line.shown())));
+        text.push_str(&format!("[{number}] {who}: {}\n", plain(&shown(line))));
     }
     format!("⟦conversation\n{text}⟧")
 }
@@ -192,11 +172,11 @@ struct Answer {
     #[serde(default)]
     commitments: Option<Vec<Value>>,
     #[serde(default)]
-    episode: Option<EpisodeSaid>,
+    episode: Option<EpisodeAnswer>,
 }
 
 #[derive(Debug, Deserialize)]
-struct FactSaid {
+struct FactAnswer {
     entity: String,
     attribute: String,
     value: String,
@@ -207,14 +187,14 @@ struct FactSaid {
 }
 
 #[derive(Debug, Deserialize)]
-struct AliasSaid {
+struct AliasAnswer {
     alias: String,
     name: String,
     line: usize,
 }
 
 #[derive(Debug, Deserialize)]
-struct CommitmentSaid {
+struct CommitmentAnswer {
     who: String,
     what: String,
     #[serde(default)]
@@ -223,7 +203,7 @@ struct CommitmentSaid {
 }
 
 #[derive(Debug, Deserialize)]
-struct EpisodeSaid {
+struct EpisodeAnswer {
     summary: String,
     #[serde(default)]
     topics: Vec<String>,
@@ -241,11 +221,10 @@ struct EpisodeSaid {
 /// Why it is none: no JSON, not the shape that was asked for, or nothing in it that has that shape.
 pub(super) fn read(
     answer: &str,
-    lines: &[Line],
+    lines: &[Utterance],
     session: &str,
-    scope: &Scope,
     zone: Tz,
-) -> Result<Found, String> {
+) -> Result<Extracted, String> {
     // Fences and a word before it do no harm.
     let start = answer
         .find('{')
@@ -257,11 +236,11 @@ pub(super) fn read(
         Some(Err(error)) => return Err(format!("the answer is not what was asked for: {error}")),
         None => return Err("the answer is empty".to_owned()),
     };
-    let mut said = Said::new(lines, session, scope, zone);
-    let (facts, all_facts) = shaped::<FactSaid>(answer.facts);
-    let (aliases, all_aliases) = shaped::<AliasSaid>(answer.aliases.unwrap_or_default());
+    let mut evidence = Evidence::new(lines, session, zone);
+    let (facts, all_facts) = shaped::<FactAnswer>(answer.facts);
+    let (aliases, all_aliases) = shaped::<AliasAnswer>(answer.aliases.unwrap_or_default());
     let (commitments, all_commitments) =
-        shaped::<CommitmentSaid>(answer.commitments.unwrap_or_default());
+        shaped::<CommitmentAnswer>(answer.commitments.unwrap_or_default());
     let (read, all) = (
         facts.len() + aliases.len() + commitments.len(),
         all_facts + all_aliases + all_commitments,
@@ -273,7 +252,7 @@ pub(super) fn read(
     }
     let aliases = aliases
         .into_iter()
-        .map(|AliasSaid { alias, name, line }| FactSaid {
+        .map(|AliasAnswer { alias, name, line }| FactAnswer {
             entity: name,
             attribute: facts::ALIAS.to_owned(),
             value: alias,
@@ -281,16 +260,16 @@ pub(super) fn read(
             line,
             ended: None,
         });
-    Ok(Found {
+    Ok(Extracted {
         statements: aliases
             .chain(facts)
-            .filter_map(|fact| said.statement(fact))
+            .filter_map(|fact| evidence.statement(fact))
             .collect(),
         promises: commitments
             .into_iter()
-            .filter_map(|one| said.promise(one))
+            .filter_map(|one| evidence.promise(one))
             .collect(),
-        episode: answer.episode.and_then(|episode| said.episode(episode)),
+        episode: answer.episode.and_then(|episode| evidence.episode(episode)),
     })
 }
 
@@ -306,27 +285,25 @@ fn shaped<T: for<'a> Deserialize<'a>>(values: Vec<Value>) -> (Vec<T>, usize) {
     )
 }
 
-/// What an answer is about.
-struct Said<'a> {
-    lines: Vec<Heard<'a>>,
+/// The lines that an answer is about, and what their words are evidence of.
+struct Evidence<'a> {
+    lines: Vec<EvidenceLine<'a>>,
     words: Words,
     session: &'a str,
-    scope: &'a Scope,
     zone: Tz,
 }
 
-/// A line, and what its own words are evidence of.
-struct Heard<'a> {
-    line: &'a Line,
+struct EvidenceLine<'a> {
+    line: &'a Utterance,
     /// The words that count for a fact, and for a promise.
     stated: Codes,
     promised: Codes,
 }
 
-impl<'a> Heard<'a> {
-    fn new(line: &'a Line, words: &mut Words) -> Self {
+impl<'a> EvidenceLine<'a> {
+    fn new(line: &'a Utterance, words: &mut Words) -> Self {
         let (mut stated, mut promised) = (Codes::default(), Codes::default());
-        for sentence in extract::own(&line.shown()) {
+        for sentence in extract::own(&shown(line)) {
             for word in words.of(&sentence.words) {
                 promised.insert(word.code);
                 if sentence.may_be_fact {
@@ -342,52 +319,50 @@ impl<'a> Heard<'a> {
     }
 }
 
-impl<'a> Said<'a> {
-    fn new(lines: &'a [Line], session: &'a str, scope: &'a Scope, zone: Tz) -> Self {
+impl<'a> Evidence<'a> {
+    fn new(lines: &'a [Utterance], session: &'a str, zone: Tz) -> Self {
         let mut words = Words::new();
         let lines = lines
             .iter()
-            .map(|line| Heard::new(line, &mut words))
+            .map(|line| EvidenceLine::new(line, &mut words))
             .collect();
         Self {
             lines,
             words,
             session,
-            scope,
             zone,
         }
     }
 
     /// Returns the owner's line `number`, if it states `value`: half of the words that say something are there.
-    fn evidence(
+    fn line_of(
         &mut self,
         number: usize,
         value: &str,
-        of: for<'h> fn(&'h Heard<'a>) -> &'h Codes,
-    ) -> Option<&'a Line> {
+        of: for<'h> fn(&'h EvidenceLine<'a>) -> &'h Codes,
+    ) -> Option<&'a Utterance> {
         let at = number.checked_sub(1)?;
         let wanted = self.words.of_query(value);
-        let states = |heard: &Heard<'a>| {
+        let states = |line: &EvidenceLine<'a>| {
             let found = wanted
                 .iter()
-                .filter(|word| of(heard).contains(&word.code))
+                .filter(|word| of(line).contains(&word.code))
                 .count();
             found > 0 && found * 2 >= wanted.len()
         };
-        let heard = self
+        let is_by = |line: &&EvidenceLine<'a>, speaker| line.line.speaker == speaker;
+        let own = self
             .lines
             .get(at)
-            .filter(|heard| heard.line.who == Who::Owner)?;
-        let only_agrees = heard.line.words.split_whitespace().count() <= MAX_ASSENT;
-        let before = at
-            .checked_sub(1)
-            .and_then(|before| self.lines.get(before))
-            .filter(|heard| heard.line.who == Who::Agent);
-        (states(heard) || only_agrees && before.is_some_and(states)).then_some(heard.line)
+            .filter(|line| is_by(line, Speaker::Owner))?;
+        let only_agrees = own.line.words.split_whitespace().count() <= MAX_ASSENT;
+        let before = at.checked_sub(1).and_then(|before| self.lines.get(before));
+        let before = before.filter(|line| is_by(line, Speaker::Agent));
+        (states(own) || only_agrees && before.is_some_and(states)).then_some(own.line)
     }
 
-    fn statement(&mut self, fact: FactSaid) -> Option<Statement> {
-        let FactSaid {
+    fn statement(&mut self, fact: FactAnswer) -> Option<Statement> {
+        let FactAnswer {
             entity,
             attribute,
             value,
@@ -396,70 +371,59 @@ impl<'a> Said<'a> {
         if !extract::may_be_kept(&format!("{entity} {attribute} {value}")) {
             return None;
         }
-        let line = self.evidence(fact.line, value, |heard| &heard.stated)?;
-        let entity = fact.entity.trim();
+        let line = self.line_of(fact.line, value, |line| &line.stated)?;
+        let entity = entity.trim();
         let is_user =
             ["user", "the user", "i", "me", "myself"].contains(&entity.to_lowercase().as_str());
-        Some(Statement {
-            scope: self.scope.clone(),
+        let claim = Claim {
             entity: if is_user {
                 "user".to_owned()
             } else {
                 entity.replace('_', " ")
             },
-            attribute: fact.attribute.trim().to_lowercase().replace('_', " "),
+            attribute: attribute.trim().to_lowercase().replace('_', " "),
             value: fact.value,
             ended: fact.ended == Some(true),
             confidence: fact.confidence,
-            path: line.path.clone(),
-            line: line.line,
-            session: Some((self.session.to_owned(), line.seq)),
-            quote: line.words.split_whitespace().collect::<Vec<_>>().join(" "),
-            at: line.at,
-        })
+            line: 0,
+            quote: one_line(&line.words),
+        };
+        Some(line.statement(self.session, claim))
     }
 
-    fn promise(&mut self, said: CommitmentSaid) -> Option<Promise> {
-        let line = self.evidence(said.line, &said.what, |heard| &heard.promised)?;
-        Some(Promise {
-            scope: self.scope.clone(),
-            who: said.who,
-            what: said.what,
-            deadline: said
-                .deadline
-                .map(|text| text.trim().to_owned())
-                .filter(|text| commitments::due_ms(text, self.zone).is_some()),
-            path: line.path.clone(),
-            line: line.line,
-            session: Some((self.session.to_owned(), line.seq)),
-            quote: line.words.split_whitespace().collect::<Vec<_>>().join(" "),
-            at: line.at,
-        })
+    fn promise(&mut self, answer: CommitmentAnswer) -> Option<Promise> {
+        let line = self.line_of(answer.line, &answer.what, |line| &line.promised)?;
+        let deadline = answer.deadline.map(|text| text.trim().to_owned());
+        let deadline = deadline.filter(|text| commitments::due_ms(text, self.zone).is_some());
+        let promised = (answer.who, answer.what);
+        Some(line.promise(self.session, promised, deadline, one_line(&line.words)))
     }
 
     /// Nothing in it tells of secrets and rights: whoever reads it later takes it for the truth.
-    fn episode(&self, said: EpisodeSaid) -> Option<Told> {
+    fn episode(&self, answer: EpisodeAnswer) -> Option<Told> {
         let (first, last) = (self.lines.first()?.line, self.lines.last()?.line);
-        let kept = |list: Vec<String>| {
+        let kept = |list: Vec<String>| -> Vec<String> {
             list.into_iter()
                 .filter(|text| extract::may_be_kept(text))
                 .collect()
         };
-        let summary = extract::kept(said.summary.trim());
+        let summary = extract::kept(answer.summary.trim());
         (summary.chars().count() >= LEAST_SUMMARY).then(|| Told {
             date: clock::local_date(first.at, self.zone).to_string(),
-            participants: kept(said.participants),
-            topics: kept(said.topics),
-            decisions: kept(said.decisions),
+            participants: kept(answer.participants),
+            topics: kept(answer.topics),
+            decisions: kept(answer.decisions),
             summary,
-            emotional_tone: Some(said.emotional_tone)
-                .filter(|tone| extract::may_be_kept(tone))
-                .unwrap_or_default(),
+            emotional_tone: kept(vec![answer.emotional_tone]).pop().unwrap_or_default(),
             path: first.path.clone(),
             line: first.line,
             at: last.at,
         })
     }
+}
+
+fn one_line(words: &str) -> String {
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

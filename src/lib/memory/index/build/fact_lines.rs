@@ -19,9 +19,9 @@ pub(crate) const SHOWN: &str = "state/memory.db";
 /// A fact that is less sure says so.
 const SURE: f64 = 0.7;
 
-/// Returns what the database looks like: it changes when a fact does. The second is empty when it may change
-/// again without looking otherwise.
-pub(crate) fn look(home: &Home, now_ms: i64) -> (String, String) {
+/// Returns the stamp of the database, which changes when a fact does. The second is empty when the database may still
+/// change under the same stamp.
+pub(crate) fn stamp(home: &Home, now_ms: i64) -> (String, String) {
     let path = facts::database(home);
     // A log without anything in it comes and goes with readers.
     let meta = |end| {

@@ -1,9 +1,9 @@
-//! The rows of `index.db`: reads what is known of files, writes what they say.
+//! The rows of `index.db` that files become: reads those that are there, writes and removes them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::chunk;
 use super::document;
@@ -11,22 +11,22 @@ use super::document::Document;
 use super::summaries;
 use crate::language::tokenize::{Word, Words};
 use crate::memory::index::blocks;
-use crate::memory::index::blocks::{Changes, Entry};
+use crate::memory::index::blocks::{BlockWriter, Entry};
 use crate::memory::index::schema;
 use crate::memory::scope::Scope;
-use crate::memory::session_prefix::Past;
+use crate::memory::session_prefix::SessionPrefix;
 use crate::memory::sources;
 use crate::memory::sources::{Candidate, Source, Stamp};
 
 /// A row of `files`.
-pub(crate) struct Row {
+pub(crate) struct FileRow {
     pub id: i64,
     pub stamp: Stamp,
     pub sha256: Vec<u8>,
 }
 
-/// Returns the files that are indexed, by path.
-pub(crate) fn known(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Row>> {
+/// Returns the indexed files by path.
+pub(crate) fn known(connection: &Connection) -> rusqlite::Result<BTreeMap<String, FileRow>> {
     let sql = "SELECT path, id, size, mtime, ctime, sha256 FROM files WHERE source NOT IN ('summary', 'fact')";
     let mut query = connection.prepare(sql)?;
     let rows = query.query_map([], |row| {
@@ -34,14 +34,8 @@ pub(crate) fn known(connection: &Connection) -> rusqlite::Result<BTreeMap<String
             size: row.get(2)?,
             times: (row.get(3)?, row.get(4)?),
         };
-        Ok((
-            row.get(0)?,
-            Row {
-                id: row.get(1)?,
-                stamp,
-                sha256: row.get(5)?,
-            },
-        ))
+        let (id, sha256) = (row.get(1)?, row.get(5)?);
+        Ok((row.get(0)?, FileRow { id, stamp, sha256 }))
     })?;
     rows.collect()
 }
@@ -54,7 +48,7 @@ pub(crate) fn known_facts(connection: &Connection) -> rusqlite::Result<HashMap<V
         .collect()
 }
 
-/// Returns what `memory.db` looked like when its facts were read, see [`super::fact_lines::look`].
+/// Returns the stamp of `memory.db` when its facts were read, see [`super::fact_lines::stamp`].
 pub(crate) fn facts_seen(connection: &Connection) -> rusqlite::Result<String> {
     connection.query_row("SELECT facts_seen FROM totals", [], |row| row.get(0))
 }
@@ -67,235 +61,198 @@ pub(crate) fn rules(connection: &Connection) -> rusqlite::Result<String> {
         .unwrap_or_default())
 }
 
-/// Makes rows of files.
-pub(crate) struct Writer {
+/// Writes rows, in the transaction that its connection has open.
+pub(crate) struct Writer<'c> {
+    connection: &'c Connection,
+    now: i64,
     words: Words,
-    changes: Changes,
+    blocks: BlockWriter<'c>,
     /// The number of the next chunk. Those of a file follow each other.
     next: i64,
     committed: i64,
 }
 
-impl Writer {
-    pub(crate) fn new() -> Self {
-        Self {
+impl<'c> Writer<'c> {
+    pub(crate) fn new(connection: &'c Connection, now: i64) -> rusqlite::Result<Self> {
+        let sql = "SELECT coalesce(max(id), 0) + 1 FROM chunks";
+        let next = connection.query_row(sql, [], |row| row.get(0))?;
+        Ok(Self {
+            connection,
+            now,
             words: Words::new(),
-            changes: Changes::default(),
-            next: 0,
-            committed: 0,
-        }
+            blocks: BlockWriter::new(connection, blocks::state(connection)?.dims),
+            next,
+            committed: next,
+        })
     }
 
-    /// Returns how many chunks were written since the transaction began.
-    pub(crate) fn since_commit(&self) -> i64 {
+    /// Returns how many chunks were written since the last commit.
+    pub(crate) fn uncommitted(&self) -> i64 {
         self.next - self.committed
     }
 
-    pub(crate) fn begin(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-        self.next =
-            transaction.query_row("SELECT coalesce(max(id), 0) + 1 FROM chunks", [], |row| {
-                row.get(0)
-            })?;
+    /// Commits what is there and begins the next transaction.
+    pub(crate) fn commit(&mut self) -> rusqlite::Result<()> {
+        self.total("")?;
         self.committed = self.next;
-        self.changes = Changes::new(blocks::state(transaction)?.dims);
-        Ok(())
+        self.connection.execute_batch("COMMIT; BEGIN IMMEDIATE")
     }
 
-    /// Writes the rows of what a file says, the words themselves first, and returns how many chunks they are.
+    /// Writes the texts of a file, its own first, and returns the number of chunks.
     pub(crate) fn add(
         &mut self,
-        transaction: &Transaction<'_>,
         texts: &[Text],
         stamp: Stamp,
         sha256: &[u8],
     ) -> rusqlite::Result<usize> {
-        let mut written = 0;
+        let first = self.next;
         for (at, text) in texts.iter().enumerate() {
-            // The others come and go with the first.
+            // Summaries come and go with the file.
             let stamp = if at == 0 { stamp } else { Stamp::default() };
-            written += self.add_one(transaction, text, stamp, sha256)?;
+            self.add_text(text, stamp, sha256)?;
         }
-        Ok(written)
+        Ok(usize::try_from(self.next - first).unwrap_or(0))
     }
 
-    fn add_one(
-        &mut self,
-        transaction: &Transaction<'_>,
-        text: &Text,
-        stamp: Stamp,
-        sha256: &[u8],
-    ) -> rusqlite::Result<usize> {
-        let Text {
-            path,
-            source,
-            scope,
-            time,
-            document,
-        } = text;
-        let (source, scope) = (source.as_str(), scope.to_string());
+    fn add_text(&mut self, text: &Text, stamp: Stamp, sha256: &[u8]) -> rusqlite::Result<()> {
+        let document = &text.document;
+        let (source, scope) = (text.source.as_str(), text.scope.to_string());
         let words: Vec<Vec<Word>> = document
             .units
             .iter()
             .map(|unit| self.words.of(&unit.text))
             .collect();
         let count = words.iter().map(Vec::len).sum::<usize>();
-        transaction
+        self.connection
             .prepare_cached(
                 "INSERT INTO files(path, source, scope, size, mtime, ctime, sha256, time, units, words)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             )?
             .execute((
-                path,
+                &text.path,
                 source,
                 &scope,
                 stamp.size,
                 stamp.times.0,
                 stamp.times.1,
                 sha256,
-                time,
+                text.time,
                 i64::try_from(document.units.len()).unwrap_or(i64::MAX),
                 i64::try_from(count).unwrap_or(i64::MAX),
             ))?;
-        let id = transaction.last_insert_rowid();
-        let named = self.words.of(&document::date_words(name_of(path)));
-        let group = self.changes.group(transaction, &scope, source)?;
+        let file = self.connection.last_insert_rowid();
+        let name = self.words.of(&document::date_words(name_of(&text.path)));
         let entry = Entry {
-            group,
-            day: blocks::day_of(*time),
+            group: self.blocks.group(&scope, source)?,
+            day: blocks::day_of(text.time),
         };
-        let mut written = 0;
         for range in chunks(document, &words) {
-            let (Some(units), Some(words)) =
-                (document.units.get(range.clone()), words.get(range.clone()))
-            else {
-                continue;
-            };
-            let mut context = named.clone();
+            let mut context = name.clone();
             context.extend(self.words.of(document.section(range.start)));
-            let packed = schema::pack(
-                range.start,
-                &context,
-                units.iter().zip(words.iter().map(Vec::as_slice)),
-            );
-            self.changes.set(transaction, self.next, entry)?;
-            self.insert(transaction, id, packed, &context, units, words)?;
-            written += 1;
-        }
-        Ok(written)
-    }
-
-    /// Removes the rows of a file: of its own words, and of its summaries.
-    pub(crate) fn remove(
-        &mut self,
-        transaction: &Transaction<'_>,
-        path: &str,
-    ) -> rusqlite::Result<()> {
-        let mut query = transaction
-            .prepare_cached("SELECT id FROM files WHERE path = ?1 AND source <> 'fact'")?;
-        let ids: Vec<i64> = query
-            .query_map([path], |row| row.get(0))?
-            .collect::<rusqlite::Result<_>>()?;
-        ids.into_iter()
-            .try_for_each(|id| self.remove_one(transaction, id))
-    }
-
-    /// Removes row `id` of `files` and what belongs to it.
-    pub(crate) fn remove_one(
-        &mut self,
-        transaction: &Transaction<'_>,
-        id: i64,
-    ) -> rusqlite::Result<()> {
-        for chunk in chunks_of(transaction, id)? {
-            self.changes.set(transaction, chunk, Entry::default())?;
-            transaction
-                .prepare_cached("DELETE FROM chunks_fts WHERE rowid = ?1")?
-                .execute([chunk])?;
-            transaction
-                .prepare_cached("DELETE FROM vectors WHERE chunk = ?1")?
-                .execute([chunk])?;
-        }
-        transaction
-            .prepare_cached("DELETE FROM chunks WHERE file = ?1")?
-            .execute([id])?;
-        transaction
-            .prepare_cached("DELETE FROM files WHERE id = ?1")?
-            .execute([id])?;
-        Ok(())
-    }
-
-    /// Notes that file number `id` says what it said when it was last changed: its times alone are others.
-    pub(crate) fn restamp(
-        &mut self,
-        transaction: &Transaction<'_>,
-        id: i64,
-        file: &Candidate,
-        stamp: Stamp,
-    ) -> rusqlite::Result<()> {
-        let Stamp {
-            size,
-            times: (mtime, ctime),
-        } = stamp;
-        transaction
-            .prepare_cached(
-                "UPDATE files SET size = ?2, mtime = ?3, ctime = ?4, time = ?5 WHERE id = ?1",
-            )?
-            .execute((id, size, mtime, ctime, time_of(file)))?;
-        for chunk in chunks_of(transaction, id)? {
-            self.changes
-                .set_day(transaction, chunk, blocks::day_of(time_of(file)))?;
+            self.blocks.set(self.next, entry)?;
+            let lines = (&document.units[range.clone()], &words[range.clone()]);
+            self.add_chunk(file, range.start, &context, lines)?;
         }
         Ok(())
     }
 
-    /// Sums up what there is and notes the rules it was made by, and what `memory.db` looked like. Facts say
-    /// what is said elsewhere: they are not counted among the texts, which would make words of facts frequent and
-    /// texts short.
-    pub(crate) fn total(
+    fn add_chunk(
         &mut self,
-        transaction: &Transaction<'_>,
-        now: i64,
-        facts_seen: &str,
-    ) -> rusqlite::Result<()> {
-        let version = next_version(transaction, now)?;
-        self.changes.write(transaction, version)?;
-        transaction.execute(
-            "UPDATE totals SET rules = ?1, indexed_at = ?2, version = ?3, facts_seen = ?4,
-               chunks = (SELECT count(*) FROM chunks), vectors = (SELECT count(*) FROM vectors),
-               facts = (SELECT count(*) FROM chunks WHERE file IN (SELECT id FROM files WHERE source = 'fact')),
-               (files, bytes, words, units) = (SELECT count(*), coalesce(sum(size), 0), coalesce(sum(words), 0),
-                 coalesce(sum(units), 0) FROM files WHERE source <> 'fact')",
-            (schema::rules(), now, version, facts_seen),
-        )?;
-        Ok(())
-    }
-
-    fn insert(
-        &mut self,
-        transaction: &Transaction<'_>,
         file: i64,
-        packed: Vec<u8>,
+        start: usize,
         context: &[Word],
-        units: &[chunk::Unit],
-        words: &[Vec<Word>],
+        (units, words): (&[chunk::Unit], &[Vec<Word>]),
     ) -> rusqlite::Result<()> {
-        let text = text_of(units);
+        let packed = schema::pack(
+            start,
+            context,
+            units.iter().zip(words.iter().map(Vec::as_slice)),
+        );
         let line = |unit: Option<&chunk::Unit>| unit.map_or(0, |unit| unit.line);
-        transaction
+        let lines = (line(units.first()), line(units.last()));
+        self.connection
             .prepare_cached("INSERT INTO chunks(id, file, start_line, end_line, units, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-            .execute((self.next, file, line(units.first()), line(units.last()), packed, text))?;
+            .execute((self.next, file, lines.0, lines.1, packed, text_of(units)))?;
         let mut distinct: Vec<&Word> = context.iter().chain(words.iter().flatten()).collect();
         distinct.sort_unstable_by_key(|word| word.code);
         distinct.dedup_by_key(|word| word.code);
         let distinct: Vec<&str> = distinct.iter().map(|word| &*word.text).collect();
-        transaction
+        self.connection
             .prepare_cached("INSERT INTO chunks_fts(rowid, words) VALUES (?1, ?2)")?
             .execute((self.next, distinct.join(" ")))?;
         self.next += 1;
         Ok(())
     }
+
+    /// Removes the rows of a file and of its summaries.
+    pub(crate) fn remove_file(&mut self, path: &str) -> rusqlite::Result<()> {
+        let sql = "SELECT id FROM files WHERE path = ?1 AND source <> 'fact'";
+        ids(self.connection, sql, path)?
+            .into_iter()
+            .try_for_each(|id| self.remove(id))
+    }
+
+    /// Removes row `id` of `files` with its chunks.
+    pub(crate) fn remove(&mut self, id: i64) -> rusqlite::Result<()> {
+        let run = |sql, id: i64| self.connection.prepare_cached(sql)?.execute([id]);
+        for chunk in ids(self.connection, CHUNKS_OF, id)? {
+            self.blocks.set(chunk, Entry::default())?;
+            run("DELETE FROM chunks_fts WHERE rowid = ?1", chunk)?;
+            run("DELETE FROM vectors WHERE chunk = ?1", chunk)?;
+        }
+        run("DELETE FROM chunks WHERE file = ?1", id)?;
+        run("DELETE FROM files WHERE id = ?1", id)?;
+        Ok(())
+    }
+
+    /// Updates the stamp of row `id` of `files`, whose content is the same.
+    pub(crate) fn restamp(
+        &mut self,
+        id: i64,
+        file: &Candidate,
+        stamp: Stamp,
+    ) -> rusqlite::Result<()> {
+        let (mtime, ctime) = stamp.times;
+        self.connection
+            .prepare_cached(
+                "UPDATE files SET size = ?2, mtime = ?3, ctime = ?4, time = ?5 WHERE id = ?1",
+            )?
+            .execute((id, stamp.size, mtime, ctime, time_of(file)))?;
+        for chunk in ids(self.connection, CHUNKS_OF, id)? {
+            self.blocks.set_day(chunk, blocks::day_of(time_of(file)))?;
+        }
+        Ok(())
+    }
+
+    /// Updates `totals`. Facts repeat what is said elsewhere and are not counted among the texts: that would make their
+    /// words frequent and the average text short.
+    pub(crate) fn total(&mut self, facts_seen: &str) -> rusqlite::Result<()> {
+        let version = next_version(self.connection, self.now)?;
+        self.blocks.write(version)?;
+        self.connection.execute(
+            "UPDATE totals SET rules = ?1, indexed_at = ?2, version = ?3, facts_seen = ?4,
+               chunks = (SELECT count(*) FROM chunks), vectors = (SELECT count(*) FROM vectors),
+               facts = (SELECT count(*) FROM chunks WHERE file IN (SELECT id FROM files WHERE source = 'fact')),
+               (files, bytes, words, units) = (SELECT count(*), coalesce(sum(size), 0), coalesce(sum(words), 0),
+                 coalesce(sum(units), 0) FROM files WHERE source <> 'fact')",
+            (schema::rules(), self.now, version, facts_seen),
+        )?;
+        Ok(())
+    }
 }
 
-/// Returns the chunks of a document with these words; of one without any nothing can be asked for.
+const CHUNKS_OF: &str = "SELECT id FROM chunks WHERE file = ?1";
+
+fn ids(
+    connection: &Connection,
+    sql: &str,
+    key: impl rusqlite::ToSql,
+) -> rusqlite::Result<Vec<i64>> {
+    let mut query = connection.prepare_cached(sql)?;
+    query.query_map([key], |row| row.get(0))?.collect()
+}
+
+/// Returns the chunks of a document that have words: the others cannot be found.
 fn chunks(document: &Document, words: &[Vec<Word>]) -> impl Iterator<Item = Range<usize>> {
     let has_words = |range: &Range<usize>| {
         words
@@ -309,7 +266,7 @@ fn text_of(units: &[chunk::Unit]) -> String {
     units.iter().map(|unit| unit.text.as_str()).collect()
 }
 
-/// Returns the chunks that [`Writer::add`] makes of a text.
+/// Returns the text of the chunks that [`Writer::add`] makes.
 pub(crate) fn texts_of_chunks(known: &mut Words, text: &Text) -> Vec<String> {
     let units = &text.document.units;
     let words: Vec<Vec<Word>> = units.iter().map(|unit| known.of(&unit.text)).collect();
@@ -319,8 +276,8 @@ pub(crate) fn texts_of_chunks(known: &mut Words, text: &Text) -> Vec<String> {
         .collect()
 }
 
-/// Returns the part of a path that was given with thought: `workspace/memory/` and the like say
-/// nothing, and the name of a transcript is a number.
+/// Returns the telling part of a path: `workspace/memory/` and `.md` tell nothing, and the name of a transcript is a
+/// number.
 fn name_of(shown: &str) -> &str {
     let name = shown.strip_prefix("workspace/memory/").unwrap_or(shown);
     if shown.starts_with("workspace/") {
@@ -330,20 +287,20 @@ fn name_of(shown: &str) -> &str {
     }
 }
 
-/// What a file says, or one of the summaries in it, or what is stated on one of its lines.
+/// The own text of a file, one of the summaries in it, or the facts stated on one of its lines.
 pub(crate) struct Text {
     /// As printed.
     pub path: String,
     pub source: Source,
     pub scope: Scope,
-    /// When it was about, milliseconds since 1970 UTC.
+    /// Milliseconds since 1970 UTC.
     pub time: i64,
     pub document: Document,
 }
 
-/// Returns what a file says, the words themselves first; `before` is what was said before it where there are
-/// summaries in it. Bytes that are no UTF-8 are replaced.
-pub(crate) fn texts_of(file: &Candidate, bytes: &[u8], before: Option<Past>) -> Vec<Text> {
+/// Returns the texts of a file, its own first, then its summaries; `before` is what its conversation has before it, for
+/// a file with summaries. Bytes that are no UTF-8 are replaced.
+pub(crate) fn texts_of(file: &Candidate, bytes: &[u8], before: Option<SessionPrefix>) -> Vec<Text> {
     let text = String::from_utf8_lossy(bytes);
     let one = |source, scope, time, document| Text {
         path: file.shown.clone(),
@@ -378,8 +335,7 @@ pub(crate) fn texts_of(file: &Candidate, bytes: &[u8], before: Option<Past>) -> 
     texts
 }
 
-/// Returns when a file was about, milliseconds since 1970 UTC: the date in its name, else when it
-/// was last changed.
+/// Returns the time of a file, milliseconds since 1970 UTC: the date in its name, else its last change.
 fn time_of(file: &Candidate) -> i64 {
     let named = sources::date_in(file.shown.rsplit('/').next().unwrap_or_default());
     let midnight = named
@@ -388,12 +344,7 @@ fn time_of(file: &Candidate) -> i64 {
     midnight.unwrap_or(file.stamp.times.0 / 1_000_000)
 }
 
-fn chunks_of(transaction: &Transaction<'_>, file: i64) -> rusqlite::Result<Vec<i64>> {
-    let mut query = transaction.prepare_cached("SELECT id FROM chunks WHERE file = ?1")?;
-    query.query_map([file], |row| row.get(0))?.collect()
-}
-
-/// Returns the number of the next change: it grows, also when the tables were made anew.
-pub(crate) fn next_version(transaction: &Transaction<'_>, now: i64) -> rusqlite::Result<i64> {
-    Ok(now.max(blocks::state(transaction)?.version + 1))
+/// Returns the next version of the blocks: it increases, also when the tables are recreated.
+pub(crate) fn next_version(connection: &Connection, now: i64) -> rusqlite::Result<i64> {
+    Ok(now.max(blocks::state(connection)?.version + 1))
 }

@@ -3,7 +3,7 @@
 use super::chunk;
 use super::document::{Document, date_words};
 use crate::memory::scope::Scope;
-use crate::memory::session_prefix::Past;
+use crate::memory::session_prefix::SessionPrefix;
 use crate::session::{Compaction, Event, Kind, SummaryBy};
 use crate::{clock, text};
 
@@ -21,7 +21,7 @@ pub(crate) struct Summary {
 
 /// Returns the summaries in a transcript that may be found; `before` is what was said before it. What was only
 /// counted and quoted says nothing that the lines above it do not.
-pub(crate) fn of_transcript(text: &str, before: Past) -> Vec<Summary> {
+pub(crate) fn of_transcript(text: &str, before: SessionPrefix) -> Vec<Summary> {
     let (mut past, mut key) = (before, None);
     let mut found: Vec<(u32, String, Compaction)> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -102,7 +102,7 @@ mod tests {
                 .collect();
             (summary.scope.to_string(), lines)
         };
-        of_transcript(text, Past::default())
+        of_transcript(text, SessionPrefix::default())
             .into_iter()
             .map(shown)
             .collect()
@@ -135,7 +135,7 @@ mod tests {
             [(format!("chat:{dm}"), lines)]
         );
         assert_eq!(
-            of_transcript(&transcript("cli:ada", &events), Past::default())[0].time,
+            of_transcript(&transcript("cli:ada", &events), SessionPrefix::default())[0].time,
             1_777_888_800_000
         );
     }

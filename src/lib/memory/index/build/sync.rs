@@ -1,26 +1,26 @@
-//! Brings the index up to date with the files.
+//! Brings the index up to date with the files: one walk over them that writes or, in a dry run, only counts.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
 use super::fact_lines;
 use super::rows;
-use super::rows::{Row, Writer};
+use super::rows::{FileRow, Text, Writer};
 use super::vectors;
 use super::vectors::{Forecast, Made};
 use crate::config::Home;
 use crate::embedding::Embedder;
 use crate::language::tokenize::Words;
+use crate::memory::Progress;
 use crate::memory::index::{Error, Place, damage_note, schema, status};
-use crate::memory::session_prefix::Pasts;
+use crate::memory::session_prefix::SessionPrefixes;
 use crate::memory::sources;
 use crate::memory::sources::{Candidate, Reader, Skipped, Stamp, Unread};
-use crate::memory::{Progress, facts};
 use crate::sys::lock;
 use crate::{clock, db};
 
-/// Chunks after which what is there is committed, so that an interrupted run has not worked in vain.
+/// Chunks after which a run commits, so that an interrupted run keeps its work.
 const COMMIT_AFTER: i64 = 4000;
 
 /// What is to be done.
@@ -28,32 +28,32 @@ const COMMIT_AFTER: i64 = 4000;
 pub struct Mode {
     /// Index every file again, changed or not.
     pub full: bool,
-    /// Change nothing, only say what would change.
+    /// Change nothing, only report what would change.
     pub dry_run: bool,
 }
 
 /// What was done, or would be.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Files that are new.
+    /// New files.
     pub added: usize,
-    /// Files that changed.
+    /// Changed files.
     pub changed: usize,
-    /// Files that are no more.
+    /// Files that are gone.
     pub removed: usize,
     /// Files that are as they were.
     pub unchanged: usize,
     /// Chunks written.
     pub chunks: usize,
-    /// What became of the vectors.
+    /// The vectors that were made.
     pub vectors: Made,
-    /// Of a dry run: what the vectors that are missing then would cost, US dollars; `None` when nobody knows.
+    /// Of a dry run: what the missing vectors would cost, US dollars; `None` when the price is unknown.
     pub cost_usd: Option<f64>,
-    /// What could not be read.
+    /// Files that could not be read.
     pub skipped: Vec<Skipped>,
-    /// True when everything was indexed again, wanted or because the rules have changed.
+    /// True when everything was indexed again, by request or because the rules have changed.
     pub full: bool,
-    /// True when the index there was could not be used and was thrown away.
+    /// True when the index was damaged and was rebuilt.
     pub was_damaged: bool,
 }
 
@@ -62,36 +62,33 @@ pub struct Report {
 pub enum Outcome {
     /// It did its work.
     Done(Report),
-    /// Another process is at it: its id.
+    /// Another process is indexing: its id.
     Busy(i32),
 }
 
-/// Brings the index up to date. Blocking; the directory of the state must be there. `each` is told
-/// after every file.
+/// Brings the index up to date. Blocking; the state directory must exist. `each` is called after every file.
 ///
-/// A run that is interrupted leaves an index that can be used and the next run goes on. When all is
-/// indexed again, readers have the old index until the new one is whole.
+/// An interrupted run leaves a usable index, and the next run continues. During a full run readers have the old
+/// index until the new one is complete.
 ///
 /// # Errors
-/// When the lock or the database cannot be used. A damaged database is thrown away and made anew.
+/// When the lock or the database cannot be used. A damaged database is removed and rebuilt.
 pub fn sync(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
     if mode.dry_run {
-        let done = match db::open_read(&place.database()) {
-            Ok(connection) => compare(place, connection.as_ref(), mode, each),
-            Err(error) => Err(error.into()),
-        };
-        return match done {
-            // It would be made anew.
-            Err(error) if error.is_damage() => compare(place, None, mode, each),
-            done => done,
+        let open = db::open_read(&place.database()).map_err(Error::from);
+        let report = open.and_then(|open| dry_run(place, open.as_ref(), mode, each));
+        return match report {
+            // It would be rebuilt.
+            Err(error) if error.is_damage() => dry_run(place, None, mode, each),
+            report => report,
         }
         .map(Outcome::Done);
     }
     let Some(_lock) = lock::try_lock(&place.lock())? else {
         return Ok(Outcome::Busy(lock::holder(&place.lock())?.unwrap_or(0)));
     };
-    let is_doubted = mode.full || damage_note::is_there(place);
-    let first = if is_doubted && status::is_damaged(&place.database())? {
+    let examine = mode.full || damage_note::is_there(place);
+    let first = if examine && status::is_damaged(&place.database())? {
         None
     } else {
         match work(place, mode, each) {
@@ -113,334 +110,299 @@ pub fn sync(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result
     Ok(Outcome::Done(report))
 }
 
-/// Returns what a run would do.
-fn compare(
+fn dry_run(
     place: &Place,
     connection: Option<&Connection>,
     mode: Mode,
     each: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
-    let fail = |error| db::Error::of(&place.database(), error);
-    let (mut known, mut known_facts) = (BTreeMap::new(), HashMap::new());
-    let mut full = mode.full;
-    if let Some(connection) = connection {
-        full |= rows::rules(connection).map_err(fail)? != schema::rules();
-        if !full {
-            known = rows::known(connection).map_err(fail)?;
-            known_facts = rows::known_facts(connection).map_err(fail)?;
-        }
-    }
-    let (files, skipped) = sources::list(&place.home);
-    let mut report = Report {
-        skipped,
-        full,
-        ..Report::default()
-    };
-    let (reader, mut pasts, stirred) = (
-        Reader::new(&place.home),
-        Pasts::new(&place.home),
-        stirred(&files, &known),
-    );
     let embedder = place.embedder().ok().flatten();
-    let mut forecast = match &embedder {
+    let forecast = match &embedder {
         Some(Embedder::Model(model)) => Some(Forecast::new(&**model, connection)),
         Some(Embedder::Table(_)) | None => None,
     };
-    let (mut words, mut gone) = (Words::new(), HashSet::new());
-    for (done, file) in files.iter().enumerate() {
-        each(Progress {
-            done,
-            total: files.len(),
-        });
-        let row = known.remove(&file.shown);
-        if row.as_ref().is_some_and(|row| is_same(row, file, &stirred)) {
-            report.unchanged += 1;
-            continue;
-        }
-        match (reader.read(file), row) {
-            (Ok(bytes), Some(row))
-                if row.sha256 == file.sha256(&bytes, pasts.before(file, &bytes)) =>
-            {
-                report.unchanged += 1
-            }
-            (Ok(bytes), row) => {
-                match row {
-                    Some(_) => report.changed += 1,
-                    None => report.added += 1,
-                }
-                gone.extend(row.map(|row| row.id));
-                for text in rows::texts_of(file, &bytes, pasts.before(file, &bytes)) {
-                    add_to(&mut forecast, rows::texts_of_chunks(&mut words, &text))
-                        .map_err(fail)?;
-                }
-            }
-            (Err(Unread::Failed(skipped)), _) => report.skipped.push(skipped),
-            (Err(Unread::Gone), row) => {
-                report.removed += usize::from(row.is_some());
-                gone.extend(row.map(|row| row.id));
-            }
-        }
-    }
-    let others: Vec<i64> = known
-        .iter()
-        .filter(|(path, _)| !report.is_hidden(path))
-        .map(|(_, row)| row.id)
-        .collect();
-    report.removed += others.len();
-    gone.extend(others);
-    match fact_lines::read(&place.home) {
-        Ok(stated) => {
-            for (_, text) in stated
-                .iter()
-                .filter(|(sha256, _)| !known_facts.contains_key(sha256))
-            {
-                add_to(&mut forecast, rows::texts_of_chunks(&mut words, text)).map_err(fail)?;
-            }
-        }
-        Err(error) => report.skip_facts(&error),
-    }
-    report.cost_usd = match forecast {
-        Some(mut forecast) => {
+    let run = || -> rusqlite::Result<Report> {
+        let rules = connection.map(rows::rules).transpose()?;
+        let full = mode.full || rules.is_some_and(|rules| rules != schema::rules());
+        let (known, known_facts) = match connection.filter(|_| !full) {
+            Some(connection) => (rows::known(connection)?, rows::known_facts(connection)?),
+            None => Default::default(),
+        };
+        let target = Target::DryRun {
+            words: Words::new(),
+            forecast,
+            removed: HashSet::new(),
+        };
+        let (files, skipped) = sources::list(&place.home);
+        let mut walk = Walk::new(&place.home, &files, known, target);
+        (walk.report.skipped, walk.report.full) = (skipped, full);
+        walk.files(&files, each)?;
+        walk.facts(known_facts)?;
+        let mut report = walk.report;
+        report.cost_usd = Some(0.0);
+        if let Target::DryRun {
+            forecast: Some(mut forecast),
+            removed,
+            ..
+        } = walk.target
+        {
             if !full {
-                forecast.lacking(&gone).map_err(fail)?;
+                forecast.add_missing(&removed)?;
             }
-            forecast.usd().map_err(fail)?
+            report.cost_usd = forecast.usd()?;
         }
-        None => Some(0.0),
+        Ok(report)
     };
-    Ok(report)
-}
-
-/// Adds what vectors of `chunks` would cost.
-fn add_to(forecast: &mut Option<Forecast<'_>>, chunks: Vec<String>) -> rusqlite::Result<()> {
-    forecast.as_mut().map_or(Ok(()), |forecast| {
-        chunks.into_iter().try_for_each(|text| forecast.add(text))
-    })
-}
-
-/// Returns the conversations of which a file came, went or changed: what a summary in another one may say
-/// depends on it.
-fn stirred(files: &[Candidate], known: &BTreeMap<String, Row>) -> HashSet<String> {
-    let there: HashSet<&str> = files.iter().map(|file| file.shown.as_str()).collect();
-    let is_new = |file: &&Candidate| {
-        known
-            .get(&file.shown)
-            .is_none_or(|row| row.stamp != file.stamp)
-    };
-    let changed = files.iter().filter(is_new).map(|file| file.shown.as_str());
-    let gone = known
-        .keys()
-        .map(String::as_str)
-        .filter(|path| !there.contains(path));
-    changed
-        .chain(gone)
-        .filter_map(sources::session_of)
-        .map(str::to_owned)
-        .collect()
-}
-
-fn is_same(row: &Row, file: &Candidate, stirred: &HashSet<String>) -> bool {
-    row.stamp == file.stamp
-        && !sources::session_of(&file.shown).is_some_and(|id| stirred.contains(id))
-}
-
-impl Report {
-    /// Returns true when `path` could not be looked at this time: then nobody knows that it is gone.
-    fn is_hidden(&self, path: &str) -> bool {
-        self.skipped.iter().any(|skipped| skipped.hides(path))
-    }
-
-    fn skip_facts(&mut self, error: &facts::Error) {
-        let why =
-            format!("{error}; facts are found as they were; agent-daemon doctor says what helps");
-        self.skipped.push(Skipped {
-            path: fact_lines::SHOWN.to_owned(),
-            why,
-        });
-    }
+    Ok(run().map_err(|error| db::Error::of(&place.database(), error))?)
 }
 
 fn work(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
     let mut connection = schema::open(place)?;
-    let path = place.database();
-    let fail = |error| db::Error::of(&path, error);
-    let full = mode.full || rows::rules(&connection).map_err(fail)? != schema::rules();
-    let known = if full {
-        BTreeMap::new()
-    } else {
-        rows::known(&connection).map_err(fail)?
-    };
-    let (files, skipped) = sources::list(&place.home);
-    let report = Report {
-        skipped,
-        full,
-        ..Report::default()
-    };
-    let as_it_was = |file: &Candidate| {
-        known
-            .get(&file.shown)
-            .is_some_and(|row| row.stamp == file.stamp)
-    };
     let now = clock::now_ms();
-    let (looks, settled) = fact_lines::look(&place.home, now);
-    let same_facts = !full && rows::facts_seen(&connection).map_err(fail)? == looks;
-    let mut report = if same_facts && files.len() == known.len() && files.iter().all(as_it_was) {
-        Report {
-            unchanged: files.len(),
-            ..report
-        }
-    } else {
-        let mut run = Run {
-            home: &place.home,
-            reader: Reader::new(&place.home),
-            pasts: Pasts::new(&place.home),
-            writer: Writer::new(),
-            stirred: stirred(&files, &known),
-            known,
-            facts_seen: if same_facts { looks } else { String::new() },
-            now,
-            report,
-        };
-        run.all(&mut connection, &files, settled, each)
-            .map_err(fail)?;
-        run.report
-    };
+    let mut report = update_rows(place, &mut connection, mode.full, now, each)
+        .map_err(|error| db::Error::of(&place.database(), error))?;
     report.vectors = vectors::make(place, &mut connection, now, each)?;
     Ok(report)
 }
 
-/// One run at work.
-struct Run<'a> {
+fn update_rows(
+    place: &Place,
+    connection: &mut Connection,
+    full: bool,
+    now: i64,
+    each: &mut dyn FnMut(Progress),
+) -> rusqlite::Result<Report> {
+    let full = full || rows::rules(connection)? != schema::rules();
+    let known = if full {
+        BTreeMap::new()
+    } else {
+        rows::known(connection)?
+    };
+    let (files, skipped) = sources::list(&place.home);
+    let (facts_stamp, settled_stamp) = fact_lines::stamp(&place.home, now);
+    let same_facts = !full && rows::facts_seen(connection)? == facts_stamp;
+    let is_same = |file: &Candidate| {
+        let row = known.get(&file.shown);
+        row.is_some_and(|row| row.stamp == file.stamp)
+    };
+    if same_facts && files.len() == known.len() && files.iter().all(is_same) {
+        return Ok(Report {
+            unchanged: files.len(),
+            skipped,
+            ..Report::default()
+        });
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if full {
+        schema::recreate(&transaction, now)?;
+    }
+    let writer = Writer::new(&transaction, now)?;
+    let mut walk = Walk::new(&place.home, &files, known, Target::Index(writer));
+    (walk.report.skipped, walk.report.full, walk.now) = (skipped, full, now);
+    walk.files(&files, each)?;
+    // A conversation that ended has another path, and so have the facts that it states.
+    let facts_seen = if same_facts && walk.report.added + walk.report.removed == 0 {
+        facts_stamp
+    } else if walk.facts(rows::known_facts(&transaction)?)? {
+        settled_stamp
+    } else {
+        String::new()
+    };
+    let Walk { target, report, .. } = walk;
+    if let Target::Index(mut writer) = target {
+        writer.total(&facts_seen)?;
+    }
+    transaction.commit()?;
+    Ok(report)
+}
+
+/// Where a walk puts what it found.
+enum Target<'a> {
+    Index(Writer<'a>),
+    DryRun {
+        words: Words,
+        /// What new vectors cost; `None` when they cost nothing.
+        forecast: Option<Forecast<'a>>,
+        /// Rows of `files` that would go.
+        removed: HashSet<i64>,
+    },
+}
+
+impl Target<'_> {
+    /// Adds texts and returns how many chunks were written.
+    fn add(&mut self, texts: &[Text], stamp: Stamp, sha256: &[u8]) -> rusqlite::Result<usize> {
+        match self {
+            Self::Index(writer) => return writer.add(texts, stamp, sha256),
+            Self::DryRun {
+                words,
+                forecast: Some(forecast),
+                ..
+            } => {
+                for text in texts {
+                    rows::texts_of_chunks(words, text)
+                        .into_iter()
+                        .try_for_each(|chunk| forecast.add(chunk))?;
+                }
+            }
+            Self::DryRun { .. } => {}
+        }
+        Ok(0)
+    }
+
+    /// Removes a file with its summaries.
+    fn remove_file(&mut self, path: &str, row: &FileRow) -> rusqlite::Result<()> {
+        match self {
+            Self::Index(writer) => writer.remove_file(path),
+            Self::DryRun { removed, .. } => {
+                removed.insert(row.id);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A walk over the files and facts.
+struct Walk<'a> {
     home: &'a Home,
     reader: Reader<'a>,
-    pasts: Pasts<'a>,
-    writer: Writer,
-    /// See [`stirred`].
-    stirred: HashSet<String>,
-    /// The rows of files that were not met yet.
-    known: BTreeMap<String, Row>,
-    /// What `memory.db` looked like when the facts were read that are indexed; empty when it looks otherwise now.
-    facts_seen: String,
+    prefixes: SessionPrefixes<'a>,
+    changed_sessions: HashSet<String>,
+    /// The rows of files that were not visited yet.
+    known: BTreeMap<String, FileRow>,
     now: i64,
+    target: Target<'a>,
     report: Report,
 }
 
-impl Run<'_> {
-    /// `looks` is what `memory.db` looks like, as long as that says something.
-    fn all(
-        &mut self,
-        connection: &mut Connection,
+impl<'a> Walk<'a> {
+    fn new(
+        home: &'a Home,
         files: &[Candidate],
-        looks: String,
+        known: BTreeMap<String, FileRow>,
+        target: Target<'a>,
+    ) -> Self {
+        Self {
+            home,
+            reader: Reader::new(home),
+            prefixes: SessionPrefixes::new(home),
+            changed_sessions: changed_sessions(files, &known),
+            known,
+            now: 0,
+            target,
+            report: Report::default(),
+        }
+    }
+
+    fn files(
+        &mut self,
+        files: &[Candidate],
         each: &mut dyn FnMut(Progress),
     ) -> rusqlite::Result<()> {
-        let mut transaction =
-            connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if self.report.full {
-            schema::make_anew(&transaction, self.now)?;
-        }
-        self.writer.begin(&transaction)?;
-        let mut removed = 0;
         for (done, file) in files.iter().enumerate() {
             each(Progress {
                 done,
                 total: files.len(),
             });
-            self.one(&transaction, file)?;
-            // New tables take the place of the old ones as a whole.
-            if !self.report.full && self.writer.since_commit() >= COMMIT_AFTER {
-                self.writer.total(&transaction, self.now, "")?;
-                transaction.commit()?;
-                transaction =
-                    connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-                self.writer.begin(&transaction)?;
+            self.file(file)?;
+            // A full run commits once: new tables replace the old ones as a whole.
+            if let Target::Index(writer) = &mut self.target
+                && !self.report.full
+                && writer.uncommitted() >= COMMIT_AFTER
+            {
+                writer.commit()?;
             }
         }
-        for path in self
-            .known
-            .keys()
-            .filter(|path| !self.report.is_hidden(path))
-        {
-            self.writer.remove(&transaction, path)?;
-            removed += 1;
+        for (path, row) in std::mem::take(&mut self.known) {
+            let is_hidden = |skipped: &Skipped| skipped.hides(&path);
+            if !self.report.skipped.iter().any(is_hidden) {
+                self.target.remove_file(&path, &row)?;
+                self.report.removed += 1;
+            }
         }
-        self.report.removed += removed;
-        // A conversation that ended lies elsewhere, and with it what it states.
-        if self.facts_seen.is_empty() || self.report.added + self.report.removed > 0 {
-            self.facts_seen = if self.facts(&transaction)? {
-                looks
-            } else {
-                String::new()
-            };
-        }
-        self.writer
-            .total(&transaction, self.now, &self.facts_seen)?;
-        transaction.commit()
+        Ok(())
     }
 
-    /// Makes the facts those that hold now; false when they cannot be read: then those of before are found.
-    fn facts(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
-        let stated = match fact_lines::read(self.home) {
-            Ok(stated) => stated,
-            Err(error) => {
-                self.report.skip_facts(&error);
-                return Ok(false);
-            }
-        };
-        let mut known = rows::known_facts(transaction)?;
-        for (sha256, text) in stated {
-            if known.remove(&sha256).is_none() {
-                self.report.chunks +=
-                    self.writer
-                        .add(transaction, &[text], Stamp::default(), &sha256)?;
-            }
-        }
-        known
-            .into_values()
-            .try_for_each(|id| self.writer.remove_one(transaction, id))?;
-        Ok(true)
-    }
-
-    fn one(&mut self, transaction: &Transaction<'_>, file: &Candidate) -> rusqlite::Result<()> {
+    fn file(&mut self, file: &Candidate) -> rusqlite::Result<()> {
         let row = self.known.remove(&file.shown);
-        if row
-            .as_ref()
-            .is_some_and(|row| is_same(row, file, &self.stirred))
-        {
+        let in_changed_session = sources::session_of(&file.shown)
+            .is_some_and(|session| self.changed_sessions.contains(session));
+        if row.as_ref().is_some_and(|row| row.stamp == file.stamp) && !in_changed_session {
             self.report.unchanged += 1;
             return Ok(());
         }
         let bytes = match self.reader.read(file) {
             Ok(bytes) => bytes,
-            // What it said before is still searched.
+            // Its old text can still be found.
             Err(Unread::Failed(skipped)) => {
                 self.report.skipped.push(skipped);
                 return Ok(());
             }
             Err(Unread::Gone) => {
                 self.report.removed += usize::from(row.is_some());
-                return self.writer.remove(transaction, &file.shown);
+                return row.map_or(Ok(()), |row| self.target.remove_file(&file.shown, &row));
             }
         };
-        let before = self.pasts.before(file, &bytes);
+        let before = self.prefixes.before(file, &bytes);
         let (sha256, stamp) = (file.sha256(&bytes, before), file.stamp.settled(self.now));
         match row {
             Some(row) if row.sha256 == sha256 => {
                 self.report.unchanged += 1;
-                return self.writer.restamp(transaction, row.id, file, stamp);
+                return match &mut self.target {
+                    Target::Index(writer) => writer.restamp(row.id, file, stamp),
+                    Target::DryRun { .. } => Ok(()),
+                };
             }
-            Some(_) => {
-                self.writer.remove(transaction, &file.shown)?;
+            Some(row) => {
+                self.target.remove_file(&file.shown, &row)?;
                 self.report.changed += 1;
             }
             None => self.report.added += 1,
         }
-        self.report.chunks += self.writer.add(
-            transaction,
-            &rows::texts_of(file, &bytes, before),
-            stamp,
-            &sha256,
-        )?;
+        let texts = rows::texts_of(file, &bytes, before);
+        self.report.chunks += self.target.add(&texts, stamp, &sha256)?;
         Ok(())
     }
+
+    /// Indexes the facts that hold now instead of those that are `known`; false when they cannot be read: then the
+    /// old ones are still found.
+    fn facts(&mut self, mut known: HashMap<Vec<u8>, i64>) -> rusqlite::Result<bool> {
+        let stated = match fact_lines::read(self.home) {
+            Ok(stated) => stated,
+            Err(error) => {
+                let why = format!(
+                    "{error}; facts are found as they were; agent-daemon doctor says what helps"
+                );
+                let path = fact_lines::SHOWN.to_owned();
+                self.report.skipped.push(Skipped { path, why });
+                return Ok(false);
+            }
+        };
+        for (sha256, text) in stated {
+            if known.remove(&sha256).is_none() {
+                self.report.chunks += self.target.add(&[text], Stamp::default(), &sha256)?;
+            }
+        }
+        if let Target::Index(writer) = &mut self.target {
+            known.into_values().try_for_each(|id| writer.remove(id))?;
+        }
+        Ok(true)
+    }
+}
+
+/// Returns the conversations of which a file came, went or changed: they decide what a summary in another file of
+/// theirs may say.
+fn changed_sessions(files: &[Candidate], known: &BTreeMap<String, FileRow>) -> HashSet<String> {
+    let there: HashSet<&str> = files.iter().map(|file| file.shown.as_str()).collect();
+    let is_changed = |file: &&Candidate| {
+        let row = known.get(&file.shown);
+        row.is_none_or(|row| row.stamp != file.stamp)
+    };
+    let changed = files.iter().filter(is_changed);
+    let gone = known.keys().map(String::as_str);
+    changed
+        .map(|file| file.shown.as_str())
+        .chain(gone.filter(|path| !there.contains(path)))
+        .filter_map(sources::session_of)
+        .map(str::to_owned)
+        .collect()
 }

@@ -1,9 +1,8 @@
-//! Makes the vectors that are missing: of new chunks, of those that failed the last time, of all when the
-//! model is another one.
+//! Makes the missing vectors: of new chunks, of those that failed the last time, of all when the model has changed.
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::rows::next_version;
 use crate::db;
@@ -12,35 +11,35 @@ use crate::embedding::static_table::Table;
 use crate::embedding::{Embedder, Kind, Model};
 use crate::memory::Progress;
 use crate::memory::index::blocks;
-use crate::memory::index::blocks::Changes;
-use crate::memory::index::{Place, schema};
+use crate::memory::index::blocks::BlockWriter;
+use crate::memory::index::{Place, vector_bytes};
+use crate::memory::sources;
 
-/// Chunks that are looked at together, and after which what is there is committed. A server takes 100
-/// texts a call (specification §12).
+/// Chunks of a batch, after which the run commits. A server takes 100 texts a call (specification §12).
 const BATCH: usize = 100;
-/// As many by the table, where a call is nothing and a commit is not.
+/// The same for the table, where a call is cheap and a commit is not.
 const TABLE_BATCH: usize = 4096;
 
-/// What became of the vectors.
+/// The vectors that a run made.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Made {
     /// Vectors that were made.
     pub made: usize,
-    /// Of those, what had been made before for the same words.
+    /// Those of them that came from the cache.
     pub cached: usize,
-    /// Why there are not all of them; the next run tries again.
+    /// Why some are missing; the next run tries again.
     pub failed: Option<String>,
-    /// What they cost, US dollars, as far as that has a price.
+    /// Their cost, US dollars, as far as prices are known.
     pub cost_usd: f64,
 }
 
 /// A chunk without a vector.
-struct Bare {
+struct Pending {
     id: i64,
     text: String,
 }
 
-/// Makes what is missing. A model that fails is no error: what has no vector is found by its words.
+/// Makes the missing vectors. A model that fails is no error: chunks without vectors are found by keywords.
 pub(crate) fn make(
     place: &Place,
     connection: &mut Connection,
@@ -54,10 +53,10 @@ pub(crate) fn make(
                 ..Made::default()
             },
             Ok(None) => {
-                take_for(connection, "", 0, now)?;
+                reset_for(connection, "", 0, now)?;
                 Made::default()
             }
-            Ok(Some(embedder)) => work(connection, embedder, now, each)?,
+            Ok(Some(embedder)) => make_with(connection, embedder, now, each)?,
         };
         let why = made.failed.as_deref().unwrap_or_default();
         connection.execute("UPDATE totals SET lacking = ?1 WHERE lacking != ?1", [why])?;
@@ -66,8 +65,8 @@ pub(crate) fn make(
     all().map_err(|error| db::Error::of(&place.database(), error))
 }
 
-/// Throws the vectors away when they are another model's.
-fn take_for(
+/// Removes the vectors of another model.
+fn reset_for(
     connection: &mut Connection,
     model: &str,
     dims: usize,
@@ -89,97 +88,38 @@ fn take_for(
     transaction.commit()
 }
 
-fn work(
+fn make_with(
     connection: &mut Connection,
     mut embedder: Embedder,
     now: i64,
     each: &mut dyn FnMut(Progress),
 ) -> rusqlite::Result<Made> {
     let mut made = Made::default();
-    match &embedder {
-        Embedder::Table(table) => take_for(connection, table.name(), table.dims(), now)?,
-        // How many numbers its vectors have is seen in the first.
-        Embedder::Model(model) if model.name() != blocks::state(connection)?.model => {
-            take_for(connection, model.name(), 0, now)?
+    let size = match &embedder {
+        Embedder::Table(table) => {
+            reset_for(connection, table.name(), table.dims(), now)?;
+            TABLE_BATCH
         }
-        Embedder::Model(_) => {}
-    }
-    let (total, done): (i64, i64) =
-        connection.query_row("SELECT chunks, vectors FROM totals", [], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
-    let missing = usize::try_from(total - done).unwrap_or(0);
-    let size = if matches!(embedder, Embedder::Table(_)) {
-        TABLE_BATCH
-    } else {
-        BATCH
-    };
-    let mut last = 0;
-    if missing == 0 {
-        return Ok(made);
-    }
-    loop {
-        let bare = bare(connection, last, size)?;
-        let Some(end) = bare.last().map(|chunk| chunk.id) else {
-            break;
-        };
-        last = end;
-        let keys: Vec<Vec<u8>> = bare
-            .iter()
-            .map(|chunk| key(embedder.name(), &chunk.text))
-            .collect();
-        let mut known = match &embedder {
-            Embedder::Table(_) => HashMap::new(),
-            Embedder::Model(_) => cached(connection, &keys)?,
-        };
-        made.cached += known.len();
-        let unknown: Vec<usize> = (0..bare.len())
-            .filter(|at| !known.contains_key(at))
-            .collect();
-        let texts: Vec<&str> = unknown
-            .iter()
-            .filter_map(|at| bare.get(*at))
-            .map(|chunk| chunk.text.as_str())
-            .collect();
-        // After a failure nobody is asked again, but what is kept costs nothing.
-        let vectors = match &made.failed {
-            None => vectors(&mut embedder, &texts).unwrap_or_else(|error| {
-                made.failed = Some(error.to_string());
-                Vec::new()
-            }),
-            Some(_) => Vec::new(),
-        };
-        if vectors.is_empty() && known.is_empty() {
-            continue;
-        }
-        let dims = vectors
-            .iter()
-            .flatten()
-            .map(Vec::len)
-            .chain(known.values().map(|packed| packed.len().saturating_sub(4)))
-            .max();
-        if let (Embedder::Model(model), Some(dims)) = (&embedder, dims.filter(|dims| *dims > 0)) {
-            take_for(connection, model.name(), dims, now)?;
-        }
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for (at, vector) in unknown.into_iter().zip(vectors) {
-            let packed = schema::pack_vector(vector.as_deref());
-            if let (Embedder::Model(_), Some(key)) = (&embedder, keys.get(at)) {
-                transaction
-                    .prepare_cached(
-                        "INSERT OR REPLACE INTO embedding_cache(key, numbers) VALUES (?1, ?2)",
-                    )?
-                    .execute((key, &packed))?;
+        Embedder::Model(model) => {
+            // The first vector tells how many dimensions there are.
+            if model.name() != blocks::state(connection)?.model {
+                reset_for(connection, model.name(), 0, now)?;
             }
-            known.insert(at, packed);
+            BATCH
         }
-        made.made += known.len();
-        write(&transaction, &bare, &known, now)?;
-        transaction.commit()?;
-        each(Progress {
-            done: made.made.min(missing),
-            total: missing,
-        });
+    };
+    let sql = "SELECT chunks - vectors FROM totals";
+    let missing: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+    let total = usize::try_from(missing).unwrap_or(0);
+    let mut last = 0;
+    while total > 0 {
+        let batch = pending(connection, last, size)?;
+        let Some(end) = batch.last() else { break };
+        last = end.id;
+        if make_batch(connection, &mut embedder, &batch, &mut made, now)? {
+            let done = made.made.min(total);
+            each(Progress { done, total });
+        }
     }
     if let Embedder::Model(model) = &embedder {
         made.cost_usd = model.spent_usd();
@@ -187,13 +127,79 @@ fn work(
     Ok(made)
 }
 
-/// Returns chunks without a vector after chunk `last`, at most `count`.
-fn bare(connection: &Connection, last: i64, count: usize) -> rusqlite::Result<Vec<Bare>> {
+/// Makes and writes the vectors of a batch; false when there are none.
+fn make_batch(
+    connection: &mut Connection,
+    embedder: &mut Embedder,
+    batch: &[Pending],
+    made: &mut Made,
+    now: i64,
+) -> rusqlite::Result<bool> {
+    let is_cached = matches!(embedder, Embedder::Model(_));
+    let key = |chunk: &Pending| key(embedder.name(), &chunk.text);
+    let keys: Vec<Vec<u8>> = batch.iter().filter(|_| is_cached).map(key).collect();
+    let mut packed = cached(connection, &keys)?;
+    made.cached += packed.len();
+    let unknown: Vec<usize> = (0..batch.len())
+        .filter(|at| !packed.contains_key(at))
+        .collect();
+    // After a failure the model is not called again, but the cache is still used.
+    if made.failed.is_none() {
+        let texts: Vec<&str> = unknown.iter().map(|at| batch[*at].text.as_str()).collect();
+        match embed(embedder, &texts) {
+            Ok(vectors) => {
+                let vectors = vectors
+                    .iter()
+                    .map(|vector| vector_bytes::pack(vector.as_deref()));
+                packed.extend(unknown.iter().copied().zip(vectors));
+            }
+            Err(error) => made.failed = Some(error.to_string()),
+        }
+    }
+    if packed.is_empty() {
+        return Ok(false);
+    }
+    let dims = packed.values().map(|packed| packed.len().saturating_sub(4));
+    if let (Embedder::Model(model), Some(dims)) = (&*embedder, dims.max().filter(|dims| *dims > 0))
+    {
+        reset_for(connection, model.name(), dims, now)?;
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut blocks = BlockWriter::new(&transaction, blocks::state(&transaction)?.dims);
+    for at in unknown
+        .iter()
+        .filter(|at| is_cached && packed.contains_key(at))
+    {
+        transaction
+            .prepare_cached("INSERT OR REPLACE INTO embedding_cache(key, numbers) VALUES (?1, ?2)")?
+            .execute((&keys[*at], &packed[at]))?;
+    }
+    for (at, packed) in &packed {
+        let id = batch[*at].id;
+        transaction
+            .prepare_cached("INSERT OR REPLACE INTO vectors(chunk, numbers) VALUES (?1, ?2)")?
+            .execute((id, packed))?;
+        let code = vector_bytes::unpack(packed).map(|vector| blocks::code(&vector));
+        blocks.set_code(id, &code.unwrap_or_default())?;
+    }
+    let version = next_version(&transaction, now)?;
+    blocks.write(version)?;
+    transaction.execute(
+        "UPDATE totals SET version = ?1, vectors = vectors + ?2",
+        (version, i64::try_from(packed.len()).unwrap_or(0)),
+    )?;
+    transaction.commit()?;
+    made.made += packed.len();
+    Ok(true)
+}
+
+/// Returns at most `count` chunks without a vector after chunk `last`.
+fn pending(connection: &Connection, last: i64, count: usize) -> rusqlite::Result<Vec<Pending>> {
     let mut query = connection.prepare_cached(
         "SELECT id, text FROM chunks WHERE id > ?1 AND NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = id) ORDER BY id LIMIT ?2",
     )?;
     let rows = query.query_map((last, i64::try_from(count).unwrap_or(i64::MAX)), |row| {
-        Ok(Bare {
+        Ok(Pending {
             id: row.get(0)?,
             text: row.get(1)?,
         })
@@ -201,68 +207,36 @@ fn bare(connection: &Connection, last: i64, count: usize) -> rusqlite::Result<Ve
     rows.collect()
 }
 
-fn vectors(
+fn embed(
     embedder: &mut Embedder,
     texts: &[&str],
 ) -> Result<Vec<Option<Vec<f32>>>, embedding::Error> {
-    match embedder {
-        Embedder::Model(model) => model.embed(Kind::Passage, texts),
-        // Both cores: it is all there is to do.
-        Embedder::Table(table) => {
-            table.check()?;
-            let of = |table: &mut Table, texts: &[&str]| {
-                texts
-                    .iter()
-                    .map(|text| table.passage(text.lines()))
-                    .collect::<Vec<_>>()
-            };
-            let mut other = Table::of(table.shared().clone());
-            let (left, right) = texts.split_at(texts.len() / 2);
-            Ok(std::thread::scope(|scope| {
-                let left = scope.spawn(|| of(&mut other, left));
-                let right = of(table, right);
-                let mut all = left.join().unwrap_or_default();
-                all.extend(right);
-                all
-            }))
-        }
-    }
+    let table = match embedder {
+        Embedder::Model(model) => return model.embed(Kind::Passage, texts),
+        Embedder::Table(table) => table,
+    };
+    table.check()?;
+    let of = |table: &mut Table, texts: &[&str]| -> Vec<_> {
+        let passages = texts.iter().map(|text| table.passage(text.lines()));
+        passages.collect()
+    };
+    // On two cores: nothing else waits for them.
+    let mut other = Table::of(table.shared().clone());
+    let (left, right) = texts.split_at(texts.len() / 2);
+    Ok(std::thread::scope(|scope| {
+        let left = scope.spawn(|| of(&mut other, left));
+        let right = of(table, right);
+        let mut all = left.join().unwrap_or_default();
+        all.extend(right);
+        all
+    }))
 }
 
-fn write(
-    transaction: &Transaction<'_>,
-    bare: &[Bare],
-    packed: &HashMap<usize, Vec<u8>>,
-    now: i64,
-) -> rusqlite::Result<()> {
-    let mut changes = Changes::new(blocks::state(transaction)?.dims);
-    let mut insert = transaction
-        .prepare_cached("INSERT OR REPLACE INTO vectors(chunk, numbers) VALUES (?1, ?2)")?;
-    for (at, chunk) in bare.iter().enumerate() {
-        let Some(packed) = packed.get(&at) else {
-            continue;
-        };
-        insert.execute((chunk.id, packed))?;
-        let code = schema::unpack_vector(packed)
-            .map(|vector| blocks::code(&vector))
-            .unwrap_or_default();
-        changes.set_code(transaction, chunk.id, &code)?;
-    }
-    let version = next_version(transaction, now)?;
-    changes.write(transaction, version)?;
-    let count = i64::try_from(packed.len()).unwrap_or(0);
-    transaction.execute(
-        "UPDATE totals SET version = ?1, vectors = vectors + ?2",
-        (version, count),
-    )?;
-    Ok(())
-}
-
-/// What the vectors of texts would cost that have none: asked for as [`make`] asks.
+/// The cost of the missing vectors, in batches as [`make`] embeds them.
 pub(crate) struct Forecast<'a> {
     model: &'a dyn Model,
     connection: Option<&'a Connection>,
-    /// What is kept by then.
+    /// What the cache will have by then.
     keys: HashSet<Vec<u8>>,
     batch: Vec<String>,
     usd: Option<f64>,
@@ -279,8 +253,8 @@ impl<'a> Forecast<'a> {
         }
     }
 
-    /// Takes in the chunks that lack a vector already, but those of the files `gone`.
-    pub(crate) fn lacking(&mut self, gone: &HashSet<i64>) -> rusqlite::Result<()> {
+    /// Adds the indexed chunks without a vector, except those of the files `removed`.
+    pub(crate) fn add_missing(&mut self, removed: &HashSet<i64>) -> rusqlite::Result<()> {
         let Some(connection) = self.connection else {
             return Ok(());
         };
@@ -290,24 +264,24 @@ impl<'a> Forecast<'a> {
         )?;
         let mut rows = query.query([is_other])?;
         while let Some(row) = rows.next()? {
-            if !gone.contains(&row.get(0)?) {
+            if !removed.contains(&row.get(0)?) {
                 self.add(row.get(1)?)?;
             }
         }
         Ok(())
     }
 
-    /// Takes in the text of a chunk.
+    /// Adds the text of a chunk.
     pub(crate) fn add(&mut self, text: String) -> rusqlite::Result<()> {
         self.batch.push(text);
         if self.batch.len() == BATCH {
-            self.ask()
+            self.price_batch()
         } else {
             Ok(())
         }
     }
 
-    fn ask(&mut self) -> rusqlite::Result<()> {
+    fn price_batch(&mut self) -> rusqlite::Result<()> {
         let batch = std::mem::take(&mut self.batch);
         let keys: Vec<Vec<u8>> = batch
             .iter()
@@ -331,19 +305,19 @@ impl<'a> Forecast<'a> {
         Ok(())
     }
 
-    /// Returns US dollars; `None` when nobody knows.
+    /// Returns US dollars; `None` when the price is unknown.
     pub(crate) fn usd(mut self) -> rusqlite::Result<Option<f64>> {
-        self.ask()?;
+        self.price_batch()?;
         Ok(self.usd)
     }
 }
 
-/// Returns under what the vector of a text is kept.
+/// Returns the key of a text in the cache.
 fn key(model: &str, text: &str) -> Vec<u8> {
-    crate::memory::sources::sha256(format!("{model}\0{text}").as_bytes())
+    sources::sha256(format!("{model}\0{text}").as_bytes())
 }
 
-/// Returns the kept vectors of `keys`, by place.
+/// Returns the cached vectors of `keys` by position.
 fn cached(connection: &Connection, keys: &[Vec<u8>]) -> rusqlite::Result<HashMap<usize, Vec<u8>>> {
     let mut query =
         connection.prepare_cached("SELECT numbers FROM embedding_cache WHERE key = ?1")?;

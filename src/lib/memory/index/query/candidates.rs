@@ -6,7 +6,7 @@
 use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 
-use super::top_k::Best;
+use super::top_k::TopK;
 use crate::language::tokenize::Word;
 use crate::memory::index::blocks::Blocks;
 
@@ -100,11 +100,11 @@ pub(crate) fn find(
             .iter()
             .for_each(|(ids, weight)| add(&mut sums, ids, *weight));
     }
-    let (mut texts, mut facts) = (Best::new(limit, blocks), Best::new(limit / 4, blocks));
+    let (mut texts, mut facts) = (TopK::new(limit, blocks), TopK::new(limit / 4, blocks));
     for (sum, id) in sums.into_iter().zip(0..).filter(|(sum, _)| *sum > 0.0) {
         let best = if is_fact(id) { &mut facts } else { &mut texts };
-        if best.wants(sum) && allowed(id) {
-            best.take(sum, id);
+        if best.accepts(sum) && allowed(id) {
+            best.push(sum, id);
         }
     }
     let best = texts.in_order().chain(facts.in_order()).collect();

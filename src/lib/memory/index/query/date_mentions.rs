@@ -1,78 +1,45 @@
-//! Which days a question is about: `yesterday`, `last May`, `in March 2025`, `three weeks ago`. What is of such a
-//! day comes first among equals; nothing is left out, for people are often wrong about days.
+//! The days that a question mentions: `yesterday`, `last May`, `in March 2025`, `three weeks ago`. Texts of these days
+//! rank higher; nothing is filtered out, because people are often wrong about days.
 
-use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use chrono::{Datelike, Days, Months, NaiveDate, Weekday};
 
 use super::rank::Ranked;
-use super::search::File;
+use super::search::Files;
 use crate::memory::index::blocks::day_of;
 
-/// What a line gains that is of a day the question is about. On the scale of a line's score, as in `cues.rs`.
-const OF_THAT_TIME: f32 = 0.02;
-/// Names of days and months begin so.
-const DAYS: [&str; 7] = [
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-];
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-const NUMBERS: [&str; 12] = [
-    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-    "twelve",
-];
-/// Years that may be meant by a number: those of which a day can be told.
+/// The bonus of a line of a mentioned day. On the scale of a line's score, as in `line_signals.rs`.
+const BONUS: f32 = 0.02;
+const DAYS: &str = "monday tuesday wednesday thursday friday saturday sunday";
+const MONTHS: &str =
+    "january february march april may june july august september october november december";
+const NUMBERS: &str = "one two three four five six seven eight nine ten eleven twelve";
+/// Numbers that may be years: those of which the index knows days.
 const YEARS: RangeInclusive<i32> = 1970..=2148;
 
-/// Gives the lines of texts what they gain that are of these days.
-pub(crate) fn favour(
-    ranked: &mut Ranked<'_>,
-    files: &HashMap<i64, File>,
-    days: &RangeInclusive<u16>,
-) {
-    let is_of_then = |id: &i64| {
-        files
-            .get(id)
-            .is_some_and(|file| days.contains(&day_of(file.time)))
-    };
-    let lines = ranked
-        .iter_mut()
-        .filter(|(id, _)| is_of_then(id))
-        .flat_map(|(_, lines)| lines.values_mut());
-    lines.for_each(|line| line.rank += OF_THAT_TIME);
+/// Adds the bonus to the lines of texts of these days.
+pub(crate) fn boost(ranked: &mut Ranked<'_>, files: &Files, days: &RangeInclusive<u16>) {
+    for (id, lines) in ranked {
+        let file = files.get(id);
+        if file.is_some_and(|file| days.contains(&day_of(file.time))) {
+            lines.values_mut().for_each(|line| line.rank += BONUS);
+        }
+    }
 }
 
-/// Returns the days that a question in English is about, both of them with a part in it; `today` is the asker's.
+/// Returns the first and the last day that a question in English mentions; `today` is the asker's.
 pub(crate) fn days(question: &str, today: NaiveDate) -> Option<RangeInclusive<NaiveDate>> {
     let folded = question.to_lowercase();
     let words: Vec<&str> = folded
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .collect();
-    (0..words.len()).find_map(|at| begins(words.get(at..).unwrap_or_default(), today))
+    (0..words.len()).find_map(|at| leading_days(words.get(at..).unwrap_or_default(), today))
 }
 
-/// Returns the days that the first of `words` begin to name.
-fn begins(words: &[&str], today: NaiveDate) -> Option<RangeInclusive<NaiveDate>> {
+/// Returns the days that `words` begin with.
+fn leading_days(words: &[&str], today: NaiveDate) -> Option<RangeInclusive<NaiveDate>> {
     let one = |day: NaiveDate| Some(day..=day);
     match *words {
         ["today", ..] => one(today),
@@ -84,7 +51,7 @@ fn begins(words: &[&str], today: NaiveDate) -> Option<RangeInclusive<NaiveDate>>
             let monday = monday(today)?;
             Some(monday.checked_sub_days(Days::new(2))?..=monday.pred_opt()?)
         }
-        ["last" | "on", name, ..] if let Some(day) = DAYS.iter().position(|day| *day == name) => {
+        ["last" | "on", name, ..] if let Some(day) = position(DAYS, name) => {
             let day = Weekday::try_from(u8::try_from(day).ok()?).ok()?;
             let back =
                 (7 + today.weekday().num_days_from_monday() - day.num_days_from_monday() + 6) % 7
@@ -109,13 +76,10 @@ fn begins(words: &[&str], today: NaiveDate) -> Option<RangeInclusive<NaiveDate>>
     }
 }
 
-/// Returns the day, week, month or year that is so many of them before `today`.
+/// Returns the day, week, month or year that lies `count` of them before `today`.
 fn ago(count: &str, unit: &str, today: NaiveDate) -> Option<RangeInclusive<NaiveDate>> {
-    let number = NUMBERS
-        .iter()
-        .position(|number| *number == count)
-        .map(|at| at + 1);
-    let count = number
+    let count = position(NUMBERS, count)
+        .map(|at| at + 1)
         .or((count == "a" || count == "an").then_some(1))
         .or_else(|| count.parse().ok())?;
     let count = u32::try_from(count).ok()?;
@@ -150,10 +114,11 @@ fn of_year(year: i32) -> Option<RangeInclusive<NaiveDate>> {
 }
 
 fn month_of(name: &str) -> Option<u32> {
-    MONTHS
-        .iter()
-        .position(|month| *month == name)
-        .and_then(|at| u32::try_from(at + 1).ok())
+    u32::try_from(position(MONTHS, name)? + 1).ok()
+}
+
+fn position(list: &str, name: &str) -> Option<usize> {
+    list.split(' ').position(|one| one == name)
 }
 
 fn year_of(word: &str) -> Option<i32> {

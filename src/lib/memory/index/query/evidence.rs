@@ -1,27 +1,25 @@
-//! A fact says in other words what stands on a line of a file, and a summary what was said in a conversation.
-//! Where both are found, the words themselves are shown.
+//! A fact restates a line of a file, and a summary restates a conversation. Where both are found, the original is shown.
 
 use std::collections::HashMap;
 
 use rusqlite::Connection;
 
 use super::rank::{Chunk, Ranked};
-use super::search::File;
+use super::search::Files;
 use crate::memory::index::schema::Line;
 use crate::memory::sources::Source;
 
-/// What a line is worth less in the order that says something in other words: of equals, the words themselves
-/// come first.
+/// How much lower a line ranks that restates others: of equals, the original comes first.
 const SECOND_HAND: f32 = 0.02;
-/// Chunks in which a line stands, at most: a long message has several.
-const MOST: i64 = 4;
+/// The most chunks of a line: a long message has several.
+const MAX_CHUNKS: i64 = 4;
 
-/// Returns the chunks in which that stands what the facts among `chunks` say. Of an item it stands in the fields
-/// above its words, which are no words to search in: then it is the words.
-pub(crate) fn of_facts(
+/// Returns the chunks with the lines that state the facts among `chunks`. An item states them in its front matter, which
+/// is not indexed: there it is the text below.
+pub(crate) fn stating_chunks(
     view: &Connection,
     chunks: &[Chunk],
-    files: &HashMap<i64, File>,
+    files: &Files,
 ) -> rusqlite::Result<Vec<i64>> {
     let mut query = view.prepare_cached(
         "SELECT c.id FROM files f JOIN chunks c ON c.file = f.id
@@ -36,7 +34,7 @@ pub(crate) fn of_facts(
         ) else {
             continue;
         };
-        let found = query.query_map((&file.path, line.number, MOST), |row| row.get(0))?;
+        let found = query.query_map((&file.path, line.number, MAX_CHUNKS), |row| row.get(0))?;
         ids.extend(found.collect::<rusqlite::Result<Vec<i64>>>()?);
     }
     ids.sort_unstable();
@@ -44,77 +42,60 @@ pub(crate) fn of_facts(
     Ok(ids)
 }
 
-/// What facts say beyond the words of the lines that state them: codes of words by file and place of the line.
+/// The words of facts, as codes, by file and position of the line that states them.
 pub(crate) type Stated = HashMap<(i64, usize), Vec<u32>>;
 
-/// Takes those facts out of `chunks` whose line is there, too, and returns them as words of that line: it is found
-/// by them, and no line stands in two results.
-pub(crate) fn settle(chunks: &mut Vec<Chunk>, files: &HashMap<i64, File>) -> Stated {
+/// Removes the facts from `chunks` whose line is there too, and returns their words as words of that line: it is found by
+/// them, and no line is in two results.
+pub(crate) fn merge_facts(chunks: &mut Vec<Chunk>, files: &Files) -> Stated {
     let mut stated = Stated::new();
-    let of_source =
-        |chunk: &Chunk, source| files.get(&chunk.file).is_some_and(|file| file.is(source));
-    let mut settled = Vec::new();
-    for fact in chunks.iter().filter(|chunk| of_source(chunk, Source::Fact)) {
-        let Some((path, place)) = files
-            .get(&fact.file)
-            .map(|file| &file.path)
-            .zip(fact.packed.lines.first())
-        else {
+    let mut merged = Vec::new();
+    let file_of = |chunk: &Chunk| files.get(&chunk.file);
+    let is_fact = |chunk: &&Chunk| file_of(chunk).is_some_and(|file| file.is(Source::Fact));
+    for fact in chunks.iter().filter(is_fact) {
+        let (Some(place), Some(first)) = (file_of(fact), fact.packed.lines.first()) else {
             continue;
         };
-        let words: Vec<u32> = fact
-            .packed
-            .lines
-            .iter()
-            .flat_map(|line| &line.words)
-            .copied()
-            .collect();
-        let of_path = chunks.iter().filter(|chunk| {
-            files
-                .get(&chunk.file)
-                .is_some_and(|file| file.path == *path)
-        });
-        let texts = of_path
-            .filter(|chunk| !of_source(chunk, Source::Fact) && !of_source(chunk, Source::Summary));
-        let lines = texts.flat_map(|chunk| {
-            let is_item = of_source(chunk, Source::Item);
-            let lines = (chunk.packed.first..).zip(&chunk.packed.lines);
-            let states = move |line: &Line| {
-                line.number == place.number || (is_item && line.number > place.number)
-            };
-            lines
-                .filter(move |(_, line)| states(line))
-                .map(|(at, line)| (chunk.file, at, line))
-        });
-        // Of a message of several lines the one that has most of its words; of an item else the first.
+        let fact_lines = fact.packed.lines.iter();
+        let words: Vec<u32> = fact_lines.flat_map(|line| &line.words).copied().collect();
         let shared = |line: &Line| {
             line.words
                 .iter()
                 .filter(|word| words.contains(word))
                 .count()
         };
+        let originals = chunks.iter().filter_map(|chunk| {
+            let file = file_of(chunk).filter(|file| file.path == place.path)?;
+            let is_original = !file.is(Source::Fact) && !file.is(Source::Summary);
+            is_original.then_some((chunk, file.is(Source::Item)))
+        });
+        let lines = originals.flat_map(|(chunk, is_item)| {
+            (chunk.packed.first..)
+                .zip(&chunk.packed.lines)
+                .filter(move |(_, line)| {
+                    line.number == first.number || (is_item && line.number > first.number)
+                })
+                .map(|(at, line)| (chunk.file, at, line))
+        });
+        // Of a message of several lines the one that has most of its words; of an item else the first.
         let best = lines.min_by_key(|(_, at, line)| (line.number, usize::MAX - shared(line), *at));
         if let Some((file, at, _)) = best {
             stated.entry((file, at)).or_default().extend(words);
-            settled.push(fact.id);
+            merged.push(fact.id);
         }
     }
-    chunks.retain(|chunk| !settled.contains(&chunk.id));
+    chunks.retain(|chunk| !merged.contains(&chunk.id));
     stated
 }
 
-/// Puts summaries, and facts that nothing else here states, behind words that are as good.
-pub(crate) fn step_back(ranked: &mut Ranked<'_>, files: &HashMap<i64, File>) {
-    let is_second_hand = |id: &i64| {
-        files
-            .get(id)
-            .is_some_and(|file| file.is(Source::Fact) || file.is(Source::Summary))
-    };
-    let lines = ranked
-        .iter_mut()
-        .filter(|(id, _)| is_second_hand(id))
-        .flat_map(|(_, lines)| lines.values_mut());
-    lines.for_each(|line| line.rank -= SECOND_HAND);
+/// Ranks summaries, and facts whose line was not found, lower.
+pub(crate) fn demote_restatements(ranked: &mut Ranked<'_>, files: &Files) {
+    for (id, lines) in ranked {
+        let file = files.get(id);
+        if file.is_some_and(|file| file.is(Source::Fact) || file.is(Source::Summary)) {
+            lines.values_mut().for_each(|line| line.rank -= SECOND_HAND);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -251,11 +232,12 @@ mod tests {
             chunk(8, 2, vec![line(5, &[1, 2, 3, 4])]),
             chunk(9, 3, vec![line(8, &[1])]),
         ];
-        let file = |source: Source| File {
+        let file = |source: Source| crate::memory::index::query::search::File {
             path: "p".into(),
             source: source.as_str().into(),
             scope: "owner".into(),
             time: 0,
+            words: 9.0,
         };
         let files = HashMap::from([
             (1, file(Source::Session)),
@@ -263,7 +245,7 @@ mod tests {
             (3, file(Source::Fact)),
         ]);
         assert_eq!(
-            settle(&mut chunks, &files),
+            merge_facts(&mut chunks, &files),
             Stated::from([((1, 2), vec![1, 2, 3, 4])])
         );
         let left: Vec<i64> = chunks.iter().map(|chunk| chunk.id).collect();

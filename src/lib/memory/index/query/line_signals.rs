@@ -1,24 +1,27 @@
-//! What in a line speaks for it beside its words: it is said by somebody the question names, and it says
-//! when something was. Small, and only for the order: a score means the same without it.
+//! Small bonuses in the rank of a line: it is said by somebody whom the question names, or it names a time. They do not
+//! change its score.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use super::candidates::Term;
 use crate::language::tokenize::Words;
 
-/// What a line gains that is said by somebody the question names, that says a time at all, and that says one
-/// where the question asks for it. On the scale of a line's score, 0–1; measured, see docs/memory.md.
+/// The bonus of a line that is said by somebody whom the question names, that names a time, and that names one when the
+/// question asks for it. On the scale of a line's score, 0–1; measured, see docs/memory.md.
 const SPEAKER: f32 = 0.02;
 const TIME: f32 = 0.015;
-const ASKED: f32 = 0.02;
-/// Characters in which the name of a speaker stands, up to its colon.
+const ASKED_TIME: f32 = 0.02;
+/// The longest name of a speaker, bytes up to its colon.
 const LABEL: usize = 40;
 
-/// What a question asks for.
+/// What a question asks for beyond its words.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cues {
+pub(crate) struct LineSignals {
     asks_when: bool,
 }
 
-impl Cues {
+impl LineSignals {
     pub(crate) fn of(question: &str) -> Self {
         let folded = question.to_lowercase();
         let first: Vec<&str> = folded
@@ -27,25 +30,28 @@ impl Cues {
             .take(2)
             .collect();
         Self {
-            asks_when: first.iter().any(|word| WHEN.contains(word)) || first == ["how", "long"],
+            asks_when: first
+                .iter()
+                .any(|word| WHEN.split(' ').any(|when| when == *word))
+                || first == ["how", "long"],
         }
     }
 
-    /// Returns what a line gains.
-    pub(crate) fn gain(self, words: &mut Words, text: &str, terms: &[Term]) -> f32 {
-        let mut gain = 0.0;
+    /// Returns the bonus of a line.
+    pub(crate) fn bonus(self, words: &mut Words, text: &str, terms: &[Term]) -> f32 {
+        let mut bonus = 0.0;
         if let Some(label) = label(text)
             && words
                 .of(label)
                 .iter()
                 .any(|word| terms.iter().any(|term| term.word.code == word.code))
         {
-            gain += SPEAKER;
+            bonus += SPEAKER;
         }
         if says_when(text) {
-            gain += TIME + if self.asks_when { ASKED } else { 0.0 };
+            bonus += TIME + if self.asks_when { ASKED_TIME } else { 0.0 };
         }
-        gain
+        bonus
     }
 }
 
@@ -61,102 +67,22 @@ fn label(text: &str) -> Option<&str> {
 fn says_when(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|word| {
         let is_number = word.starts_with(|c: char| c.is_ascii_digit());
-        let lower = || word.chars().flat_map(char::to_lowercase);
-        is_number
-            || (word.len() < 16
-                && TIMES
-                    .binary_search_by(|time| time.chars().cmp(lower()))
-                    .is_ok())
+        is_number || (word.len() < 16 && TIMES.contains(word.to_lowercase().as_str()))
     })
 }
 
-/// With which a question for a time begins: English, German, French, Spanish, Italian, Portuguese, Dutch, Russian.
-const WHEN: &[&str] = &[
-    "when",
-    "wann",
-    "quand",
-    "cuándo",
-    "cuando",
-    "quando",
-    "wanneer",
-    "когда",
-];
+/// First words of a question for a time: English, German, French, Spanish, Italian, Portuguese, Dutch, Russian.
+const WHEN: &str = "when wann quand cuándo cuando quando wanneer когда";
 
-/// Words of time in the same languages, in order.
-const TIMES: &[&str] = &[
-    "ago",
-    "ahora",
-    "amanhã",
-    "anno",
-    "ano",
-    "april",
-    "august",
-    "año",
-    "december",
-    "domani",
-    "february",
-    "friday",
-    "gestern",
-    "gisteren",
-    "heute",
-    "hier",
-    "hoje",
-    "hoy",
-    "ieri",
-    "jahr",
-    "jahre",
-    "january",
-    "july",
-    "june",
-    "last",
-    "letzte",
-    "letzten",
-    "march",
-    "may",
-    "mañana",
-    "mes",
-    "mois",
-    "monat",
-    "monate",
-    "monday",
-    "month",
-    "months",
-    "morgen",
-    "next",
-    "november",
-    "october",
-    "oggi",
-    "ontem",
-    "recently",
-    "saturday",
-    "semaine",
-    "semana",
-    "september",
-    "settimana",
-    "since",
-    "sunday",
-    "thursday",
-    "today",
-    "tomorrow",
-    "tonight",
-    "tuesday",
-    "vandaag",
-    "wednesday",
-    "week",
-    "weekend",
-    "weeks",
-    "woche",
-    "wochen",
-    "year",
-    "years",
-    "yesterday",
-    "вчера",
-    "год",
-    "завтра",
-    "месяц",
-    "неделю",
-    "сегодня",
-];
+/// Words of time in the same languages.
+static TIMES: LazyLock<HashSet<&str>> = LazyLock::new(|| TIME_WORDS.split(' ').collect());
+const TIME_WORDS: &str = "\
+    ago ahora amanhã anno ano april august año december domani february friday gestern \
+    gisteren heute hier hoje hoy ieri jahr jahre january july june last letzte letzten march \
+    may mañana mes mois monat monate monday month months morgen next november october oggi \
+    ontem recently saturday semaine semana september settimana since sunday thursday today \
+    tomorrow tonight tuesday vandaag wednesday week weekend weeks woche wochen year years \
+    yesterday вчера год завтра месяц неделю сегодня";
 
 #[cfg(test)]
 mod tests {
@@ -164,11 +90,6 @@ mod tests {
 
     #[test]
     fn times_are_found_in_lines_and_questions() {
-        assert!(
-            TIMES.is_sorted(),
-            "they are searched for by halves: {:?}",
-            TIMES.windows(2).find(|two| two[0] > two[1])
-        );
         for line in [
             "I went Yesterday.",
             "in 2023",
@@ -179,10 +100,13 @@ mod tests {
             assert!(says_when(line), "{line}");
         }
         assert!(!says_when("I like my garden a lot") && !says_when(""));
-        assert!(Cues::of("When did it rain?").asks_when && Cues::of("Und wann war das?").asks_when);
         assert!(
-            Cues::of("how long was it").asks_when
-                && !Cues::of("what happened when it rained").asks_when
+            LineSignals::of("When did it rain?").asks_when
+                && LineSignals::of("Und wann war das?").asks_when
+        );
+        assert!(
+            LineSignals::of("how long was it").asks_when
+                && !LineSignals::of("what happened when it rained").asks_when
         );
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod line_signals;
 pub(crate) mod passage;
 pub(crate) mod query_vector;
 pub(crate) mod rank;
+pub(crate) mod request;
 pub(crate) mod search;
 pub(crate) mod semantic;
 pub(crate) mod shortlist;

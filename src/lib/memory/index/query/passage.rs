@@ -1,8 +1,9 @@
-//! Cuts results out of ranked lines: each grows around a good line, and no line stands in two.
+//! Makes passages of ranked lines: each grows around a good line, and no line is in two.
 
 use std::collections::BTreeMap;
 
 use super::rank::{Line, Ranked};
+use super::search::Files;
 
 /// Characters of a result at most.
 pub const MAX_CHARS: usize = 1600;
@@ -17,25 +18,24 @@ pub(crate) struct Passage {
     pub best: usize,
 }
 
-/// A line to begin with.
+/// A line that a passage may grow around.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seed {
     pub file: i64,
     pub at: usize,
     pub rank: f32,
-    /// When its file was about, milliseconds since 1970 UTC.
+    /// The time of its file, milliseconds since 1970 UTC.
     pub time: i64,
 }
 
-/// Returns the lines that have anything of the query in or beside them, the best first, of equals the newest.
-///
-/// `order` gives of a file when it was and its path: what decides between equals must not depend on the
-/// order in which files were indexed.
-pub(crate) fn seeds<'a>(files: &Ranked<'_>, order: impl Fn(i64) -> (i64, &'a str)) -> Vec<Seed> {
-    let mut seeds: Vec<Seed> = files
+/// Returns the lines that may be results, the best first. Of equals the newest comes first, then the order of paths
+/// decides: it must not depend on the order in which files were indexed.
+pub(crate) fn seeds(ranked: &Ranked<'_>, files: &Files) -> Vec<Seed> {
+    let path = |file: i64| files.get(&file).map_or("", |file| &file.path);
+    let mut seeds: Vec<Seed> = ranked
         .iter()
         .flat_map(|(file, lines)| {
-            let (time, _) = order(*file);
+            let time = files.get(file).map_or(0, |file| file.time);
             let lines = lines.iter().filter(|(_, line)| line.is_result);
             lines.map(move |(at, line)| Seed {
                 file: *file,
@@ -49,27 +49,27 @@ pub(crate) fn seeds<'a>(files: &Ranked<'_>, order: impl Fn(i64) -> (i64, &'a str
         b.rank
             .total_cmp(&a.rank)
             .then(b.time.cmp(&a.time))
-            .then_with(|| order(a.file).1.cmp(order(b.file).1))
+            .then_with(|| path(a.file).cmp(path(b.file)))
             .then(a.at.cmp(&b.at))
     });
     seeds
 }
 
-/// How much is wanted.
+/// How long the results may be.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Want {
+pub(crate) struct Limits {
     /// Results at most.
     pub count: usize,
     /// Characters of one at most.
     pub each: usize,
     /// Characters of all together at most.
     pub all: usize,
-    /// A line beside is added only when its score is at least this share of the first one's.
+    /// A passage grows only by lines whose rank is at least this share of its best line's.
     pub floor: f32,
 }
 
-impl Want {
-    /// Returns the wish for `count` results of full length.
+impl Limits {
+    /// Returns the limits of `count` results of full length.
     pub(crate) fn plain(count: usize) -> Self {
         Self {
             count,
@@ -79,8 +79,8 @@ impl Want {
         }
     }
 
-    /// Returns the wish for the best of `all` characters: about six results, and no lines that only
-    /// stand beside good ones. Measured: .82 instead of .78 of the evidence within 1,000 tokens.
+    /// Returns the limits that make the best of `all` characters: about six results, without lines that are only next to
+    /// good ones. Measured: .82 instead of .78 of the evidence within 1,000 tokens.
     pub(crate) fn within(count: usize, all: usize) -> Self {
         Self {
             count,
@@ -92,33 +92,37 @@ impl Want {
 }
 
 /// Returns results around the best of `seeds`, the best first.
-pub(crate) fn passages(files: &Ranked<'_>, seeds: &[Seed], want: Want) -> Vec<Passage> {
+pub(crate) fn passages(ranked: &Ranked<'_>, seeds: &[Seed], limits: Limits) -> Vec<Passage> {
     let mut taken: BTreeMap<i64, Vec<bool>> = BTreeMap::new();
     let mut passages = Vec::new();
-    let mut left = want.all;
+    let mut left = limits.all;
     for seed in seeds {
-        let Some(lines) = files.get(&seed.file) else {
+        let Some(lines) = ranked.get(&seed.file) else {
             continue;
         };
         let taken = taken
             .entry(seed.file)
             .or_insert_with(|| vec![false; lines.keys().last().map_or(0, |last| last + 1)]);
-        if passages.len() >= want.count || left == 0 {
+        if passages.len() >= limits.count || left == 0 {
             break;
         }
-        if taken.get(seed.at).copied().unwrap_or(true) {
+        let free = |at: usize| taken.get(at) == Some(&false);
+        if !free(seed.at) {
             continue;
         }
-        let free = |at: usize| !taken.get(at).copied().unwrap_or(true);
-        let Some((range, size)) = grow(lines, seed.at, Want { all: left, ..want }, free) else {
+        let Some((range, size)) = grow(
+            lines,
+            seed.at,
+            Limits {
+                all: left,
+                ..limits
+            },
+            free,
+        ) else {
             continue;
         };
         left -= size.min(left);
-        for at in range.clone() {
-            if let Some(taken) = taken.get_mut(at) {
-                *taken = true;
-            }
-        }
+        taken[range.clone()].fill(true);
         passages.push(Passage {
             file: seed.file,
             range,
@@ -133,15 +137,13 @@ pub(crate) fn passages(files: &Ranked<'_>, seeds: &[Seed], want: Want) -> Vec<Pa
 fn grow(
     lines: &BTreeMap<usize, Line<'_>>,
     at: usize,
-    want: Want,
+    limits: Limits,
     free: impl Fn(usize) -> bool,
 ) -> Option<(std::ops::RangeInclusive<usize>, usize)> {
     let chars = |line: &Line<'_>| line.text.chars().count();
     // The newline of the last line is cut off. A long line alone may take what is left.
-    let (most, limit) = (
-        MAX_CHARS.min(want.all).saturating_add(1),
-        want.each.min(want.all).saturating_add(1),
-    );
+    let most = MAX_CHARS.min(limits.all).saturating_add(1);
+    let limit = limits.each.min(limits.all).saturating_add(1);
     let seed = lines.get(&at)?;
     let mut size = Some(chars(seed)).filter(|size| *size <= most)?;
     let (mut first, mut last) = (at, at);
@@ -149,7 +151,7 @@ fn grow(
         let candidate = |at: Option<usize>| {
             let at = at.filter(|at| free(*at))?;
             let line = lines.get(&at).filter(|line| {
-                size + chars(line) <= limit && line.rank >= want.floor * seed.rank
+                size + chars(line) <= limit && line.rank >= limits.floor * seed.rank
             })?;
             Some((line.rank, at, chars(line)))
         };

@@ -1,8 +1,7 @@
-//! The vector of a question: at once from the table, in good time from anything else, or none.
+//! The vector of a question: from the table, from a server within a timeout, or none.
 //!
-//! Nobody waits long for a model that hangs: after [`PATIENCE`] the question is answered by its words,
-//! and for [`PAUSE`] no other is tried. What comes late is kept for the next time, and paid; a process that
-//! ends before leaves it at its reservation.
+//! After [`TIMEOUT`] the question is answered by keywords alone, and the server is not asked again for [`PAUSE`]. A late
+//! vector is kept for the next time; if the process ends before, its cost stays at the reservation.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -14,88 +13,88 @@ use crate::embedding::static_table::Table;
 use crate::embedding::{Embedder, Kind, Model};
 use crate::memory::index::Place;
 
-/// How long a question waits for its vector, and how long one that failed is no example to follow.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a question waits for its vector, and how long nothing is tried after a failure.
+const TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_secs(60);
 /// Questions whose vectors are kept in memory.
 const KEPT: usize = 256;
 
 /// A question's vector.
-pub(crate) struct Vector<'a> {
+pub(crate) struct QueryVector<'a> {
     /// Of length 1.
     pub numbers: Vec<f32>,
-    /// The table, where it was made by that.
+    /// The table that made it, if one did.
     pub table: Option<&'a mut Table>,
 }
 
-/// Asks for vectors.
-pub(crate) struct Ask {
+/// Makes vectors of questions.
+pub(crate) struct QueryEmbedder {
     place: Place,
-    way: Way,
+    state: State,
 }
 
-enum Way {
-    /// Not opened yet, or not again before then: why.
+enum State {
+    /// Not open; when and why it failed, if it did.
     Closed(Option<(Instant, String)>),
-    /// The settings name none.
+    /// The config names no embedder.
     None,
     Table(Table),
     Model(Worker),
 }
 
-impl Ask {
+impl QueryEmbedder {
     pub(crate) fn new(place: &Place) -> Self {
         Self {
             place: place.clone(),
-            way: Way::Closed(None),
+            state: State::Closed(None),
         }
     }
 
     /// Returns the vector of `text` if its model is `model`, else why there is none.
-    pub(crate) fn vector(&mut self, text: &str, model: &str) -> Result<Vector<'_>, String> {
+    pub(crate) fn vector(&mut self, text: &str, model: &str) -> Result<QueryVector<'_>, String> {
         self.open()?;
-        // The settings or the programs may have changed: they are looked at again, after a while.
-        let name = match &self.way {
-            Way::Table(table) => table.name(),
-            Way::Model(worker) => &worker.name,
-            Way::Closed(_) | Way::None => model,
+        // The config or the programs may have changed: the embedder is opened again after a pause.
+        let name = match &self.state {
+            State::Table(table) => table.name(),
+            State::Model(worker) => &worker.name,
+            State::Closed(_) | State::None => model,
         };
         if name != model {
-            self.way = Way::Closed(Some((Instant::now(), other(model, name))));
+            self.state = State::Closed(Some((Instant::now(), other(model, name))));
         }
-        match &mut self.way {
-            Way::Closed(why) => Err(why
+        match &mut self.state {
+            State::Closed(why) => Err(why
                 .as_ref()
                 .map_or_else(String::new, |(_, why)| why.clone())),
-            Way::None => Err("[memory.embeddings] provider is \"none\"".to_owned()),
-            Way::Table(table) => {
+            State::None => Err("[memory.embeddings] provider is \"none\"".to_owned()),
+            State::Table(table) => {
                 let numbers = table
                     .text(text)
                     .ok_or_else(|| "the table knows none of these words".to_owned())?;
-                Ok(Vector {
+                Ok(QueryVector {
                     numbers,
                     table: Some(table),
                 })
             }
-            Way::Model(worker) => Ok(Vector {
-                numbers: worker.vector(text, PATIENCE)?,
+            State::Model(worker) => Ok(QueryVector {
+                numbers: worker.vector(text, TIMEOUT)?,
                 table: None,
             }),
         }
     }
 
     fn open(&mut self) -> Result<(), String> {
-        match &self.way {
-            Way::Closed(None) => {}
-            Way::Closed(Some((when, _))) if when.elapsed() > PAUSE => {}
-            Way::Closed(Some((_, why))) => return Err(why.clone()),
-            Way::None | Way::Table(_) | Way::Model(_) => return Ok(()),
+        match &self.state {
+            State::Closed(None) => {}
+            State::Closed(Some((when, _))) if when.elapsed() > PAUSE => {}
+            State::Closed(Some((_, why))) => return Err(why.clone()),
+            State::None | State::Table(_) | State::Model(_) => return Ok(()),
         }
-        self.way = match self.place.embedder() {
-            Ok(None) => Way::None,
-            Ok(Some(Embedder::Table(table))) => Way::Table(table),
-            Ok(Some(Embedder::Model(model))) => Way::Model(Worker::start(model)),
-            Err(error) => Way::Closed(Some((Instant::now(), error.to_string()))),
+        self.state = match self.place.embedder() {
+            Ok(None) => State::None,
+            Ok(Some(Embedder::Table(table))) => State::Table(table),
+            Ok(Some(Embedder::Model(model))) => State::Model(Worker::start(model)),
+            Err(error) => State::Closed(Some((Instant::now(), error.to_string()))),
         };
         Ok(())
     }
@@ -110,7 +109,7 @@ fn other(there: &str, wanted: &str) -> String {
     }
 }
 
-/// A vector, none for a text without words, or why there is none.
+/// A vector, none for a text without known words, or why it failed.
 type Answer = Result<Option<Vec<f32>>, String>;
 
 /// A thread that owns a model.
@@ -139,7 +138,7 @@ impl Worker {
                     }
                     kept.insert(text, vector.clone());
                 }
-                // Who asked may have gone on without it.
+                // The question may have timed out.
                 let _ = answer.send(vector.map_err(|error| error.to_string()));
             }
         });
@@ -151,7 +150,7 @@ impl Worker {
         }
     }
 
-    fn vector(&mut self, text: &str, patience: Duration) -> Result<Vec<f32>, String> {
+    fn vector(&mut self, text: &str, timeout: Duration) -> Result<Vec<f32>, String> {
         if let Some(vector) = self.kept.lock().get(text) {
             return Ok(vector.clone());
         }
@@ -162,14 +161,14 @@ impl Worker {
         }
         let (sender, answer) = mpsc::channel();
         let asked = self.asked.send((text.to_owned(), sender));
-        let answer = match asked.map(|()| answer.recv_timeout(patience)) {
+        let answer = match asked.map(|()| answer.recv_timeout(timeout)) {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(format!(
                 "{} did not answer within {} s",
                 self.name,
-                patience.as_secs()
+                timeout.as_secs()
             )),
-            Err(_) => Err(format!("{} broke down", self.name)),
+            Err(_) => Err(format!("{} stopped", self.name)),
         };
         self.failed = answer
             .as_ref()
@@ -203,25 +202,25 @@ mod tests {
     #[test]
     fn a_question_is_asked_once_and_nobody_waits_for_a_model_that_hangs() {
         let mut worker = Worker::start(Box::new(Slow(vec![(0, Ok(1.0)), (300, Ok(0.5))])));
-        let patience = Duration::from_secs(20);
-        assert_eq!(worker.vector("a", patience), Ok(vec![1.0]));
+        let timeout = Duration::from_secs(20);
+        assert_eq!(worker.vector("a", timeout), Ok(vec![1.0]));
         assert_eq!(
-            worker.vector("a", patience),
+            worker.vector("a", timeout),
             Ok(vec![1.0]),
             "it would have no other answer"
         );
         let begun = Instant::now();
         assert!(worker.vector("b", Duration::from_millis(1)).is_err());
         assert!(
-            worker.vector("c", patience).is_err(),
+            worker.vector("c", timeout).is_err(),
             "nobody is asked after a failure"
         );
         assert!(begun.elapsed() < Duration::from_millis(290));
-        while worker.vector("b", patience).is_err() {
+        while worker.vector("b", timeout).is_err() {
             std::thread::sleep(Duration::from_millis(10));
         }
         assert_eq!(
-            worker.vector("b", patience),
+            worker.vector("b", timeout),
             Ok(vec![0.5]),
             "what came late was kept"
         );

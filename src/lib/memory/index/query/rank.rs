@@ -1,37 +1,39 @@
-//! How much of a query stands where: the score of every line, from four sizes of text around it.
+//! Scores every line by how much of the query is in it and in three larger texts around it.
 //!
 //! ```text
 //! part(text)  = Σ weight·tf / (tf + k1·(1 − b + b·length/average)) / Σ weight      over the query's words
 //! text(line)  = ¼ part(line) + ¼ part(best three lines with it) + 0.3 part(best chunk with it) + ⅕ part(its file)
 //! score       = text, mixed with the cosine of its vector by the strength of the model
+//! rank        = score + bonuses; only the order depends on these
 //! ```
 //! `part` is BM25 divided by what a text could reach at most, so it lies between 0 and 1 and means the
-//! same in every query: the share of the query that was found. A word that means nearly the same counts a
-//! part of the word itself (`meaning.rs`). A score is shown as its root, which spreads it: about 0.67 where
-//! each word stands once, 0.35 where a quarter of the weight does. Several sizes find more than one
-//! (measured): a line says exactly what was asked, its surroundings what it is about.
+//! same in every query: the share of the query that was found. A similar word counts a part of the word itself
+//! (`semantic.rs`). A score is shown as its square root, which spreads it: about 0.67 where each word occurs once,
+//! 0.35 where a quarter of the weight does. Several sizes find more than one (measured): a line has the answer, its
+//! surroundings the topic.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::candidates::{MAX_WORDS, Term, Totals};
 use super::evidence::Stated;
-use super::line_signals::Cues;
+use super::line_signals::LineSignals;
+use super::search::Files;
 use super::semantic::Meaning;
 use crate::language::tokenize::Words;
 use crate::memory::index::schema::Packed;
 
-/// How soon a word said again says nothing more, and how much long texts are held back.
+/// BM25: saturation of repeated words, and normalisation by length.
 const K1: f32 = 1.2;
 const B: f32 = 0.4;
-/// What line, three lines, chunk and file count.
+/// The weights of line, three lines, chunk and file.
 const WEIGHTS: [f32; 4] = [0.25, 0.25, 0.3, 0.2];
-/// Lines beside a line that count as its neighbourhood.
+/// Lines before and after a line that are its neighbourhood.
 const BESIDE: usize = 1;
 /// From this share on a vector alone makes a result.
 const STRONG: f32 = 0.3;
-/// Lines whose own vectors and cues are looked at: those that may become results.
-const CLOSELY: usize = 200;
-/// Chunks repeat a part of the one before.
+/// Lines that are reranked: those that may become results.
+const RERANKED: usize = 200;
+/// A chunk repeats a part of the one before.
 const REPEATED: f32 = 1.2;
 
 /// A chunk as it was read.
@@ -52,92 +54,96 @@ pub(crate) struct Line<'a> {
     pub text: &'a str,
     /// Between 0 and 1.
     pub score: f32,
-    /// What of that the words are worth, and the vector.
+    /// The score of its words, and the cosine of its vector.
     pub text_score: f32,
     pub vector_score: Option<f32>,
-    /// What it is worth in the order: the score and what else speaks for it.
+    /// The score and its bonuses: what it is sorted by.
     pub rank: f32,
-    /// True when it may be a result: a word of the query, or one near to it, stands in it or beside it, or a
-    /// strong model thinks so.
+    /// True when it may be a result: a word of the query, or a similar one, is in it or beside it, or a strong model
+    /// finds it similar.
     pub is_result: bool,
-    /// Which words of the query stand in it, a bit a word.
+    /// Which words of the query are in it, a bit a word.
     pub words: u32,
     /// A chunk that holds it.
     pub chunk: i64,
 }
 
-/// Lines by file and place.
+/// Lines by file and position.
 pub(crate) type Ranked<'a> = BTreeMap<i64, BTreeMap<usize, Line<'a>>>;
 
-/// How vectors have a part in it.
+/// What scores depend on beside the words of the query.
 pub(crate) struct Mix<'a> {
-    /// What the query means; `None` for words alone.
+    /// The meaning of the query; `None` for keywords alone.
     pub meaning: Option<&'a mut Meaning<'a>>,
     /// The share of the vectors, 0–1.
     pub share: f32,
     /// The cosines of chunks that were looked up.
     pub cosines: &'a HashMap<i64, f32>,
-    /// Words of facts that lines state.
+    /// The words of facts that lines state.
     pub stated: Stated,
-    /// What else a line may have for it, and the words to find that out.
-    pub cues: (Cues, &'a mut Words),
-    /// What was found by a close look at a line, by file and place: its cosine, and what it gains.
-    pub looked: HashMap<(i64, usize), (Option<f32>, f32)>,
+    /// The bonuses of lines, and the tokenizer for them.
+    pub signals: (LineSignals, &'a mut Words),
+    /// The cosine and the bonus of the lines that were reranked, by file and position.
+    pub examined: HashMap<(i64, usize), (Option<f32>, f32)>,
 }
 
-/// Returns the lines of `chunks` by file and place, each with its score. `lengths` are the words of
-/// each file. The best of all are worth a [`closely`] after that.
-pub(crate) fn rank<'a>(
+/// Returns the lines of `chunks` with their scores; the best are to be reranked by [`rerank`].
+pub(crate) fn score_lines<'a>(
     chunks: impl Iterator<Item = &'a Chunk>,
     terms: &[Term],
     totals: Totals,
-    lengths: &HashMap<i64, f32>,
+    files: &Files,
     mix: &mut Mix<'_>,
 ) -> Ranked<'a> {
     let scale = Scale::new(terms, totals);
-    let mut files: BTreeMap<i64, Vec<&Chunk>> = BTreeMap::new();
+    let mut by_file: BTreeMap<i64, Vec<&Chunk>> = BTreeMap::new();
     for chunk in chunks {
-        files.entry(chunk.file).or_default().push(chunk);
+        by_file.entry(chunk.file).or_default().push(chunk);
     }
-    files
+    by_file
         .into_iter()
         .map(|(file, chunks)| {
             (
                 file,
-                lines(&chunks, &scale, lengths.get(&file).copied(), mix),
+                lines(
+                    &chunks,
+                    &scale,
+                    files.get(&file).map(|file| file.words),
+                    mix,
+                ),
             )
         })
         .collect()
 }
 
-/// Gives the best lines what their own vectors and what speaks for them is worth.
-pub(crate) fn closely<'a>(mut ranked: Ranked<'a>, terms: &[Term], mix: &mut Mix<'_>) -> Ranked<'a> {
+/// Adds the vectors of the lines themselves and their bonuses to the best lines.
+pub(crate) fn rerank<'a>(mut ranked: Ranked<'a>, terms: &[Term], mix: &mut Mix<'_>) -> Ranked<'a> {
     let lines = ranked
         .iter_mut()
         .flat_map(|(file, lines)| lines.iter_mut().map(|(at, line)| ((*file, *at), line)));
     let mut best: Vec<((i64, usize), &mut Line<'_>)> =
         lines.filter(|(_, line)| line.score > 0.0).collect();
-    if best.len() > CLOSELY {
-        best.select_nth_unstable_by(CLOSELY, |(_, a), (_, b)| b.score.total_cmp(&a.score));
-        best.truncate(CLOSELY);
+    if best.len() > RERANKED {
+        best.select_nth_unstable_by(RERANKED, |(_, a), (_, b)| b.score.total_cmp(&a.score));
+        best.truncate(RERANKED);
     }
     let Mix {
         meaning,
-        cues: (cues, words),
-        looked,
+        signals: (signals, words),
+        examined,
         ..
     } = mix;
     for (place, line) in best {
-        let (cosine, gain) = looked.entry(place).or_insert_with(|| {
+        let (cosine, bonus) = examined.entry(place).or_insert_with(|| {
             let cosine = meaning
                 .as_deref_mut()
                 .and_then(|meaning| meaning.cosine(line.text));
-            (cosine, cues.gain(words, line.text, terms))
+            (cosine, signals.bonus(words, line.text, terms))
         });
         if let Some(cosine) = cosine {
             line.set_vector(mix.share, *cosine);
         }
-        line.rank = line.score + *gain;
+        line.rank = line.score + *bonus;
     }
     ranked
 }
@@ -151,7 +157,7 @@ impl Line<'_> {
     }
 }
 
-/// How often each word of the query stands in a text, and how long it is.
+/// How often each word of the query occurs in a text, and the length of the text.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     times: [f32; MAX_WORDS],
@@ -164,7 +170,7 @@ impl Counted {
         length: 0.0,
     };
 
-    /// Returns which words stand there, a bit a word.
+    /// Returns which words occur, a bit a word.
     fn bits(&self) -> u32 {
         self.times
             .iter()
@@ -184,7 +190,7 @@ impl Counted {
         }
     }
 
-    /// Lets words that are near, or stated by the line, count where the word itself does not stand.
+    /// Counts similar words, or those of a fact that the line states, where the word itself is missing.
     fn add_near(&mut self, near: &[f32; MAX_WORDS]) {
         self.times
             .iter_mut()
@@ -201,7 +207,7 @@ impl Counted {
     }
 }
 
-/// What a query is measured by.
+/// The words of a query and the average lengths of texts.
 struct Scale {
     codes: Vec<u32>,
     weights: Vec<f32>,
@@ -226,7 +232,7 @@ impl Scale {
         }
     }
 
-    /// Returns what a text of the given size has of the query.
+    /// Returns the share of the query in a text of the given size, 0–1.
     fn part(&self, counted: &Counted, size: usize) -> f32 {
         let average = self.averages.get(size).copied().unwrap_or(1.0);
         let damp = K1 * (1.0 - B + B * counted.length / average);
@@ -241,13 +247,13 @@ impl Scale {
     }
 }
 
-/// A line of a file with what counts for it.
-struct Place<'a> {
-    /// Where it stands in the file.
+/// A line of a file while it is scored.
+struct Unscored<'a> {
+    /// Its position in the file.
     at: usize,
     line: Line<'a>,
     counted: Counted,
-    /// What the best chunk with it has of the query, and the best cosine of those.
+    /// The share of the query in the best chunk with it, and the best cosine of these chunks.
     in_chunk: f32,
     cosine: Option<f32>,
 }
@@ -258,7 +264,7 @@ fn lines<'a>(
     length: Option<f32>,
     mix: &mut Mix<'_>,
 ) -> BTreeMap<usize, Line<'a>> {
-    let mut places: Vec<Place<'_>> = Vec::new();
+    let mut places: Vec<Unscored<'_>> = Vec::new();
     let mut file = Counted::NOTHING;
     for chunk in chunks {
         let mut whole = Counted::NOTHING;
@@ -301,7 +307,7 @@ fn lines<'a>(
                     };
                     places.insert(
                         free,
-                        Place {
+                        Unscored {
                             at,
                             line,
                             counted,
@@ -334,7 +340,7 @@ fn lines<'a>(
     // The neighbourhood of a line, then the best of those it is in.
     let beside =
         |number: usize| number.saturating_sub(BESIDE)..(number + BESIDE + 1).min(places.len());
-    let is_near = |one: &Place<'_>, other: &Place<'_>| one.at.abs_diff(other.at) <= BESIDE;
+    let is_near = |one: &Unscored<'_>, other: &Unscored<'_>| one.at.abs_diff(other.at) <= BESIDE;
     let around = places.iter().enumerate().map(|(number, place)| {
         let mut near = Counted::NOTHING;
         let others = places.get(beside(number)).unwrap_or_default().iter();
@@ -357,7 +363,7 @@ fn lines<'a>(
     let near: Vec<f32> = near.collect();
     let [w_line, w_near, w_chunk, w_file] = WEIGHTS;
     let scored = places.into_iter().zip(near).map(|(place, near)| {
-        let Place {
+        let Unscored {
             at,
             mut line,
             counted,

@@ -2,7 +2,7 @@
 //! way the line as a whole points. Only the table is quick enough for that.
 
 use super::candidates::{MAX_WORDS, Term};
-use super::query_vector::Vector;
+use super::query_vector::QueryVector;
 use crate::embedding::dot;
 use crate::embedding::similar_words::SimilarWords;
 use crate::language::stop_words;
@@ -30,7 +30,7 @@ pub(crate) struct Meaning<'a> {
 
 impl<'a> Meaning<'a> {
     /// Returns what `vector` and the words behind `terms`, as they stand in `text`, mean.
-    pub(crate) fn new(vector: Vector<'a>, terms: &[Term]) -> Self {
+    pub(crate) fn new(vector: QueryVector<'a>, terms: &[Term]) -> Self {
         let words = terms
             .iter()
             .map(|term| Some(term.raw.as_str()).filter(|raw| raw.chars().count() >= LETTERS));

@@ -7,12 +7,12 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::candidates;
 use super::candidates::{Term, Totals};
-use super::query_vector::Vector;
-use super::search::{Query, Strategy};
+use super::query_vector::QueryVector;
+use super::request::{Query, Strategy};
 use crate::language::tokenize::Word;
 use crate::memory::index::blocks;
 use crate::memory::index::blocks::Blocks;
-use crate::memory::index::schema;
+use crate::memory::index::vector_bytes;
 use crate::memory::sources::Source;
 
 /// Chunks whose vectors are compared exactly, of those that point nearly the same way: enough that the nearest
@@ -26,7 +26,7 @@ const BY_TABLE: (f32, usize) = (0.1, 20);
 const BY_MODEL: (f32, usize) = (0.3, 30);
 
 /// What was found.
-pub(crate) struct Gathered {
+pub(crate) struct Shortlist {
     pub terms: Vec<Term>,
     /// Chunks.
     pub ids: Vec<i64>,
@@ -37,14 +37,14 @@ pub(crate) struct Gathered {
 }
 
 /// Returns the chunks that words find, and those that vectors do.
-pub(crate) fn gather(
+pub(crate) fn shortlist(
     view: &Connection,
     blocks: &Blocks,
     words: Vec<(String, Word)>,
     query: &Query,
-    vector: Option<&Vector<'_>>,
+    vector: Option<&QueryVector<'_>>,
     totals: Totals,
-) -> rusqlite::Result<Gathered> {
+) -> rusqlite::Result<Shortlist> {
     let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
     let (by_words, most) = (
         query.strategy != Strategy::Vector,
@@ -53,7 +53,7 @@ pub(crate) fn gather(
     let (share, nearest) = match vector {
         None => (0.0, 0),
         Some(_) if !by_words => (1.0, most),
-        Some(Vector { table: Some(_), .. }) => BY_TABLE,
+        Some(QueryVector { table: Some(_), .. }) => BY_TABLE,
         Some(_) => BY_MODEL,
     };
     let code = vector.map(|vector| blocks::code(&vector.numbers));
@@ -85,7 +85,7 @@ pub(crate) fn gather(
         ids.sort_unstable();
         ids.dedup();
     }
-    Ok(Gathered {
+    Ok(Shortlist {
         terms,
         ids,
         cosines,
@@ -120,7 +120,7 @@ pub(crate) fn cosines_of(
     for id in ids {
         let cosine = query
             .query_row([id], |row| {
-                Ok(schema::cosine(row.get_ref(0)?.as_blob()?, vector))
+                Ok(vector_bytes::cosine(row.get_ref(0)?.as_blob()?, vector))
             })
             .optional()?;
         found.extend(cosine.flatten().map(|cosine| (id, cosine)));

@@ -1,19 +1,19 @@
-//! The best of many chunks: of most it is known at once that they are not among them.
+//! The best of many chunks, collected without sorting the others.
 
 use std::cmp::Ordering;
 
 use crate::memory::index::blocks::Blocks;
 
-/// The `most` chunks with the greatest keys; of equals those of the latest day.
-pub(crate) struct Best<'a, K> {
+/// The `most` chunks with the greatest keys; of equals the latest.
+pub(crate) struct TopK<'a, K> {
     most: usize,
     blocks: &'a Blocks,
     found: Vec<(K, usize)>,
-    /// What is less is not among them.
+    /// A smaller key is not among them.
     least: Option<K>,
 }
 
-impl<'a, K: Copy + PartialOrd> Best<'a, K> {
+impl<'a, K: Copy + PartialOrd> TopK<'a, K> {
     pub(crate) fn new(most: usize, blocks: &'a Blocks) -> Self {
         Self {
             most,
@@ -24,12 +24,12 @@ impl<'a, K: Copy + PartialOrd> Best<'a, K> {
     }
 
     /// Returns false when a chunk with this key is not among them.
-    pub(crate) fn wants(&self, key: K) -> bool {
+    pub(crate) fn accepts(&self, key: K) -> bool {
         self.most > 0 && self.least.is_none_or(|least| key >= least)
     }
 
-    /// Takes one that is wanted.
-    pub(crate) fn take(&mut self, key: K, id: usize) {
+    /// Adds one with an accepted key.
+    pub(crate) fn push(&mut self, key: K, id: usize) {
         self.found.push((key, id));
         if self.found.len() >= self.most * 2 {
             self.cut();

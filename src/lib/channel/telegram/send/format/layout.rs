@@ -9,8 +9,9 @@ use std::ops::Range;
 const MAX_INDENT: usize = 16;
 
 /// What must come before the next text.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gap {
+    #[default]
     None,
     Line,
     Paragraph,
@@ -21,11 +22,8 @@ pub(super) enum Gap {
 impl Writer<'_> {
     /// Writes the text of the event at `range`, wherever in it the text stands.
     pub(super) fn put_within(&mut self, text: &str, range: Range<usize>) {
-        let at = self
-            .source
-            .get(range.clone())
-            .and_then(|source| source.find(text))
-            .map(|at| range.start + at);
+        let source = self.source.get(range.clone()).unwrap_or("");
+        let at = source.find(text).map(|at| range.start + at);
         if at.is_none() {
             self.lead.get_or_insert(range.start);
         }
@@ -48,18 +46,16 @@ impl Writer<'_> {
         let code = |text: &str| text.replace('\t', if self.pre.is_some() { "    " } else { "\t" });
         let style = self.style();
         match at.filter(|_| shown.len() == text.len()) {
-            None => self
-                .flow
-                .push(&code(&shown), style, Origin::Rewritten, lead),
-            Some(start) => {
-                let (mut at, mut lead) = (start, lead);
+            None => {
+                let shown = code(&shown);
+                self.flow.push(&shown, style, Origin::Rewritten, lead);
+            }
+            Some(mut at) => {
+                let mut lead = lead;
                 for line in shown.split_inclusive('\n') {
                     let rewritten = code(line);
-                    let origin = if rewritten == line {
-                        Origin::Exact(at)
-                    } else {
-                        Origin::Rewritten
-                    };
+                    let exact = Some(Origin::Exact(at)).filter(|_| rewritten == line);
+                    let origin = exact.unwrap_or(Origin::Rewritten);
                     self.flow.push(&rewritten, style, origin, lead);
                     at += line.len();
                     lead = at;
@@ -96,42 +92,29 @@ impl Writer<'_> {
 
     /// Writes the line ends, the indentation and the markers that are due.
     fn put_gap(&mut self, lead: usize) {
-        let line_ends = match std::mem::replace(&mut self.gap, Gap::None) {
+        let line_ends = match std::mem::take(&mut self.gap) {
             _ if self.flow.text().is_empty() => "",
             Gap::None => "",
             Gap::Line | Gap::UnderMarker => "\n",
             Gap::Paragraph => "\n\n",
         };
-        let quote = self
-            .quote
-            .filter(|_| self.flow.last_style().quote == self.quote);
         let indent = match () {
             () if line_ends.is_empty() => 0,
             () if !self.marker.is_empty() => self.marker_indent,
             () if self.pre.is_some() => 0,
             () => self.indents.last().copied().unwrap_or(0),
         };
-        self.flow.push(
-            line_ends,
-            Style {
-                quote,
-                ..Style::default()
-            },
-            Origin::Gap,
-            lead,
-        );
-        let style = Style {
-            quote: self.quote,
+        let quoted = |quote| Style {
+            quote,
             ..Style::default()
         };
-        self.flow
-            .push(&" ".repeat(indent), style, Origin::Gap, lead);
-        self.flow.push(
-            &std::mem::take(&mut self.marker),
-            style,
-            Origin::Marker,
-            lead,
-        );
+        let same = self.flow.last_style().quote == self.quote;
+        let gap = quoted(self.quote.filter(|_| same));
+        self.flow.push(line_ends, gap, Origin::Gap, lead);
+        let (style, indent) = (quoted(self.quote), " ".repeat(indent));
+        self.flow.push(&indent, style, Origin::Gap, lead);
+        let marker = std::mem::take(&mut self.marker);
+        self.flow.push(&marker, style, Origin::Marker, lead);
     }
 
     pub(super) fn gap(&mut self, gap: Gap) {

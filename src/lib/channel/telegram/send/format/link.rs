@@ -6,6 +6,7 @@ use super::{Link, Writer, is_blank, units};
 use std::ops::Range;
 
 /// A link or image that is being written.
+#[derive(Clone)]
 pub(super) struct OpenLink {
     url: String,
     /// What a browser shows over it.
@@ -43,28 +44,22 @@ impl Writer<'_> {
     }
 
     pub(super) fn close_link(&mut self, range: &Range<usize>) {
-        let Some(link) = self.links.last() else {
+        let Some(link) = self.links.last().cloned() else {
             return;
         };
-        let (url, title, index, nested) = (
-            link.url.clone(),
-            link.title.clone(),
-            link.index,
-            link.nested,
-        );
         let text = self.shown().get(link.start..).unwrap_or("").trim();
-        let told = is_blank(&title) || text.contains(title.as_str());
-        let named = text == url || url.strip_prefix("mailto:") == Some(text);
+        let titled = !is_blank(&link.title) && !text.contains(&link.title);
+        let named = text == link.url || link.url.strip_prefix("mailto:") == Some(text);
         if is_blank(text) {
-            self.put(&url, None, range.end);
-        } else if let Some(link) = index.and_then(|index| self.flow.links.get_mut(index)) {
-            link.spelled = !named;
-        } else if !named && !nested && !is_blank(&url) {
-            self.put(&format!(" ({url})"), None, range.end);
+            self.put(&link.url, None, range.end);
+        } else if let Some(linked) = link.index.and_then(|at| self.flow.links.get_mut(at)) {
+            linked.spelled = !named;
+        } else if !named && !link.nested && !is_blank(&link.url) {
+            self.put(&format!(" ({})", link.url), None, range.end);
         }
         self.links.pop();
-        if !told {
-            self.put(&format!(" ({title})"), None, range.end);
+        if titled {
+            self.put(&format!(" ({})", link.title), None, range.end);
         }
     }
 }
@@ -72,16 +67,11 @@ impl Writer<'_> {
 /// Returns whether Telegram makes a link of `url`. It drops http links to a host without a dot, such as
 /// `localhost` (`check_link_impl` in tdlib's LinkManager.cpp), and then the target would be lost.
 fn opens_in_telegram(url: &str) -> bool {
-    let Some((scheme, rest)) = url.split_once(':') else {
-        return false;
-    };
-    let host = rest
-        .trim_start_matches('/')
-        .split(['/', '?', '#'])
-        .next()
-        .unwrap_or("");
+    let (scheme, rest) = url.split_once(':').unwrap_or_default();
+    let mut host = rest.trim_start_matches('/').split(['/', '?', '#']);
+    let has_dot = |host: &str| host.contains(['.', '[']);
     let known = match scheme.to_ascii_lowercase().as_str() {
-        "http" | "https" => rest.starts_with("//") && host.contains(['.', '[']),
+        "http" | "https" => rest.starts_with("//") && host.next().is_some_and(has_dot),
         "tg" | "mailto" => !rest.is_empty(),
         _ => false,
     };

@@ -15,10 +15,10 @@ mod table;
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Tag, TagEnd};
 
 pub(crate) use super::split::Part;
-use super::split::{Flow, Link, Origin, Style, is_blank, units};
+use super::split::{Flow, Inline, Link, Origin, Style, is_blank, units};
 use layout::Gap;
 use link::OpenLink;
-use source::{Events, Inline, Switch, clean, mask, parse, switches};
+use source::{Events, Switch, clean, mask, parse, switches};
 use table::Table;
 
 use std::iter::Peekable;
@@ -65,6 +65,7 @@ fn unstyled(text: &str) -> (String, Flow) {
 }
 
 /// Writes the events of the parser into a flow.
+#[derive(Default)]
 struct Writer<'a> {
     source: &'a str,
     max_url: usize,
@@ -96,21 +97,7 @@ impl<'a> Writer<'a> {
         Self {
             source,
             max_url: (limit / 2).saturating_sub(" ()".len()),
-            flow: Flow::default(),
-            depth: [0; 6],
-            quotes: 0,
-            quote: None,
-            pre: None,
-            pre_start: 0,
-            links: Vec::new(),
-            table: None,
-            lists: Vec::new(),
-            indents: Vec::new(),
-            marker: String::new(),
-            marker_indent: 0,
-            gap: Gap::None,
-            lead: None,
-            last_end: 0,
+            ..Self::default()
         }
     }
 
@@ -143,12 +130,8 @@ impl<'a> Writer<'a> {
                     self.gap(Gap::Paragraph);
                 }
                 Event::TaskListMarker(done) => {
-                    self.marker.truncate(
-                        self.marker
-                            .strip_suffix("• ")
-                            .map_or(self.marker.len(), str::len),
-                    );
-                    self.marker.push_str(if done { "☑ " } else { "☐ " });
+                    let outer = self.marker.strip_suffix("• ").unwrap_or(&self.marker);
+                    self.marker = format!("{outer}{} ", if done { '☑' } else { '☐' });
                 }
                 Event::Html(text)
                 | Event::InlineMath(text)
@@ -165,7 +148,7 @@ impl<'a> Writer<'a> {
         match tag {
             Tag::Paragraph | Tag::Heading { .. } => {
                 self.gap(Gap::Paragraph);
-                self.depth[Inline::Bold as usize] += usize::from(!matches!(tag, Tag::Paragraph));
+                self.depth[Inline::Bold as usize] += usize::from(tag != Tag::Paragraph);
             }
             Tag::BlockQuote(_) => {
                 self.open_block();
@@ -321,45 +304,36 @@ impl<'a> Writer<'a> {
     }
 
     fn switch(&mut self, switch: &Switch) {
-        self.lead = if switch.on {
-            self.lead.or(Some(switch.range.start))
-        } else {
-            self.lead
-        };
         let depth = &mut self.depth[switch.style as usize];
-        *depth = if switch.on {
-            *depth + 1
+        if switch.on {
+            self.lead.get_or_insert(switch.range.start);
+            *depth += 1;
         } else {
-            depth.saturating_sub(1)
-        };
+            *depth = depth.saturating_sub(1);
+        }
     }
 
     /// Returns the style in force. Telegram allows no other style with code and none inside `pre`, so
     /// code gives way to a spoiler or a link, and everything else gives way to code.
     fn style(&self) -> Style {
-        let on = |style: Inline| self.depth[style as usize] > 0;
-        let boxed = Style {
+        let mut style = Style {
             quote: self.quote,
             pre: self.pre,
             ..Style::default()
         };
-        let link = self.links.first().and_then(|link| link.index);
-        match () {
-            () if self.pre.is_some() => boxed,
-            () if on(Inline::Code) && !on(Inline::Spoiler) && link.is_none() => Style {
-                code: true,
-                ..boxed
-            },
-            () => Style {
-                link,
-                spoiler: on(Inline::Spoiler),
-                bold: on(Inline::Bold),
-                italic: on(Inline::Italic),
-                underline: on(Inline::Underline),
-                strike: on(Inline::Strike),
-                ..boxed
-            },
+        if self.pre.is_some() {
+            return style;
         }
+        style.link = self.links.first().and_then(|link| link.index);
+        style.inline = self.depth.map(|depth| depth > 0);
+        let code = Inline::Code as usize;
+        if style.inline[Inline::Spoiler as usize] || style.link.is_some() {
+            style.inline[code] = false;
+        } else if style.inline[code] {
+            style.inline = [false; 6];
+            style.inline[code] = true;
+        }
+        style
     }
 }
 
@@ -368,14 +342,12 @@ impl<'a> Writer<'a> {
 fn language(info: &str) -> (&str, &str) {
     let info = info.trim();
     let word = info.split([' ', '\t', ',', '{']).next().unwrap_or("");
-    let plain = word.len() <= 32
-        && word
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "+-#._".contains(c));
-    (
-        if plain { word } else { "" },
-        if plain && word == info { "" } else { info },
-    )
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "+-#._".contains(c);
+    match word.len() <= 32 && word.chars().all(is_plain) {
+        true if word == info => (word, ""),
+        true => (word, info),
+        false => ("", info),
+    }
 }
 
 fn is_line_break(tag: &str) -> bool {

@@ -5,6 +5,8 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use std::ops::Range;
 
+use super::Inline;
+
 const OPTIONS: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_STRIKETHROUGH)
     .union(Options::ENABLE_TASKLISTS);
@@ -34,21 +36,16 @@ pub(super) fn clean_char(c: char) -> Option<char> {
 const MASKED: &str = ":>-*+0123456789";
 const FIRST_MASK: u8 = 0x0e;
 
-fn masked_byte(byte: u8) -> Option<u8> {
-    MASKED
-        .bytes()
-        .zip(FIRST_MASK..)
-        .find(|(plain, _)| *plain == byte)
-        .map(|(_, mask)| mask)
+fn masked_byte(byte: u8) -> u8 {
+    let mut masks = MASKED.bytes().zip(FIRST_MASK..);
+    let found = masks.find(|(plain, _)| *plain == byte);
+    found.map_or(byte, |(_, mask)| mask)
 }
 
 pub(super) fn unmask(c: char) -> char {
-    let index = u8::try_from(c)
-        .ok()
-        .and_then(|byte| byte.checked_sub(FIRST_MASK));
-    index
-        .and_then(|index| MASKED.chars().nth(index.into()))
-        .unwrap_or(c)
+    let mut masks = MASKED.chars().zip(char::from(FIRST_MASK)..);
+    let found = masks.find(|(_, mask)| *mask == c);
+    found.map_or(c, |(plain, _)| plain)
 }
 
 /// Returns `source` with the quote and list markers beyond `MAX_CONTAINER_COLUMN` and the colons of
@@ -64,7 +61,7 @@ pub(super) fn mask(source: &str) -> String {
             .get_mut(MAX_CONTAINER_COLUMN..containers)
             .and_then(|deep| deep.iter_mut().find(|byte| **byte > b' '))
         {
-            *byte = masked_byte(*byte).unwrap_or(*byte);
+            *byte = masked_byte(*byte);
         }
     }
     let used = used_definitions(&text_of(bytes.clone()));
@@ -72,11 +69,7 @@ pub(super) fn mask(source: &str) -> String {
     for (at, _) in source.match_indices("]:") {
         while used.next_if(|definition| definition.end <= at).is_some() {}
         if used.peek().is_none_or(|definition| at < definition.start) {
-            bytes
-                .iter_mut()
-                .skip(at + 1)
-                .take(1)
-                .for_each(|colon| *colon = masked_byte(b':').unwrap_or(b':'));
+            bytes[at + 1] = masked_byte(b':');
         }
     }
     text_of(bytes)
@@ -96,12 +89,8 @@ fn used_definitions(source: &str) -> Vec<Range<usize>> {
     let mut used = Vec::new();
     while let Some(event) = parser.next() {
         if let Event::Start(Tag::Link { id, .. } | Tag::Image { id, .. }) = event {
-            used.extend(
-                parser
-                    .reference_definitions()
-                    .get(&id)
-                    .map(|definition| definition.span.clone()),
-            );
+            let definition = parser.reference_definitions().get(&id);
+            used.extend(definition.map(|definition| definition.span.clone()));
         }
     }
     used.sort_by_key(|definition| definition.start);
@@ -116,17 +105,6 @@ pub(super) fn parse(source: &str) -> Events<'_> {
         .collect()
 }
 
-/// The inline styles that CommonMark does not have, or that models write as HTML.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Inline {
-    Bold,
-    Italic,
-    Underline,
-    Strike,
-    Spoiler,
-    Code,
-}
-
 /// A piece of the source that turns a style on or off instead of being shown.
 pub(super) struct Switch {
     pub(super) range: Range<usize>,
@@ -137,44 +115,26 @@ pub(super) struct Switch {
 /// Returns the tags and `||` that have a partner in the same block, in order; the rest is text.
 pub(super) fn switches(source: &str, events: &Events<'_>) -> Vec<Switch> {
     let mut found = Vec::new();
-    let mut open: [Option<Vec<Range<usize>>>; 6] = Default::default();
+    let mut open: [Vec<Range<usize>>; 6] = Default::default();
     let mut code_block = false;
     for (event, range) in events {
         match event {
             Event::InlineHtml(tag) => {
-                let Some((style, on)) = inline_tag(tag) else {
-                    continue;
-                };
-                pair(
-                    &mut found,
-                    &mut open[style as usize],
-                    style,
-                    range.clone(),
-                    on,
-                    !on,
-                );
+                if let Some((style, on)) = inline_tag(tag) {
+                    pair(&mut found, &mut open, style, range.clone(), on, !on);
+                }
             }
             Event::Text(text) if !code_block && source.get(range.clone()) == Some(text) => {
                 for (at, _) in text.match_indices("||") {
                     let range = range.start + at..range.start + at + 2;
-                    let before = source
-                        .get(..range.start)
-                        .and_then(|before| before.chars().next_back())
-                        .unwrap_or(' ');
-                    let after = source
-                        .get(range.end..)
-                        .and_then(|after| after.chars().next())
-                        .unwrap_or(' ');
-                    let opens = !after.is_whitespace() && after != '|' && !"|\\".contains(before);
-                    let closes = !before.is_whitespace() && !"|\\".contains(before);
-                    pair(
-                        &mut found,
-                        &mut open[Inline::Spoiler as usize],
-                        Inline::Spoiler,
-                        range,
-                        opens,
-                        closes,
-                    );
+                    let before = source.get(..range.start).unwrap_or("");
+                    let before = before.chars().next_back().unwrap_or(' ');
+                    let after = source.get(range.end..).unwrap_or("");
+                    let after = after.chars().next().unwrap_or(' ');
+                    let free = !"|\\".contains(before);
+                    let opens = free && !after.is_whitespace() && after != '|';
+                    let closes = free && !before.is_whitespace();
+                    pair(&mut found, &mut open, Inline::Spoiler, range, opens, closes);
                 }
             }
             Event::Start(
@@ -206,27 +166,20 @@ pub(super) fn switches(source: &str, events: &Events<'_>) -> Vec<Switch> {
     found
 }
 
-/// Closes the innermost open switch if there is one and `closes`, else opens one if `opens`.
+/// Closes the innermost open switch of the style if there is one and `closes`, else opens one if
+/// `opens`.
 fn pair(
     found: &mut Vec<Switch>,
-    open: &mut Option<Vec<Range<usize>>>,
+    open: &mut [Vec<Range<usize>>; 6],
     style: Inline,
     range: Range<usize>,
     opens: bool,
     closes: bool,
 ) {
-    let open = open.get_or_insert_default();
-    if let Some(start) = closes.then(|| open.pop()).flatten() {
-        found.push(Switch {
-            range: start,
-            style,
-            on: true,
-        });
-        found.push(Switch {
-            range,
-            style,
-            on: false,
-        });
+    let open = &mut open[style as usize];
+    let switch = |range, on| Switch { range, style, on };
+    if closes && let Some(start) = open.pop() {
+        found.extend([switch(start, true), switch(range, false)]);
     } else if opens {
         open.push(range);
     }

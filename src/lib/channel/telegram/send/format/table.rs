@@ -1,9 +1,7 @@
 //! A table as lines of text in columns.
 
 use pulldown_cmark::Alignment;
-use unicode_segmentation::UnicodeSegmentation;
-
-use std::iter;
+use unicode_width::UnicodeWidthStr;
 
 /// Columns of a table beyond which it is not aligned: it wraps anyway, and padding would only add messages.
 const MAX_TABLE_WIDTH: usize = 80;
@@ -35,11 +33,9 @@ impl Table {
 
     pub(super) fn close_cell(&mut self) {
         let cell = std::mem::take(&mut self.cell).trim().to_owned();
-        self.rows
-            .iter_mut()
-            .rev()
-            .take(1)
-            .for_each(|(_, cells)| cells.push(cell.clone()));
+        if let Some((_, cells)) = self.rows.last_mut() {
+            cells.push(cell);
+        }
     }
 
     /// Returns the lines with where the row of each begins in the source; the head's has a
@@ -50,10 +46,8 @@ impl Table {
         for (index, (source, cells)) in self.rows.iter().enumerate() {
             let mut line = self.line(cells, &widths);
             if index == 0 {
-                let rule: Vec<String> = widths
-                    .iter()
-                    .map(|width| "-".repeat((*width).max(1)))
-                    .collect();
+                let dashes = widths.iter().map(|width| "-".repeat((*width).max(1)));
+                let rule: Vec<String> = dashes.collect();
                 line.extend(["\n", &rule.join("-+-")]);
             }
             lines.push((*source, line));
@@ -62,52 +56,31 @@ impl Table {
     }
 
     fn line(&self, cells: &[String], widths: &[usize]) -> String {
-        let alignments = self.alignments.iter().chain(iter::repeat(&Alignment::None));
-        let padded = cells
-            .iter()
-            .zip(widths)
-            .zip(alignments)
-            .map(|((cell, width), alignment)| {
-                let room = width.saturating_sub(display_width(cell));
-                let left = match alignment {
-                    Alignment::Right => room,
-                    Alignment::Center => room / 2,
-                    Alignment::None | Alignment::Left => 0,
-                };
-                format!("{}{cell}{}", " ".repeat(left), " ".repeat(room - left))
-            });
+        let padded = cells.iter().zip(widths).enumerate();
+        let padded = padded.map(|(column, (cell, width))| {
+            let room = width.saturating_sub(cell.width());
+            let left = match self.alignments.get(column) {
+                Some(Alignment::Right) => room,
+                Some(Alignment::Center) => room / 2,
+                Some(Alignment::None | Alignment::Left) | None => 0,
+            };
+            format!("{}{cell}{}", " ".repeat(left), " ".repeat(room - left))
+        });
         padded.collect::<Vec<_>>().join(" | ").trim_end().to_owned()
     }
 
     /// Returns the width of each column, all 0 when the table is too wide to align.
     fn widths(&self) -> Vec<usize> {
-        let columns = self
-            .rows
-            .iter()
-            .map(|(_, cells)| cells.len())
-            .max()
-            .unwrap_or(0);
+        let columns = self.rows.iter().map(|(_, cells)| cells.len());
+        let columns = columns.max().unwrap_or(0);
         let mut widths = vec![0; columns];
         for (_, cells) in &self.rows {
             for (width, cell) in widths.iter_mut().zip(cells) {
-                *width = display_width(cell).max(*width);
+                *width = cell.width().max(*width);
             }
         }
         let width: usize = widths.iter().sum();
         let aligned = width <= MAX_TABLE_WIDTH && width * self.rows.len() <= MAX_TABLE_SIZE;
         if aligned { widths } else { vec![0; columns] }
     }
-}
-
-/// Returns about how many columns `text` takes: 2 for a letter of East Asian scripts or an emoji.
-fn display_width(text: &str) -> usize {
-    let wide = |letter: &str| {
-        letter.chars().any(|c| {
-            matches!(c, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{a4cf}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}' | '\u{fe0f}'
-                | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}' | '\u{ffe0}'..='\u{ffe6}' | '\u{1f300}'..='\u{1faff}' | '\u{20000}'..='\u{3fffd}')
-        })
-    };
-    text.graphemes(true)
-        .map(|letter| if wide(letter) { 2 } else { 1 })
-        .sum()
 }

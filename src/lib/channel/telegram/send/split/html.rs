@@ -1,8 +1,24 @@
 //! A piece of the flow as the HTML of the Bot API (core.telegram.org/bots/api#html-style).
 
+use std::ops::Range;
+
+use teloxide::utils::html::escape;
+
 use super::Flow;
 
-use std::ops::Range;
+/// The inline styles, from the outermost in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inline {
+    Code,
+    Spoiler,
+    Bold,
+    Italic,
+    Underline,
+    Strike,
+}
+
+/// The tag of each [`Inline`].
+const INLINE: [&str; 6] = ["code", "tg-spoiler", "b", "i", "u", "s"];
 
 /// What is in force at one place of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,12 +29,8 @@ pub(crate) struct Style {
     pub(crate) pre: Option<usize>,
     /// Index into `Flow::links`.
     pub(crate) link: Option<usize>,
-    pub(crate) code: bool,
-    pub(crate) spoiler: bool,
-    pub(crate) bold: bool,
-    pub(crate) italic: bool,
-    pub(crate) underline: bool,
-    pub(crate) strike: bool,
+    /// Whether each [`Inline`] is on.
+    pub(crate) inline: [bool; 6],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,25 +38,22 @@ enum Tag {
     Quote(usize),
     Pre(usize),
     Link(usize),
-    Simple(&'static str),
+    Inline(&'static str),
 }
 
 impl Style {
     /// Returns the tags from the outermost in. Always in this order, so that two styles differ in a tail.
     fn tags(self) -> impl Iterator<Item = Tag> {
-        let simple = |on: bool, name| on.then_some(Tag::Simple(name));
-        let nested = [
+        let blocks = [
             self.quote.map(Tag::Quote),
             self.pre.map(Tag::Pre),
             self.link.map(Tag::Link),
-            simple(self.code, "code"),
-            simple(self.spoiler, "tg-spoiler"),
-            simple(self.bold, "b"),
-            simple(self.italic, "i"),
-            simple(self.underline, "u"),
-            simple(self.strike, "s"),
         ];
-        nested.into_iter().flatten()
+        let inline = INLINE.into_iter().zip(self.inline);
+        let inline = inline
+            .filter(|(_, on)| *on)
+            .map(|(tag, _)| Tag::Inline(tag));
+        blocks.into_iter().flatten().chain(inline)
     }
 }
 
@@ -55,78 +64,35 @@ impl Flow {
         let mut open: Vec<Tag> = Vec::new();
         for (style, text) in self.runs(piece).chain([(Style::default(), "")]) {
             let wanted: Vec<Tag> = style.tags().collect();
-            let kept = open
-                .iter()
-                .zip(&wanted)
-                .take_while(|(have, want)| have == want)
-                .count();
-            open.drain(kept..)
-                .rev()
-                .for_each(|tag| self.close(tag, &mut out));
-            wanted
-                .iter()
-                .skip(kept)
-                .for_each(|tag| self.open(*tag, &mut out));
+            let same = open.iter().zip(&wanted);
+            let kept = same.take_while(|(have, want)| have == want).count();
+            let closing = open.iter().skip(kept).rev();
+            out.extend(closing.map(|tag| self.tag(*tag).1));
+            let opening = wanted.iter().skip(kept);
+            out.extend(opening.map(|tag| self.tag(*tag).0));
             open = wanted;
-            escape(text, &mut out);
+            out.push_str(&escape(text));
         }
         out
     }
 
-    fn open(&self, tag: Tag, out: &mut String) {
+    /// Returns what opens a tag and what closes it.
+    fn tag(&self, tag: Tag) -> (String, String) {
+        let attribute = |value: &str| escape(value).replace('"', "&quot;");
         match tag {
-            Tag::Simple(name) => out.extend(["<", name, ">"]),
-            Tag::Quote(_) => out.push_str("<blockquote>"),
-            Tag::Pre(language) => match self
-                .languages
-                .get(language)
-                .filter(|language| !language.is_empty())
-            {
-                Some(language) => {
-                    out.push_str("<pre><code class=\"language-");
-                    escape_attribute(language, out);
-                    out.push_str("\">");
-                }
-                None => out.push_str("<pre>"),
+            Tag::Inline(name) => (format!("<{name}>"), format!("</{name}>")),
+            Tag::Quote(_) => ("<blockquote>".into(), "</blockquote>".into()),
+            Tag::Pre(at) => match self.languages.get(at).map_or("", String::as_str) {
+                "" => ("<pre>".into(), "</pre>".into()),
+                language => (
+                    format!("<pre><code class=\"language-{}\">", attribute(language)),
+                    "</code></pre>".into(),
+                ),
             },
-            Tag::Link(link) => {
-                out.push_str("<a href=\"");
-                escape_attribute(
-                    self.links.get(link).map_or("", |link| link.url.as_str()),
-                    out,
-                );
-                out.push_str("\">");
+            Tag::Link(at) => {
+                let url = self.links.get(at).map_or("", |link| link.url.as_str());
+                (format!("<a href=\"{}\">", attribute(url)), "</a>".into())
             }
         }
-    }
-
-    fn close(&self, tag: Tag, out: &mut String) {
-        match tag {
-            Tag::Simple(name) => out.extend(["</", name, ">"]),
-            Tag::Quote(_) => out.push_str("</blockquote>"),
-            Tag::Pre(language) if self.languages.get(language).is_none_or(String::is_empty) => {
-                out.push_str("</pre>")
-            }
-            Tag::Pre(_) => out.push_str("</code></pre>"),
-            Tag::Link(_) => out.push_str("</a>"),
-        }
-    }
-}
-
-fn escape(text: &str, out: &mut String) {
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            _ => out.push(c),
-        }
-    }
-}
-
-fn escape_attribute(value: &str, out: &mut String) {
-    for (index, piece) in value.split('"').enumerate() {
-        out.push_str(if index > 0 { "&quot;" } else { "" });
-        escape(piece, out);
     }
 }

@@ -8,7 +8,7 @@ mod html;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-pub(crate) use html::Style;
+pub(crate) use html::{Inline, Style};
 
 use std::ops::Range;
 
@@ -53,17 +53,6 @@ pub(crate) struct Link {
     pub(crate) spelled: bool,
 }
 
-impl Link {
-    /// Returns the units of ` (url)`, or 0 when the text says it.
-    fn spelled_units(&self) -> usize {
-        if self.spelled {
-            units(&self.url) + " ()".len()
-        } else {
-            0
-        }
-    }
-}
-
 /// The whole visible text with its styles, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
@@ -83,7 +72,7 @@ impl Flow {
     pub(crate) fn last_style(&self) -> Style {
         self.spans
             .last()
-            .map_or_else(Style::default, |span| span.style)
+            .map_or(Style::default(), |span| span.style)
     }
 
     /// Appends `text`; `lead` is where its source begins, markup included.
@@ -93,11 +82,9 @@ impl Flow {
         }
         let start = self.text.len();
         let continues = self.spans.last().is_some_and(|last| {
-            let next = match last.origin {
-                Origin::Exact(at) => Some(Origin::Exact(at + start - last.start)),
-                Origin::Rewritten | Origin::Gap | Origin::Marker => None,
-            };
-            last.style == style && next == Some(origin) && origin == Origin::Exact(lead)
+            let next = |at| Origin::Exact(at + start - last.start);
+            let follows = matches!(last.origin, Origin::Exact(at) if next(at) == origin);
+            last.style == style && follows && origin == Origin::Exact(lead)
         });
         if !continues {
             let lead = lead.max(self.spans.last().map_or(0, |last| last.lead));
@@ -124,23 +111,19 @@ impl Flow {
     /// and origins point into.
     pub(crate) fn parts(&self, source: &str, limit: usize) -> Vec<Part> {
         let pieces = self.pieces(limit);
-        let starts = pieces
-            .iter()
-            .skip(1)
+        let next = pieces.iter().skip(1);
+        let ends = next
             .map(|next| self.source_of(next.start))
             .chain([Some(source.len())]);
         let mut from = Some(0);
         let mut parts = Vec::with_capacity(pieces.len());
-        for (piece, to) in pieces.iter().zip(starts) {
-            let slice = from
-                .zip(to)
-                .and_then(|(from, to)| source.get(from..to))
-                .map(|slice| slice.trim_matches('\n').trim_end());
+        for (piece, to) in pieces.iter().zip(ends) {
+            let slice = from.zip(to).and_then(|(from, to)| source.get(from..to));
+            let slice = slice.map(|slice| slice.trim_matches('\n').trim_end());
             let slice = slice.filter(|slice| !is_blank(slice) && units(slice) <= limit);
-            let plain = slice.map_or_else(|| self.spelled(piece), str::to_owned);
             parts.push(Part {
                 html: self.html(piece),
-                plain,
+                plain: slice.map_or_else(|| self.spelled(piece), str::to_owned),
             });
             from = to;
         }
@@ -185,22 +168,16 @@ impl Flow {
             let (at, next) = (start + offset, start + offset + letter.len());
             let used = cost.units;
             let span = cost.add(letter, next);
-            if visible
-                && letter.trim_start().is_empty()
-                && letter != "\u{a0}"
-                && span.origin != Origin::Marker
-            {
-                let paragraph = span.style.pre.is_none()
-                    && self
-                        .text
-                        .get(next..)
-                        .is_some_and(|rest| rest.starts_with('\n'));
-                match letter {
-                    "\n" if paragraph => cuts.paragraph.at(at, used, limit),
-                    "\n" => cuts.line.at(at, used, limit),
-                    _ if ends_sentence(before) => cuts.sentence.at(at, used, limit),
-                    _ => cuts.space.at(at, used, limit),
-                }
+            let is_space = letter.trim_start().is_empty() && letter != "\u{a0}";
+            if visible && is_space && span.origin != Origin::Marker && used <= limit {
+                let rest = self.text.get(next..).unwrap_or("");
+                let place = match letter {
+                    "\n" if span.style.pre.is_none() && rest.starts_with('\n') => Place::Paragraph,
+                    "\n" => Place::Line,
+                    _ if ends_sentence(before) => Place::Sentence,
+                    _ => Place::Space,
+                };
+                cuts.note(place, at, used >= limit / 4);
             }
             if cost.units > limit {
                 break;
@@ -208,12 +185,16 @@ impl Flow {
             visible = visible || !is_blank(letter);
             before = letter.chars().next_back().unwrap_or(' ');
             if visible && matches!(before, '。' | '！' | '？') {
-                cuts.sentence.at(next, cost.units, limit);
+                cuts.note(Place::Sentence, next, cost.units >= limit / 4);
             }
             cuts.letter = next;
         }
-        cuts.best()
-            .unwrap_or_else(|| self.cut_inside_letter(start, window, limit))
+        // A single letter over the limit (a pile of combining marks) is cut between characters.
+        cuts.best().unwrap_or_else(|| {
+            let last = window.chars().next_back().map_or(0, char::len_utf8);
+            let fits = window.len() - last;
+            start + if fits > 0 { fits } else { last }
+        })
     }
 
     /// Returns the text from `start` that is one character over `limit`, or `None` when the rest fits.
@@ -228,21 +209,6 @@ impl Flow {
             }
         }
         None
-    }
-
-    /// Cuts a single letter that is over the limit (a pile of combining marks) between characters.
-    fn cut_inside_letter(&self, start: usize, window: &str, limit: usize) -> usize {
-        let mut cost = Cost::at(self, start);
-        let mut fits = 0;
-        for (offset, c) in window.char_indices() {
-            let next = offset + c.len_utf8();
-            cost.add(window.get(offset..next).unwrap_or(""), start + next);
-            if cost.units > limit && fits > 0 {
-                break;
-            }
-            fits = next;
-        }
-        start + fits
     }
 
     /// Returns the span that holds the byte at `at`.
@@ -267,19 +233,13 @@ impl Flow {
     fn runs(&self, piece: &Range<usize>) -> impl Iterator<Item = (Style, &str)> {
         let (first, piece) = (self.span_index(piece.start), piece.clone());
         (first..self.spans.len()).map_while(move |index| {
-            let span = self
-                .spans
-                .get(index)
-                .filter(|span| span.start < piece.end)?;
-            let end = self
-                .spans
-                .get(index + 1)
-                .map_or(self.text.len(), |next| next.start);
-            Some((
-                span.style,
-                self.text
-                    .get(span.start.max(piece.start)..end.min(piece.end))?,
-            ))
+            let span = self.spans.get(index)?;
+            let next = self.spans.get(index + 1);
+            let end = next.map_or(self.text.len(), |next| next.start);
+            let range = span.start.max(piece.start)..end.min(piece.end);
+            let starts_before_end = span.start < piece.end;
+            let text = self.text.get(range).filter(|_| starts_before_end)?;
+            Some((span.style, text))
         })
     }
 
@@ -288,10 +248,9 @@ impl Flow {
         let mut out = String::new();
         let mut open: Option<usize> = None;
         for (style, text) in self.runs(piece).chain([(Style::default(), "")]) {
-            if let Some(link) = open
-                .filter(|_| style.link != open)
-                .and_then(|link| self.links.get(link))
-                .filter(|link| link.spelled)
+            let closed = open.filter(|_| style.link != open);
+            if let Some(link) = closed.and_then(|link| self.links.get(link))
+                && link.spelled
             {
                 out.extend([" (", &link.url, ")"]);
             }
@@ -325,70 +284,55 @@ impl<'a> Cost<'a> {
     /// Counts `text`, which ends at `end`, and returns the span it ends in.
     fn add(&mut self, text: &str, end: usize) -> &'a Span {
         self.units += units(text);
-        while self
-            .flow
-            .spans
+        let spans = &self.flow.spans;
+        while spans
             .get(self.span + 1)
             .is_some_and(|next| next.start < end)
         {
             self.span += 1;
             self.charge();
         }
-        &self.flow.spans[self.span]
+        &spans[self.span]
     }
 
     fn charge(&mut self) {
-        let link = self
-            .flow
-            .spans
-            .get(self.span)
-            .and_then(|span| span.style.link);
+        let span = self.flow.spans.get(self.span);
+        let link = span.and_then(|span| span.style.link);
         if link.is_some() && link != self.charged {
             self.charged = link;
-            self.units += link
-                .and_then(|link| self.flow.links.get(link))
-                .map_or(0, Link::spelled_units);
+            let link = link.and_then(|link| self.flow.links.get(link));
+            let spelled = link.filter(|link| link.spelled);
+            self.units += spelled.map_or(0, |link| units(&link.url) + " ()".len());
         }
     }
 }
 
-/// The last place of one kind, and whether the piece is then at least a quarter full.
-#[derive(Default)]
-struct Place {
-    at: Option<usize>,
-    full: bool,
+/// Where a piece may end, best first.
+#[derive(Clone, Copy)]
+enum Place {
+    Paragraph,
+    Line,
+    Sentence,
+    Space,
 }
 
-impl Place {
-    fn at(&mut self, at: usize, used: usize, limit: usize) {
-        if used <= limit {
-            *self = Self {
-                at: Some(at),
-                full: used >= limit / 4,
-            };
-        }
-    }
-}
-
-/// The last place of each kind.
+/// The last place of each sort, and whether the piece is then at least a quarter full.
 #[derive(Default)]
 struct Cuts {
-    paragraph: Place,
-    line: Place,
-    sentence: Place,
-    space: Place,
+    places: [Option<(usize, bool)>; 4],
     letter: usize,
 }
 
 impl Cuts {
+    fn note(&mut self, place: Place, at: usize, full: bool) {
+        self.places[place as usize] = Some((at, full));
+    }
+
     fn best(&self) -> Option<usize> {
-        let places = [&self.paragraph, &self.line, &self.sentence, &self.space];
-        let full = places
-            .iter()
-            .find(|place| place.full)
-            .and_then(|place| place.at);
-        full.or_else(|| places.iter().find_map(|place| place.at))
-            .or(Some(self.letter).filter(|at| *at > 0))
+        let mut places = self.places.iter().flatten();
+        let full = places.clone().find(|(_, full)| *full);
+        let place = full.or_else(|| places.next()).map(|(at, _)| *at);
+        place.or(Some(self.letter).filter(|at| *at > 0))
     }
 }
 

@@ -1,5 +1,6 @@
-//! Search: a question in, passages out.
+//! Search: turns a query into ranked passages.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
@@ -8,14 +9,15 @@ use rusqlite::Connection;
 
 use super::candidates;
 use super::candidates::Term;
-use super::line_signals::Cues;
+use super::line_signals::LineSignals;
 use super::passage;
-use super::passage::{Passage, Seed, Want};
-use super::query_vector::{Ask, Vector};
+use super::passage::{Limits, Passage, Seed};
+use super::query_vector::{QueryEmbedder, QueryVector};
 use super::rank;
 use super::rank::{Chunk, Mix, Ranked};
+use super::request::{Filter, Query, Strategy};
 use super::semantic::Meaning;
-use super::shortlist::{Gathered, cosines_of, gather};
+use super::shortlist::{Shortlist, cosines_of, shortlist};
 use super::{date_mentions, evidence};
 use crate::db;
 use crate::language::tokenize::{Word, Words};
@@ -25,108 +27,10 @@ use crate::memory::index::schema;
 use crate::memory::index::{Error, Place};
 use crate::memory::sources::Source;
 
-/// Chunks that are looked at closely for their words.
-const CANDIDATES: usize = 80;
-/// Results by words with which [`Strategy::FtsFirst`] is content (specification §12).
-const CONTENT: usize = 3;
+/// Keyword hits with which [`Strategy::FtsFirst`] needs no vectors (specification §12).
+const ENOUGH: usize = 3;
 /// Characters of a token, for `max_tokens`.
 const CHARS_PER_TOKEN: usize = 4;
-
-/// By what it is searched.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Strategy {
-    /// Words and vectors; words alone where there are no vectors.
-    #[default]
-    Hybrid,
-    /// Words, vectors only when they find little.
-    FtsFirst,
-    /// Words alone.
-    Fts,
-    /// Vectors alone.
-    Vector,
-}
-
-/// Which chunks may be found at all; `None` is no limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Filter {
-    /// Whose they are: `owner`, `person:<id>`, `chat:<key>`.
-    pub scopes: Option<Vec<String>>,
-    /// What they come from.
-    pub sources: Option<Vec<Source>>,
-    /// Of which days, counted from 1970-01-01: the date in the name of the file, else of its last change; of a fact
-    /// since when it holds, of a summary when it was written.
-    pub days: RangeInclusive<u16>,
-}
-
-impl Default for Filter {
-    fn default() -> Self {
-        Self {
-            scopes: None,
-            sources: None,
-            days: 0..=u16::MAX,
-        }
-    }
-}
-
-impl Filter {
-    /// Returns the days from `after` to `before`, both with a part in it.
-    pub fn days(after: Option<NaiveDate>, before: Option<NaiveDate>) -> RangeInclusive<u16> {
-        let day = |date: NaiveDate| u16::try_from(date.to_epoch_days().max(0)).unwrap_or(u16::MAX);
-        after.map_or(0, day)..=before.map_or(u16::MAX, day)
-    }
-
-    pub(crate) fn lets_through(&self, scope: &str, source: &str) -> bool {
-        let by_scope = self
-            .scopes
-            .as_ref()
-            .is_none_or(|scopes| scopes.iter().any(|one| one == scope));
-        by_scope
-            && self
-                .sources
-                .as_ref()
-                .is_none_or(|sources| sources.iter().any(|one| one.as_str() == source))
-    }
-}
-
-/// What is wanted.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Query {
-    /// The question, in anybody's words.
-    pub text: String,
-    /// Results at most.
-    pub k: usize,
-    /// Chunks that are looked at closely for their words; never fewer than four a result.
-    pub candidates: usize,
-    /// Tokens of all results together at most, four characters each.
-    pub max_tokens: Option<usize>,
-    /// Characters of one result at most; it grows around the line that was found, so that one is in it.
-    pub max_chars: usize,
-    /// Results below this score are left out.
-    pub min_score: f32,
-    /// Which chunks may be found.
-    pub filter: Filter,
-    /// By what it is searched.
-    pub strategy: Strategy,
-    /// The asker's day, by which `yesterday` is understood; `None` for nothing of the kind.
-    pub today: Option<NaiveDate>,
-}
-
-impl Query {
-    /// Returns a query for six results without any limit.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            k: 6,
-            candidates: CANDIDATES,
-            max_tokens: None,
-            max_chars: passage::MAX_CHARS,
-            min_score: 0.0,
-            filter: Filter::default(),
-            strategy: Strategy::default(),
-            today: None,
-        }
-    }
-}
 
 /// A passage that was found.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -137,20 +41,20 @@ pub struct Hit {
     pub start_line: u32,
     /// Its last line.
     pub end_line: u32,
-    /// What it comes from.
+    /// Its source.
     pub source: String,
-    /// How good it is, 0–1; means the same in every query.
+    /// Its relevance, 0–1; comparable across queries.
     pub score: f32,
-    /// The cosine of its best line, 0–1; `None` where no vector had a part.
+    /// The cosine of its best line, 0–1; `None` without vectors.
     pub vector_score: Option<f32>,
-    /// How much of the query's words it has, see `rank.rs`; `None` where words had no part.
+    /// How much of the query's words it has, see `rank.rs`.
     pub text_score: Option<f32>,
-    /// What stands there.
+    /// Its text.
     pub text: String,
-    /// Whose it is.
+    /// Its scope.
     #[serde(skip)]
     pub scope: String,
-    /// The words of the query that stand in it, as they are compared.
+    /// The words of the query in it, stemmed.
     #[serde(skip)]
     pub matched: Vec<String>,
 }
@@ -160,11 +64,11 @@ pub struct Hit {
 pub struct Found {
     /// The best first.
     pub hits: Vec<Hit>,
-    /// The words that were searched for, with their weights, as they are compared.
+    /// The words that were searched for, stemmed, with their weights.
     pub words: Vec<(String, f32)>,
     /// False when nothing was ever indexed.
     pub indexed: bool,
-    /// Why vectors had no part although they were wanted.
+    /// Why vectors were not used, although the strategy uses them.
     pub without_vectors: Option<String>,
 }
 
@@ -176,11 +80,11 @@ pub fn search(place: &Place, query: &Query) -> Result<Found, Error> {
     Searcher::new(place).search(query)
 }
 
-/// Searches again and again. Keeps the database open, and opens it anew when it was made anew.
+/// Keeps the database open between searches, and opens it again when it was rebuilt.
 pub struct Searcher {
     place: Place,
     words: Words,
-    ask: Ask,
+    embedder: QueryEmbedder,
     open: Option<Open>,
 }
 
@@ -192,20 +96,20 @@ struct Open {
 }
 
 impl Searcher {
-    /// Returns a searcher; the database need not be there yet.
+    /// Returns a searcher; the database need not exist yet.
     pub fn new(place: &Place) -> Self {
         Self {
             place: place.clone(),
             words: Words::new(),
-            ask: Ask::new(place),
+            embedder: QueryEmbedder::new(place),
             open: None,
         }
     }
 
-    /// Returns what `query` finds. An index that is not there finds nothing. Damage is noted for the next run.
+    /// Returns what `query` finds; nothing without an index. Damage is noted for the next run of the index.
     ///
     /// # Errors
-    /// [`Error::NoVectors`] for [`Strategy::Vector`] where there are none, else when the database is damaged.
+    /// [`Error::NoVectors`] for [`Strategy::Vector`] without vectors, else when the database is damaged.
     pub fn search(&mut self, query: &Query) -> Result<Found, Error> {
         self.find(query).inspect_err(|error| {
             if error.is_damage() {
@@ -218,44 +122,38 @@ impl Searcher {
         let path = self.place.database();
         let words = self.words.of_question(&query.text);
         self.open()?;
-        let Self {
-            words: known,
-            ask,
-            open,
-            ..
-        } = self;
-        let Some(open) = open else {
+        let Some(open) = &mut self.open else {
             return Ok(Found::default());
         };
         let failed = |error| Error::from(db::Error::of(&path, error));
-        if rules_differ(&open.connection).map_err(failed)? {
+        if format_differs(&open.connection).map_err(failed)? {
             return Ok(Found::default());
         }
-        let mut wish = query.strategy;
-        if wish == Strategy::FtsFirst {
-            let found = look(open, known, words.clone(), query, None).map_err(failed)?;
-            if found.hits.len() >= CONTENT {
+        let mut strategy = query.strategy;
+        if strategy == Strategy::FtsFirst {
+            let found = run(open, &mut self.words, words.clone(), query, None).map_err(failed)?;
+            if found.hits.len() >= ENOUGH {
                 return Ok(found);
             }
-            wish = Strategy::Hybrid;
+            strategy = Strategy::Hybrid;
         }
         let model = blocks::state(&open.connection).map_err(failed)?.model;
-        let vector = match wish {
+        let vector = match strategy {
             Strategy::Fts => Ok(None),
             Strategy::Hybrid | Strategy::FtsFirst | Strategy::Vector => {
-                ask.vector(&query.text, &model).map(Some)
+                self.embedder.vector(&query.text, &model).map(Some)
             }
         };
         match vector {
-            Err(why) if wish == Strategy::Vector => Err(Error::NoVectors(why)),
+            Err(why) if strategy == Strategy::Vector => Err(Error::NoVectors(why)),
             Err(why) => {
-                let found = look(open, known, words, query, None).map_err(failed)?;
+                let found = run(open, &mut self.words, words, query, None).map_err(failed)?;
                 Ok(Found {
                     without_vectors: Some(why),
                     ..found
                 })
             }
-            Ok(vector) => look(open, known, words, query, vector).map_err(failed),
+            Ok(vector) => run(open, &mut self.words, words, query, vector).map_err(failed),
         }
     }
 
@@ -263,11 +161,10 @@ impl Searcher {
         let path = self.place.database();
         let identity = db::identity(&path)?;
         if self.open.as_ref().map(|open| open.identity) != identity {
-            // Its log and the next one's have the same name.
-            self.open
-                .take()
-                .into_iter()
-                .for_each(|stale| db::abandon(stale.connection));
+            // Its log has the same name as the next one's.
+            if let Some(stale) = self.open.take() {
+                db::abandon(stale.connection);
+            }
         }
         if self.open.is_none()
             && let Some(identity) = identity
@@ -284,12 +181,14 @@ impl Searcher {
     }
 }
 
-/// What is known of a text.
+/// A row of `files`.
 pub(crate) struct File {
     pub path: String,
     pub source: String,
     pub scope: String,
     pub time: i64,
+    /// How many it has.
+    pub words: f32,
 }
 
 impl File {
@@ -299,221 +198,174 @@ impl File {
     }
 }
 
-fn look(
+/// The files of the chunks that were loaded, by id.
+pub(crate) type Files = HashMap<i64, File>;
+
+fn run(
     open: &mut Open,
     known: &mut Words,
     words: Vec<(String, Word)>,
     query: &Query,
-    vector: Option<Vector<'_>>,
+    vector: Option<QueryVector<'_>>,
 ) -> rusqlite::Result<Found> {
-    let Open {
-        connection, blocks, ..
-    } = open;
     // One view of the database, whoever writes meanwhile.
-    let view = connection.unchecked_transaction()?;
+    let view = open.connection.unchecked_transaction()?;
+    let blocks = &mut open.blocks;
     blocks.refresh(&view)?;
     let totals = candidates::totals(&view)?;
     let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
-    let Gathered {
+    let Shortlist {
         terms,
         mut ids,
         mut cosines,
         share,
-    } = gather(&view, blocks, words, query, vector.as_ref(), totals)?;
-    // Where words do not count, those that are near to them do not either.
-    let mut meaning = vector.map(|vector| {
-        Meaning::new(
-            vector,
-            if query.strategy == Strategy::Vector {
-                &[]
-            } else {
-                &terms
-            },
-        )
-    });
-    let mut chunks = load(&view, &ids)?;
-    let (mut files, mut lengths) = (HashMap::new(), HashMap::new());
-    describe(&view, &chunks, &mut files, &mut lengths)?;
-    let mut stating = evidence::of_facts(&view, &chunks, &files)?;
+    } = shortlist(&view, blocks, words, query, vector.as_ref(), totals)?;
+    // Without keywords, words that are similar to them do not count either.
+    let by_words = query.strategy != Strategy::Vector;
+    let mut meaning =
+        vector.map(|vector| Meaning::new(vector, if by_words { &terms } else { &[] }));
+    let mut files = Files::new();
+    let mut chunks = load(&view, &ids, &mut files)?;
+    let mut stating = evidence::stating_chunks(&view, &chunks, &files)?;
     stating.retain(|id| !ids.contains(id) && usize::try_from(*id).is_ok_and(&allowed));
-    chunks.extend(load(&view, &stating)?);
-    describe(&view, &chunks, &mut files, &mut lengths)?;
+    chunks.extend(load(&view, &stating, &mut files)?);
     ids.extend(stating);
     if let Some(meaning) = meaning.as_ref().filter(|meaning| !meaning.knows_lines()) {
-        // Those that were found by their words.
-        let others: Vec<i64> = ids
-            .iter()
-            .copied()
-            .filter(|id| !cosines.contains_key(id))
-            .collect();
+        // Those that were found by keywords.
+        let others = ids.iter().copied().filter(|id| !cosines.contains_key(id));
+        let others: Vec<i64> = others.collect();
         cosines.extend(cosines_of(&view, others.into_iter(), meaning.vector())?);
     }
     let mut mix = Mix {
         meaning: meaning.as_mut(),
         share,
         cosines: &cosines,
-        stated: evidence::settle(&mut chunks, &files),
-        cues: (Cues::of(&query.text), known),
-        looked: HashMap::new(),
+        stated: evidence::merge_facts(&mut chunks, &files),
+        signals: (LineSignals::of(&query.text), known),
+        examined: HashMap::new(),
     };
     let days = query
         .today
         .and_then(|today| date_mentions::days(&query.text, today));
-    let mut ranked = rank::rank(chunks.iter(), &terms, totals, &lengths, &mut mix);
-    let mut first = rank::closely(ranked.clone(), &terms, &mut mix);
-    reorder(&mut first, &files, days.as_ref());
-    let seeds = passage::seeds(&first, |file| order_of(&files, file));
-    // What stands beside the best, so that they can grow: other lines of their files are worth something else then.
-    let mut beside = beside(&first, &seeds, query.k, &chunks);
+    let scored = rank::score_lines(chunks.iter(), &terms, totals, &files, &mut mix);
+    let mut scored_again = scored.clone();
+    let mut ranked = rank::rerank(scored, &terms, &mut mix);
+    adjust(&mut ranked, &files, days.as_ref());
+    let seeds = passage::seeds(&ranked, &files);
+    // The chunks beside the best, so that results can grow: they change the scores of the other lines of their files.
+    let mut beside = chunks_beside(&ranked, &seeds, query.k, &chunks);
     beside.retain(|id| usize::try_from(*id).is_ok_and(|id| allowed(id) && !is_fact(id)));
-    let beside = load(&view, &beside)?;
-    describe(&view, &beside, &mut files, &mut lengths)?;
+    let beside = load(&view, &beside, &mut files)?;
     let changed: BTreeSet<i64> = beside.iter().map(|chunk| chunk.file).collect();
-    let changed = chunks
+    let in_changed = chunks
         .iter()
         .chain(&beside)
         .filter(|chunk| changed.contains(&chunk.file));
-    ranked.extend(rank::rank(changed, &terms, totals, &lengths, &mut mix));
-    let mut ranked = rank::closely(ranked, &terms, &mut mix);
-    reorder(&mut ranked, &files, days.as_ref());
-    let mut seeds = passage::seeds(&ranked, |file| order_of(&files, file));
-    seeds.retain(|seed| best_score(&ranked, seed) >= query.min_score);
-    let passages = passage::passages(&ranked, &seeds, want(query));
-    let words = terms
-        .iter()
-        .map(|term| (term.word.text.to_string(), term.weight))
-        .collect();
+    let rescored = rank::score_lines(in_changed, &terms, totals, &files, &mut mix);
+    scored_again.extend(rescored);
+    let mut ranked = rank::rerank(scored_again, &terms, &mut mix);
+    adjust(&mut ranked, &files, days.as_ref());
+    let mut seeds = passage::seeds(&ranked, &files);
+    seeds.retain(|seed| {
+        let line = ranked.get(&seed.file).and_then(|lines| lines.get(&seed.at));
+        line.is_some_and(|line| shown(line.score.max(line.text_score)) >= query.min_score)
+    });
+    let passages = passage::passages(&ranked, &seeds, limits(query));
     let hits = passages
         .iter()
-        .filter_map(|passage| hit(passage, &ranked, &files, &terms))
-        .collect();
+        .filter_map(|passage| hit(passage, &ranked, &files, &terms));
     Ok(Found {
-        hits,
-        words,
+        hits: hits.collect(),
+        words: terms
+            .iter()
+            .map(|term| (term.word.text.to_string(), term.weight))
+            .collect(),
         indexed: true,
         without_vectors: None,
     })
 }
 
-/// Gives lines what they are worth more or less for what they stand in.
-fn reorder(
-    ranked: &mut Ranked<'_>,
-    files: &HashMap<i64, File>,
-    days: Option<&RangeInclusive<NaiveDate>>,
-) {
-    evidence::step_back(ranked, files);
+/// Ranks lines lower or higher by what their text is.
+fn adjust(ranked: &mut Ranked<'_>, files: &Files, days: Option<&RangeInclusive<NaiveDate>>) {
+    evidence::demote_restatements(ranked, files);
     if let Some(days) = days {
-        date_mentions::favour(
-            ranked,
-            files,
-            &Filter::days(Some(*days.start()), Some(*days.end())),
-        );
+        let days = Filter::days(Some(*days.start()), Some(*days.end()));
+        date_mentions::boost(ranked, files, &days);
     }
 }
 
-/// Returns the better of the words' score and the score of both, as they are shown.
-fn best_score(ranked: &Ranked<'_>, seed: &Seed) -> f32 {
-    let line = ranked.get(&seed.file).and_then(|lines| lines.get(&seed.at));
-    line.map_or(0.0, |line| line.score.max(line.text_score).sqrt())
-}
-
-fn rules_differ(view: &Connection) -> rusqlite::Result<bool> {
-    // Rows of another version are searched until there are new ones, if they can be.
+/// Returns true when the rows have another format: they find nothing until the next run. Rows by other rules are
+/// searched until then.
+fn format_differs(view: &Connection) -> rusqlite::Result<bool> {
     let rules: String = view.query_row("SELECT rules FROM totals", [], |row| row.get(0))?;
     Ok(!rules.ends_with(schema::ROWS))
 }
 
-fn order_of(files: &HashMap<i64, File>, file: i64) -> (i64, &str) {
-    files
-        .get(&file)
-        .map_or((0, ""), |file| (file.time, &file.path))
-}
-
-fn want(query: &Query) -> Want {
-    let want = match query.max_tokens {
-        None => Want::plain(query.k),
-        Some(tokens) => Want::within(query.k, tokens.saturating_mul(CHARS_PER_TOKEN)),
+fn limits(query: &Query) -> Limits {
+    let limits = match query.max_tokens {
+        None => Limits::plain(query.k),
+        Some(tokens) => Limits::within(query.k, tokens.saturating_mul(CHARS_PER_TOKEN)),
     };
-    Want {
-        each: want.each.min(query.max_chars),
-        ..want
+    Limits {
+        each: limits.each.min(query.max_chars),
+        ..limits
     }
 }
 
-/// Returns the chunks beside those of the best lines.
-fn beside(ranked: &Ranked<'_>, seeds: &[Seed], k: usize, chunks: &[Chunk]) -> Vec<i64> {
+/// Returns the chunks next to those of the best lines.
+fn chunks_beside(ranked: &Ranked<'_>, seeds: &[Seed], k: usize, chunks: &[Chunk]) -> Vec<i64> {
     let there: BTreeSet<i64> = chunks.iter().map(|chunk| chunk.id).collect();
-    let mut best: Vec<i64> = Vec::new();
+    let mut best: BTreeSet<i64> = BTreeSet::new();
     for seed in seeds {
         if best.len() > k * 2 {
             break;
         }
-        if let Some(line) = ranked.get(&seed.file).and_then(|lines| lines.get(&seed.at))
-            && !best.contains(&line.chunk)
-        {
-            best.push(line.chunk);
-        }
+        let line = ranked.get(&seed.file).and_then(|lines| lines.get(&seed.at));
+        best.extend(line.map(|line| line.chunk));
     }
-    let wanted: BTreeSet<i64> = best
-        .into_iter()
-        .flat_map(|id| [id - 1, id + 1])
-        .filter(|id| !there.contains(id))
-        .collect();
-    wanted.into_iter().collect()
+    let beside: BTreeSet<i64> = best.into_iter().flat_map(|id| [id - 1, id + 1]).collect();
+    beside.difference(&there).copied().collect()
 }
 
-fn load(view: &Connection, ids: &[i64]) -> rusqlite::Result<Vec<Chunk>> {
+/// Returns these chunks, and adds their files to `files`.
+#[expect(clippy::cast_precision_loss, reason = "words of a file")]
+fn load(view: &Connection, ids: &[i64], files: &mut Files) -> rusqlite::Result<Vec<Chunk>> {
     let mut query = view.prepare_cached("SELECT file, units, text FROM chunks WHERE id = ?1")?;
+    let mut file_query =
+        view.prepare_cached("SELECT path, source, scope, time, words FROM files WHERE id = ?1")?;
     let mut chunks = Vec::with_capacity(ids.len());
     for id in ids {
         let mut rows = query.query([id])?;
-        if let Some(row) = rows.next()? {
-            let packed = schema::unpack(row.get_ref(1)?.as_blob()?);
-            chunks.push(Chunk {
-                id: *id,
-                file: row.get(0)?,
-                packed,
-                text: row.get(2)?,
-            });
+        let Some(row) = rows.next()? else { continue };
+        let chunk = Chunk {
+            id: *id,
+            file: row.get(0)?,
+            packed: schema::unpack(row.get_ref(1)?.as_blob()?),
+            text: row.get(2)?,
+        };
+        if let Entry::Vacant(vacant) = files.entry(chunk.file) {
+            let mut rows = file_query.query([chunk.file])?;
+            if let Some(row) = rows.next()? {
+                vacant.insert(File {
+                    path: row.get(0)?,
+                    source: row.get(1)?,
+                    scope: row.get(2)?,
+                    time: row.get(3)?,
+                    words: row.get::<_, i64>(4)? as f32,
+                });
+            }
         }
+        chunks.push(chunk);
     }
     Ok(chunks)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "words of a file")]
-fn describe(
-    view: &Connection,
-    chunks: &[Chunk],
-    files: &mut HashMap<i64, File>,
-    lengths: &mut HashMap<i64, f32>,
-) -> rusqlite::Result<()> {
-    let mut query =
-        view.prepare_cached("SELECT path, source, scope, time, words FROM files WHERE id = ?1")?;
-    for chunk in chunks {
-        if files.contains_key(&chunk.file) {
-            continue;
-        }
-        let mut rows = query.query([chunk.file])?;
-        if let Some(row) = rows.next()? {
-            lengths.insert(chunk.file, row.get::<_, i64>(4)? as f32);
-            let file = File {
-                path: row.get(0)?,
-                source: row.get(1)?,
-                scope: row.get(2)?,
-                time: row.get(3)?,
-            };
-            files.insert(chunk.file, file);
-        }
-    }
-    Ok(())
+/// Returns a score as it is shown, see `rank.rs`.
+fn shown(score: f32) -> f32 {
+    score.sqrt().min(1.0)
 }
 
-fn hit(
-    passage: &Passage,
-    ranked: &Ranked<'_>,
-    files: &HashMap<i64, File>,
-    terms: &[Term],
-) -> Option<Hit> {
+fn hit(passage: &Passage, ranked: &Ranked<'_>, files: &Files, terms: &[Term]) -> Option<Hit> {
     let file = files.get(&passage.file)?;
     let lines = ranked.get(&passage.file)?;
     let is_blank = |at: &usize| lines.get(at).is_none_or(|line| line.text.trim().is_empty());
@@ -529,7 +381,6 @@ fn hit(
         .map(|(_, line)| line.text)
         .collect();
     let best = lines.get(&passage.best)?;
-    let shown = |score: f32| score.sqrt().min(1.0);
     let words = lines
         .range(first..=last)
         .fold(0, |words, (_, line)| words | line.words);

@@ -1,0 +1,155 @@
+//! Reads notes: files that changed, in batches, and those that are gone.
+
+use super::Run;
+use crate::clock;
+use crate::memory::consolidate::{Error, notes, watermarks};
+use crate::memory::facts::store;
+use crate::memory::facts::store::{Part, Statement};
+use crate::memory::sources;
+use crate::memory::sources::{Candidate, Reader, Stamp, Unread};
+
+/// Files that are committed together, at most, and their bytes.
+const BATCH_FILES: usize = 64;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// No facts are drawn from a longer file: nobody states so much, and each line of a dump looks like one.
+const MAX_FILE: i64 = 1 << 20;
+
+/// A file that changed or is gone.
+struct Changed {
+    path: String,
+    /// The SHA-256 of what it was when it was read last.
+    before: Option<Vec<u8>>,
+    /// What it is now; `None` when it is gone.
+    now: Option<(Stamp, Vec<u8>)>,
+    lines: i64,
+    statements: Vec<Statement>,
+}
+
+impl Changed {
+    fn gone(path: String, before: Option<Vec<u8>>) -> Self {
+        Self {
+            path,
+            before,
+            now: None,
+            lines: 0,
+            statements: Vec::new(),
+        }
+    }
+}
+
+impl Run<'_, '_> {
+    pub(super) fn notes(
+        &mut self,
+        files: &[Candidate],
+        count: &mut dyn FnMut(),
+    ) -> Result<(), Error> {
+        let mut known = watermarks::files(&self.connection).map_err(self.fail())?;
+        let reader = Reader::new(self.home);
+        let now = clock::now_ms();
+        let (mut restamped, mut batch, mut bytes_of_batch) = (Vec::new(), Vec::new(), 0);
+        for file in files {
+            count();
+            let row = known.remove(&file.shown).unwrap_or_default();
+            if row.sha256.is_some() && row.stamp == file.stamp {
+                self.report.unchanged += 1;
+                continue;
+            }
+            if file.stamp.size > MAX_FILE {
+                self.skip(
+                    &file.shown,
+                    &format!("no facts are drawn from more than {MAX_FILE} bytes; agent-index finds what it says"),
+                );
+                continue;
+            }
+            let bytes = match reader.read(file) {
+                Ok(bytes) => bytes,
+                // What it said before still holds.
+                Err(Unread::Failed(skipped)) => {
+                    self.report.skipped.push(skipped);
+                    continue;
+                }
+                Err(Unread::Gone) => {
+                    batch.push(Changed::gone(file.shown.clone(), row.sha256));
+                    continue;
+                }
+            };
+            let (stamp, sha256) = (file.stamp.settled(now), sources::sha256(&bytes));
+            if row.sha256.as_ref() == Some(&sha256) {
+                self.report.unchanged += 1;
+                if row.stamp != stamp {
+                    restamped.push((file.shown.clone(), stamp, sha256));
+                }
+                continue;
+            }
+            let lines = bytes.split(|byte| *byte == b'\n').count();
+            batch.push(Changed {
+                path: file.shown.clone(),
+                before: row.sha256,
+                now: Some((stamp, sha256)),
+                lines: i64::try_from(lines).unwrap_or(i64::MAX),
+                statements: notes::statements(file, &bytes),
+            });
+            bytes_of_batch += bytes.len();
+            if batch.len() >= BATCH_FILES || bytes_of_batch >= BATCH_BYTES {
+                self.commit(std::mem::take(&mut batch))?;
+                bytes_of_batch = 0;
+            }
+        }
+        // A disk that is not there is no reason to forget what stands on it.
+        if !known.is_empty()
+            && std::fs::read_dir(self.home.workspace())
+                .is_ok_and(|mut entries| entries.next().is_none())
+        {
+            self.skip(
+                "workspace",
+                "it is empty; what its files stated is kept until there is a file in it again",
+            );
+        }
+        let skipped = &self.report.skipped;
+        known.retain(|path, _| !skipped.iter().any(|skipped| skipped.hides(path)));
+        batch.extend(
+            known
+                .into_iter()
+                .map(|(path, row)| Changed::gone(path, row.sha256)),
+        );
+        self.commit(batch)?;
+        if !restamped.is_empty() {
+            self.write(|connection| {
+                restamped.iter().try_for_each(|(path, stamp, sha256)| {
+                    watermarks::file_done(connection, path, Some((*stamp, sha256)))
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Commits what files state, together; one that another run read meanwhile is left to that.
+    fn commit(&mut self, batch: Vec<Changed>) -> Result<(), Error> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let owner = self.owner.clone();
+        let done = self.write(|connection| {
+            let (mut done, now) = (Vec::new(), clock::now_ms());
+            for file in &batch {
+                if !watermarks::is_as_read(connection, &file.path, file.before.as_deref())? {
+                    continue;
+                }
+                let part = Part::File(&file.path);
+                let applied = store::restate(connection, &owner.run, part, &file.statements, now)?;
+                let read = file.now.as_ref();
+                let read = read.map(|(stamp, sha256)| (*stamp, sha256.as_slice()));
+                watermarks::file_done(connection, &file.path, read)?;
+                let lines = (1, file.lines);
+                watermarks::done(connection, &owner, &file.path, lines, &applied, now)?;
+                done.push(applied);
+            }
+            Ok(done)
+        })?;
+        self.report.left += batch.len() - done.len();
+        self.report.files += done.len();
+        done.into_iter().for_each(|applied| self.take(applied));
+        Ok(())
+    }
+}

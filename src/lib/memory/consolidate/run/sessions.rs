@@ -1,0 +1,277 @@
+//! Reads conversations, a span at a time: claimed, read by rules and a model, committed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use super::Run;
+use crate::clock;
+use crate::memory::consolidate::model_reader::Extracted;
+use crate::memory::consolidate::transcripts::{Span, Speaker, Transcript};
+use crate::memory::consolidate::watermarks::SpanEnd;
+use crate::memory::consolidate::{Asks, Error, Trouble, model_reader, watermarks};
+use crate::memory::facts::store;
+use crate::memory::facts::store::Part;
+use crate::memory::facts::{commitments, episodes};
+use crate::memory::scope::Scope;
+use crate::memory::sources::{Skipped, Stamp};
+
+/// Failures in a row after which a span is left to the rules (specification §13).
+const MAX_FAILURES: i64 = 3;
+/// Words of the owner's below which rules read a span as well as any model.
+const LEAST_WORDS: usize = 8;
+/// Names that a model is told.
+const MAX_NAMES: usize = 60;
+
+/// What became of a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SpanResult {
+    Done,
+    /// Another run is at it, or did it.
+    Left,
+    /// It is tried again by another run.
+    Waits,
+    /// It is not tried again, although no model could read it.
+    Parked,
+}
+
+/// Conversations and their files.
+type Files = BTreeMap<String, Vec<PathBuf>>;
+
+impl Run<'_, '_> {
+    pub(super) fn sessions(&mut self, all: &Files, count: &mut dyn FnMut()) -> Result<(), Error> {
+        let known = watermarks::sessions(&self.connection).map_err(self.fail())?;
+        let mut seen = Vec::new();
+        for (id, files) in all {
+            count();
+            let (watermark, seen_before) = known.get(id).cloned().unwrap_or_default();
+            let (looks, is_settled) = self.looks(files);
+            let archive = self.home.archive();
+            let is_archived = files.iter().all(|file| file.parent() == Some(&archive));
+            let to_the_end = self.options.to_the_end && !is_archived;
+            if seen_before.as_ref() == Some(&looks) && !to_the_end {
+                self.report.unchanged += 1;
+                continue;
+            }
+            let transcript = match Transcript::read(files, watermark, is_archived || to_the_end) {
+                Ok(transcript) => transcript,
+                Err(error) => {
+                    self.skip(&format!("state/sessions/{id}"), &error.to_string());
+                    continue;
+                }
+            };
+            self.report.unchanged += usize::from(!transcript.is_owners);
+            let is_done = !transcript.is_owners || self.session(id, &transcript, watermark)?;
+            if is_done && is_settled {
+                seen.push((id, looks));
+            }
+        }
+        if !seen.is_empty() {
+            self.write(|connection| {
+                seen.iter()
+                    .try_for_each(|(id, looks)| watermarks::seen(connection, id, looks))
+            })?;
+        }
+        if self.options.backfill && !all.is_empty() {
+            self.gone(all)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a conversation; false when something of it is left.
+    fn session(
+        &mut self,
+        id: &str,
+        transcript: &Transcript,
+        mut watermark: i64,
+    ) -> Result<bool, Error> {
+        let mut spans = 0;
+        while let Some(span) = transcript.next_span(watermark) {
+            match self.span(id, transcript, watermark, &span)? {
+                SpanResult::Done | SpanResult::Parked => {}
+                SpanResult::Left => {
+                    self.report.left += 1;
+                    return Ok(false);
+                }
+                SpanResult::Waits => return Ok(false),
+            }
+            watermark = span.to;
+            spans += 1;
+        }
+        self.report.spans += spans;
+        self.report.sessions += usize::from(spans > 0);
+        self.report.unchanged += usize::from(spans == 0);
+        Ok(true)
+    }
+
+    fn span(
+        &mut self,
+        id: &str,
+        transcript: &Transcript,
+        watermark: i64,
+        span: &Span,
+    ) -> Result<SpanResult, Error> {
+        let owner = self.owner.clone();
+        if !self.write(|connection| {
+            watermarks::claim_span(connection, id, watermark, span.to, &owner, clock::now_ms())
+        })? {
+            return Ok(SpanResult::Left);
+        }
+        let rules = transcript.by_rules(id, span, self.means.zone);
+        let (found, trouble) = match self.ask(id, transcript, span)? {
+            Ok(found) => (found.beside(rules), None),
+            // A model that has not read it may add to this later.
+            Err(trouble) => (rules, Some(trouble)),
+        };
+        let written = self.write(|connection| {
+            if !watermarks::holds_span(connection, id, watermark, &owner)? {
+                return Ok(None);
+            }
+            let (run, now) = (owner.run.as_str(), clock::now_ms());
+            let Span { from, to, .. } = *span;
+            let part = Part::Span {
+                session: id,
+                from,
+                to,
+            };
+            let applied = store::restate(connection, run, part, &found.statements, now)?;
+            let episode = found.episode.as_ref();
+            let episode = episodes::restate(connection, run, &Scope::Owner, part, episode, now)?;
+            let promises =
+                commitments::restate(connection, run, part, &found.promises, episode, now)?;
+            let release = |end| watermarks::release_span(connection, id, end);
+            let result = match &trouble {
+                None => SpanResult::Done,
+                Some(Trouble::NotYet | Trouble::Later(_)) => {
+                    release(SpanEnd::Waits).map(|_| SpanResult::Waits)?
+                }
+                Some(Trouble::Failed(why)) => {
+                    if release(SpanEnd::Failed)? < MAX_FAILURES {
+                        SpanResult::Waits
+                    } else {
+                        watermarks::park(connection, id, (from, to), why, now)?;
+                        SpanResult::Parked
+                    }
+                }
+            };
+            if result != SpanResult::Waits {
+                release(SpanEnd::ReadTo(to))?;
+                watermarks::done(connection, &owner, id, (from, to), &applied, now)?;
+            }
+            Ok(Some((applied, promises, result)))
+        })?;
+        let Some((applied, promises, result)) = written else {
+            return Ok(SpanResult::Left);
+        };
+        self.take(applied);
+        self.report.promises += promises;
+        if let Some(Trouble::Later(why) | Trouble::Failed(why)) = trouble {
+            let list = match result {
+                SpanResult::Parked => &mut self.report.parked,
+                _ => &mut self.report.waits,
+            };
+            list.push(Skipped {
+                path: id.to_owned(),
+                why,
+            });
+        }
+        Ok(result)
+    }
+
+    /// Returns what a model finds in a span; nothing where none is to be asked.
+    fn ask(
+        &mut self,
+        id: &str,
+        transcript: &Transcript,
+        span: &Span,
+    ) -> Result<Result<Extracted, Trouble>, Error> {
+        if self.options.to_the_end {
+            return Ok(Err(Trouble::NotYet));
+        }
+        let (zone, fail) = (self.means.zone, self.fail());
+        let Some(model) = self.means.model.as_mut() else {
+            return Ok(Ok(Extracted::default()));
+        };
+        let lines = transcript.lines(span);
+        let own = lines.iter().filter(|line| line.speaker == Speaker::Owner);
+        let words: usize = own.map(|line| line.words.split_whitespace().count()).sum();
+        if words < LEAST_WORDS {
+            return Ok(Ok(Extracted::default()));
+        }
+        let names = watermarks::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES)
+            .map_err(fail)?;
+        let question = model_reader::question(&lines, &names, zone);
+        if self.options.dry_run {
+            self.report.asked += 1;
+            let cost = model.cost_usd(model_reader::SYSTEM, &question);
+            self.report.cost_usd = self.report.cost_usd.zip(cost).map(|(sum, one)| sum + one);
+            return Ok(Ok(Extracted::default()));
+        }
+        let is_time = match self.means.asks {
+            Asks::Now => true,
+            Asks::AtTheEnd => transcript.is_archived,
+            Asks::Later => false,
+        };
+        if !is_time {
+            return Ok(Err(Trouble::NotYet));
+        }
+        if let Some(why) = &self.later {
+            return Ok(Err(Trouble::Later(why.clone())));
+        }
+        self.report.asked += 1;
+        let answer = model.ask(id, model_reader::SYSTEM, &question);
+        if let Err(Trouble::Later(why)) = &answer {
+            self.later = Some(why.clone());
+        }
+        Ok(answer.and_then(|answer| {
+            model_reader::read(&answer, &lines, id, zone).map_err(Trouble::Failed)
+        }))
+    }
+
+    /// What was said in transcripts that were deleted is withdrawn, when everything is read again.
+    fn gone(&mut self, all: &Files) -> Result<(), Error> {
+        let mut gone = watermarks::sessions_of_facts(&self.connection).map_err(self.fail())?;
+        gone.retain(|id| !all.contains_key(id));
+        for id in gone {
+            let part = Part::Span {
+                session: &id,
+                from: 0,
+                to: i64::MAX,
+            };
+            let run = self.owner.run.clone();
+            let applied = self.write(|connection| {
+                let now = clock::now_ms();
+                episodes::restate(connection, &run, &Scope::Owner, part, None, now)?;
+                commitments::restate(connection, &run, part, &[], None, now)?;
+                store::restate(connection, &run, part, &[], now)
+            })?;
+            self.take(applied);
+        }
+        Ok(())
+    }
+
+    /// Returns what the files of a conversation look like, and whether that will tell a change.
+    fn looks(&self, files: &[PathBuf]) -> (String, bool) {
+        let (mut looks, mut is_settled, now) = (String::new(), true, clock::now_ms());
+        let sessions = self.home.sessions();
+        for file in files {
+            let Ok(meta) = std::fs::metadata(file) else {
+                return (String::new(), false);
+            };
+            let stamp = Stamp::of(&meta);
+            is_settled &= stamp.settled(now) == stamp;
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                looks,
+                "{} {} {} {} {}",
+                file.strip_prefix(&sessions).unwrap_or(file).display(),
+                meta.ino(),
+                stamp.size,
+                stamp.times.0,
+                stamp.times.1
+            );
+        }
+        (looks, is_settled)
+    }
+}

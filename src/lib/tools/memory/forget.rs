@@ -1,0 +1,135 @@
+//! `memory_forget`: what no longer counts because the owner wants it so. Words erased for good are the owner's own affair,
+//! in a shell: `agent-consolidate forget --hard`.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::agent::{Context, ToolOutput};
+use crate::memory::facts;
+use crate::memory::facts::{Meant, Target};
+use crate::memory::{Scope, Viewer, consolidate, items};
+use crate::text::visible;
+use crate::tools::typed::{About, Property, TypedTool};
+use crate::tools::{Needs, blocking};
+use crate::undo::Change;
+
+/// Facts that are named when several are meant.
+const MAX_NAMED: usize = 10;
+
+pub(super) struct Forget(pub(super) Arc<Needs>);
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Args {
+    #[serde(default)]
+    fact: String,
+    #[serde(default)]
+    id: String,
+}
+
+impl TypedTool for Forget {
+    type Args = Args;
+
+    const ABOUT: About = About {
+        name: "memory_forget",
+        description: "Forget what the owner wants forgotten: a fact, by words of it or its number, or an item by its id.",
+        properties: &[Property::Rare],
+    };
+
+    async fn run(&self, args: Args, context: &Context) -> ToolOutput {
+        let (needs, context) = (self.0.clone(), context.clone());
+        blocking(move || match (args.fact.trim(), args.id.trim()) {
+            (fact, "") if !fact.is_empty() => forget_fact(&needs, &context.viewer, fact),
+            ("", id) if !id.is_empty() => remove_item(&needs, &context, id),
+            _ => Err("give either fact or id".to_owned()),
+        })
+        .await
+    }
+}
+
+fn forget_fact(needs: &Needs, viewer: &Viewer, words: &str) -> Result<String, String> {
+    let home = needs.memory.home();
+    let found = facts::find(&facts::database(home), words, Some(viewer.scopes()))
+        .map_err(|error| error.to_string())?;
+    let fact = match found {
+        Meant::One(fact) => fact,
+        Meant::Several(many) => {
+            let lines: Vec<String> = many
+                .iter()
+                .take(MAX_NAMED)
+                .map(|fact| format!("{}  {}", fact.id, fact.said()))
+                .collect();
+            return Err(format!(
+                "that may be several facts; give a number:\n{}",
+                lines.join("\n")
+            ));
+        }
+        Meant::Nothing => {
+            return Err("no fact has these words; what memory_search finds as a line of a file is edited there".to_owned());
+        }
+    };
+    let told = format!(
+        "forgotten: {} (it stood in {}:{})",
+        fact.said(),
+        visible(&fact.source),
+        fact.source_line
+    );
+    match consolidate::forget(home, &Target::Fact(fact), false) {
+        Ok(Ok(_)) => {
+            needs.memory.tell_news();
+            Ok(told)
+        }
+        Ok(Err(_)) => Err("facts are just being drawn; try again in a minute".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Removes an item, so that an undo of the run brings it back.
+fn remove_item(needs: &Needs, context: &Context, id: &str) -> Result<String, String> {
+    if !context.viewer.may_see(&Scope::Owner) {
+        return Err(items::Error::Unknown(visible(id)).to_string());
+    }
+    items::read(&needs.root, id).map_err(|error| error.to_string())?;
+    let path = items::path(id).unwrap_or_default();
+    let target = needs
+        .path_policy
+        .write_target(&path.to_string_lossy())
+        .map_err(|error| error.to_string())?;
+    let shown = visible(&target.key);
+    let failed = |error: String| format!("{shown} was not removed: {error}");
+    let there = target
+        .file
+        .existing()
+        .map_err(|error| failed(error.to_string()))?;
+    let Some(old) = there else {
+        return Err(failed("it is gone already".to_owned()));
+    };
+    let mut source = old.open().map_err(|error| failed(error.to_string()))?;
+    let mode = std::os::unix::fs::PermissionsExt::mode(&old.metadata.permissions());
+    let change = Change {
+        run: &context.run_id,
+        conversation: &context.conversation.0,
+        key: &target.key,
+        old: Some((&mut source, mode)),
+        new: None,
+        made: Vec::new(),
+    };
+    needs
+        .undo
+        .record(change)
+        .map_err(|error| failed(error.to_string()))?;
+    target
+        .file
+        .remove(&old)
+        .map_err(|error| failed(error.to_string()))?;
+    needs
+        .undo
+        .marks
+        .clear(&target.key)
+        .unwrap_or_else(|error| tracing::warn!(%error, "a mark stays"));
+    // It is not found any more, and what it stated follows.
+    needs.memory.refresh();
+    needs.memory.tell_news();
+    Ok(format!("removed workspace/{shown}; an undo brings it back"))
+}

@@ -1,0 +1,250 @@
+//! `memory_search`, `memory_get`, `memory_read` and, in files of their own, the tools that change the memory.
+//!
+//! Whose memories a call sees is decided by the turn it belongs to, never by its arguments.
+
+mod commitment;
+mod forget;
+mod write;
+
+use std::sync::Arc;
+
+use chrono::NaiveDate;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::typed::{About, Property, TypedTool, tool};
+use super::{Needs, blocking};
+use crate::agent::{Context, Reach, Tool, ToolOutput};
+use crate::clock;
+use crate::memory::index::{Filter, Hit, Query};
+use crate::memory::items;
+use crate::memory::items::Item;
+use crate::memory::{Memory, Scope, Viewer, show_lines};
+
+/// Results when no number is named, and the most (specification §12).
+const RESULTS: usize = 6;
+const MAX_RESULTS: usize = 20;
+/// Results below this score are left out (specification §12).
+const MIN_SCORE: f32 = 0.35;
+/// The most characters of a result (specification §12).
+const MAX_PASSAGE: usize = 700;
+/// Characters of an item that are shown when no limit is named (specification §12).
+const READ_CHARS: usize = 1_000;
+
+pub(super) fn all(needs: &Arc<Needs>) -> Vec<Arc<dyn Tool>> {
+    vec![
+        tool(Search(needs.clone())),
+        tool(Get(needs.clone())),
+        tool(Read(needs.clone())),
+        tool(write::Write(needs.clone())),
+        tool(write::Remember(needs.clone())),
+        tool(commitment::CommitmentUpdate(needs.clone())),
+        tool(forget::Forget(needs.clone())),
+    ]
+}
+
+struct Search(Arc<Needs>);
+
+#[derive(Deserialize, JsonSchema)]
+struct SearchArgs {
+    query: String,
+    #[schemars(range(min = 1, max = 20))]
+    max_results: Option<usize>,
+    #[schemars(range(min = 50))]
+    max_tokens: Option<usize>,
+    /// YYYY-MM-DD
+    #[serde(default)]
+    after: String,
+    /// YYYY-MM-DD
+    #[serde(default)]
+    before: String,
+}
+
+impl TypedTool for Search {
+    type Args = SearchArgs;
+
+    const ABOUT: About = About {
+        name: "memory_search",
+        description: "Search notes and past conversations, by a question or words.",
+        properties: &[Property::Anybody, Property::ReadOnly],
+    };
+
+    fn reach(&self, _args: &SearchArgs, _context: &Context) -> Reach {
+        Reach::Free
+    }
+
+    async fn run(&self, args: SearchArgs, context: &Context) -> ToolOutput {
+        let (needs, viewer) = (self.0.clone(), context.viewer.clone());
+        blocking(move || {
+            let after = day("after", &args.after)?;
+            let before = day("before", &args.before)?;
+            let query = Query {
+                k: args.max_results.unwrap_or(RESULTS).clamp(1, MAX_RESULTS),
+                max_tokens: args.max_tokens,
+                max_chars: MAX_PASSAGE,
+                min_score: MIN_SCORE,
+                filter: Filter {
+                    days: Filter::days(after, before),
+                    ..Filter::default()
+                },
+                today: Some(clock::local_date(clock::now_ms(), needs.zone)),
+                ..Query::new(&args.query)
+            };
+            search(&needs.memory, &viewer, query)
+        })
+        .await
+    }
+}
+
+fn day(name: &str, text: &str) -> Result<Option<NaiveDate>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let day = text.parse().map(Some);
+    day.map_err(|_| format!("`{name}` must be a day like 2026-05-31"))
+}
+
+fn search(memory: &Memory, viewer: &Viewer, query: Query) -> Result<String, String> {
+    // What was written by hand a moment ago is found, too.
+    memory.refresh();
+    let found =
+        memory
+            .search(viewer, query)
+            .map_err(|error| match viewer.may_see(&Scope::Owner) {
+                true => format!("{error}; the owner can run: agent-index rebuild"),
+                false => "the memory cannot be searched now".to_owned(),
+            })?;
+    if found.hits.is_empty() {
+        return Ok("nothing was found".to_owned());
+    }
+    let hits: Vec<String> = (1..)
+        .zip(&found.hits)
+        .map(|(number, hit)| shown(number, hit))
+        .collect();
+    Ok(hits.join("\n\n"))
+}
+
+fn shown(number: usize, hit: &Hit) -> String {
+    let percent = hit.score * 100.0;
+    let words = crate::text::shorten(&hit.text, MAX_PASSAGE);
+    format!(
+        "[{number}] {}:{}-{} ({percent:.0}%)\n{words}",
+        hit.path, hit.start_line, hit.end_line
+    )
+}
+
+struct Get(Arc<Needs>);
+
+#[derive(Deserialize, JsonSchema)]
+struct GetArgs {
+    path: String,
+    #[schemars(range(min = 1))]
+    start_line: Option<u64>,
+    #[schemars(range(min = 1))]
+    end_line: Option<u64>,
+}
+
+impl TypedTool for Get {
+    type Args = GetArgs;
+
+    const ABOUT: About = About {
+        name: "memory_get",
+        description: "Show lines of a file that memory_search named.",
+        properties: &[Property::Anybody, Property::ReadOnly],
+    };
+
+    fn reach(&self, _args: &GetArgs, _context: &Context) -> Reach {
+        Reach::Free
+    }
+
+    async fn run(&self, args: GetArgs, context: &Context) -> ToolOutput {
+        let (needs, viewer) = (self.0.clone(), context.viewer.clone());
+        let number = |line: u64| u32::try_from(line).unwrap_or(u32::MAX);
+        let (first, last) = (args.start_line.map(number), args.end_line.map(number));
+        blocking(move || {
+            show_lines::lines(needs.memory.home(), &viewer, &args.path, first, last)
+                .map_err(|error| error.to_string())
+        })
+        .await
+    }
+}
+
+struct Read(Arc<Needs>);
+
+#[derive(Deserialize, JsonSchema)]
+struct ReadArgs {
+    id: String,
+    /// characters
+    #[serde(default)]
+    offset: usize,
+    /// characters, default 1000
+    #[schemars(range(min = 1))]
+    limit: Option<usize>,
+}
+
+impl TypedTool for Read {
+    type Args = ReadArgs;
+
+    const ABOUT: About = About {
+        name: "memory_read",
+        description: "Read an item of memory/items by its id.",
+        properties: &[Property::ReadOnly],
+    };
+
+    fn reach(&self, _args: &ReadArgs, _context: &Context) -> Reach {
+        Reach::Shows
+    }
+
+    async fn run(&self, args: ReadArgs, context: &Context) -> ToolOutput {
+        let needs = self.0.clone();
+        let may_see = context.viewer.may_see(&Scope::Owner);
+        blocking(move || {
+            let item = match may_see {
+                true => items::read(&needs.root, &args.id),
+                false => Err(items::Error::Unknown(args.id)),
+            };
+            let item = item.map_err(|error| error.to_string())?;
+            Ok::<_, String>(part(&item, args.offset, args.limit.unwrap_or(READ_CHARS)))
+        })
+        .await
+    }
+}
+
+/// Returns what an item is, then `limit` characters of its content from `offset` on.
+fn part(item: &Item, offset: usize, limit: usize) -> String {
+    let total = item.content.chars().count();
+    let words: String = item.content.chars().skip(offset).take(limit).collect();
+    let next = offset.saturating_add(limit);
+    let rest = match next < total {
+        true => format!("\n[{total} characters; go on with offset {next}]"),
+        false => String::new(),
+    };
+    let tags = match item.tags.is_empty() {
+        true => String::new(),
+        false => format!(" [{}]", item.tags.join(", ")),
+    };
+    format!("{}{tags}, {}\n{words}{rest}", item.kind, item.created_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_is_read_in_parts() {
+        let item = Item {
+            id: "x".into(),
+            kind: "note".into(),
+            tags: vec!["a".into()],
+            created_at: "T".into(),
+            fact: None,
+            content: "äbcdef".into(),
+        };
+        assert_eq!(part(&item, 0, 1000), "note [a], T\näbcdef");
+        assert_eq!(
+            part(&item, 1, 2),
+            "note [a], T\nbc\n[6 characters; go on with offset 3]"
+        );
+        assert_eq!(part(&item, 9, 2), "note [a], T\n");
+    }
+}
