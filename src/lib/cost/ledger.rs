@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use chrono::{Datelike, Days};
 use chrono_tz::Tz;
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 
@@ -27,7 +28,7 @@ const MIGRATIONS: &[&str] = &[
 #[derive(Clone)]
 pub struct Ledger {
     pub(super) writer: db::Writer,
-    zone: Tz,
+    zone: Arc<Mutex<Tz>>,
     /// Told when there is something new that the owner is to know.
     pub news: Arc<Notify>,
 }
@@ -110,9 +111,14 @@ impl Ledger {
     pub fn start(path: &Path, zone: Tz) -> Result<Self, db::Error> {
         Ok(Self {
             writer: db::Writer::start(path, MIGRATIONS)?,
-            zone,
+            zone: Arc::new(Mutex::new(zone)),
             news: Arc::default(),
         })
+    }
+
+    /// Counts days and months in `zone` from now on, here and in all clones.
+    pub fn set_zone(&self, zone: Tz) {
+        *self.zone.lock() = zone;
     }
 
     /// Reserves the most a call can cost, or refuses it: in one transaction with the sums it is
@@ -127,8 +133,9 @@ impl Ledger {
         now: i64,
     ) -> Result<Result<Reserved, Refusal>, db::Error> {
         let caps = caps.clone();
-        let since = (start_of_day(now, self.zone), start_of_month(now, self.zone));
-        let spans = alerts::spans(now, self.zone, &caps);
+        let zone = *self.zone.lock();
+        let since = (start_of_day(now, zone), start_of_month(now, zone));
+        let spans = alerts::spans(now, zone, &caps);
         let (reserved, is_news) = self
             .writer
             .write(move |connection| {

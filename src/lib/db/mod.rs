@@ -127,6 +127,30 @@ fn refusal(path: &Path) -> Option<Errno> {
 }
 
 impl Error {
+    /// Returns true when the same operation may succeed later: the disk is full, the database busy, the call
+    /// interrupted, the device failed once, or what shared its commit failed.
+    pub fn is_retryable(&self) -> bool {
+        use rusqlite::ErrorCode::{
+            DatabaseBusy, DatabaseLocked, DiskFull, OperationAborted, OperationInterrupted,
+            SystemIoFailure,
+        };
+        match self {
+            Error::Failed { source, .. } => matches!(
+                source.sqlite_error_code(),
+                Some(
+                    DatabaseBusy
+                        | DatabaseLocked
+                        | DiskFull
+                        | OperationAborted
+                        | OperationInterrupted
+                        | SystemIoFailure
+                )
+            ),
+            Error::File(error) => error.is_retryable(),
+            _ => false,
+        }
+    }
+
     /// Returns true when another process did not let go of the database in time.
     pub fn is_busy(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
@@ -408,6 +432,48 @@ mod tests {
     use super::*;
 
     const SCHEMA: &[&str] = &["CREATE TABLE n(value INTEGER UNIQUE) STRICT;"];
+
+    #[test]
+    fn what_may_pass_is_tried_again_and_nothing_else() {
+        use rusqlite::ffi;
+        let failed = |code| {
+            let source = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            Error::of(Path::new("/nowhere/queue.db"), source).is_retryable()
+        };
+        for code in [
+            ffi::SQLITE_FULL,
+            ffi::SQLITE_BUSY,
+            ffi::SQLITE_LOCKED,
+            ffi::SQLITE_INTERRUPT,
+            ffi::SQLITE_IOERR,
+            ffi::SQLITE_ABORT,
+        ] {
+            assert!(failed(code), "{code}");
+        }
+        for code in [
+            ffi::SQLITE_ERROR,
+            ffi::SQLITE_CORRUPT,
+            ffi::SQLITE_NOTADB,
+            ffi::SQLITE_CONSTRAINT,
+            ffi::SQLITE_READONLY,
+        ] {
+            assert!(!failed(code), "{code}");
+        }
+        let file = |errno: i32| {
+            let source = std::io::Error::from_raw_os_error(errno);
+            Error::File(sys::Error::at("write", Path::new("f"))(source)).is_retryable()
+        };
+        assert!(
+            [Errno::ENOSPC, Errno::EIO, Errno::EINTR]
+                .iter()
+                .all(|one| file(*one as i32))
+        );
+        assert!(
+            ![Errno::EACCES, Errno::EROFS, Errno::ENOENT]
+                .iter()
+                .any(|one| file(*one as i32))
+        );
+    }
 
     #[tokio::test]
     async fn a_failing_job_takes_nothing_of_its_neighbours() {

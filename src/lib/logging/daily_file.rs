@@ -16,7 +16,7 @@ use crate::{clock, secret};
 #[derive(Debug)]
 pub(super) struct Daily {
     dir: PathBuf,
-    zone: Tz,
+    zone: Mutex<Tz>,
     keep_days: u32,
     now_ms: fn() -> i64,
     today: Mutex<Today>,
@@ -44,11 +44,18 @@ impl Daily {
         delete_old(&dir, clock::local_date(now_ms(), zone), keep_days);
         Self {
             dir,
-            zone,
+            zone: Mutex::new(zone),
             keep_days,
             now_ms,
             today: Mutex::default(),
         }
+    }
+
+    /// Goes by the dates of `zone` from the next line on.
+    pub(super) fn set_zone(&self, zone: Tz) {
+        *self.zone.lock() = zone;
+        // The next line opens the file of its day.
+        self.lock().file = None;
     }
 
     fn lock(&self) -> parking_lot::MutexGuard<'_, Today> {
@@ -112,7 +119,8 @@ impl Daily {
     }
 
     fn turn_page(&self, today: &mut Today, now: i64) -> std::io::Result<()> {
-        let date = clock::local_date(now, self.zone);
+        let zone = *self.zone.lock();
+        let date = clock::local_date(now, zone);
         let tomorrow = date.checked_add_days(Days::new(1)).unwrap_or(date);
         let path = self.dir.join(format!("{date}.jsonl"));
         let flags = (OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
@@ -130,8 +138,8 @@ impl Daily {
             delete_old(&self.dir, date, self.keep_days);
         }
         (today.from_ms, today.until_ms) = (
-            clock::start_of_day(date, self.zone),
-            clock::start_of_day(tomorrow, self.zone),
+            clock::start_of_day(date, zone),
+            clock::start_of_day(tomorrow, zone),
         );
         Ok(())
     }

@@ -96,22 +96,35 @@ pub enum Error {
     Twice(#[source] tracing_subscriber::util::TryInitError),
 }
 
+/// The log of this process.
+#[derive(Debug)]
+pub struct Log(Option<Arc<Daily>>);
+
+impl Log {
+    /// Names the files by the dates of `zone` from the next line on.
+    pub fn set_zone(&self, zone: Tz) {
+        if let Some(file) = &self.0 {
+            file.set_zone(zone);
+        }
+    }
+}
+
 /// Starts logging for the whole process and sends panics there too, redacted like everything.
 /// Old files are deleted. A directory that cannot be written is reported once on stderr and does
 /// not stop the program.
 ///
 /// # Errors
 /// [`Error::Twice`] when it was called before.
-pub fn init(options: &Options) -> Result<(), Error> {
+pub fn init(options: &Options) -> Result<Log, Error> {
     let file = options
         .dir
         .as_ref()
         .map(|dir| Arc::new(Daily::open(dir.clone(), options.zone, options.keep_days)));
-    subscriber(options, Stderr, file)
+    subscriber(options, Stderr, file.clone())
         .try_init()
         .map_err(Error::Twice)?;
     std::panic::set_hook(Box::new(log_panic));
-    Ok(())
+    Ok(Log(file))
 }
 
 /// A panic is a bug of ours. Its words go to the log and not, unredacted, to the terminal.

@@ -264,3 +264,22 @@ fn a_torn_last_line_is_ended_before_the_next() {
     assert_eq!(half, "{\"half");
     assert!(whole.starts_with('{') && whole.ends_with("}\n"), "{whole}");
 }
+
+#[test]
+fn another_zone_names_the_file_from_the_next_line_on() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = Arc::new(Daily::with_clock(dir.path().to_owned(), Tz::UTC, 14, || 0));
+    tracing::subscriber::with_default(
+        subscriber(&options(), Screen::default(), Some(file.clone())),
+        || {
+            tracing::info!("before");
+            file.set_zone(Tz::America__New_York);
+            tracing::info!("after");
+        },
+    );
+    for (name, words) in [("1970-01-01", "before"), ("1969-12-31", "after")] {
+        let lines = lines(&dir.path().join(format!("{name}.jsonl")));
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0]["message"], words);
+    }
+}

@@ -8,6 +8,7 @@
 //! It is also the address book: whoever was let in and wrote is known by name from then on.
 
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -28,6 +29,8 @@ const OWNER_CODE: (usize, i64) = (16, 600_000);
 /// Requests that may wait, and wrong owner codes that are allowed (specification §6).
 const MAX_PENDING: usize = 3;
 const MAX_TRIES: u32 = 5;
+/// Strangers in the address book; where everybody may write, anybody could fill it.
+const MAX_STRANGERS: usize = 1_000;
 
 /// What is known of people.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -115,6 +118,12 @@ pub struct OwnerCode {
     pub tries: u32,
 }
 
+impl OwnerCode {
+    fn is_in_force(&self, now: i64) -> bool {
+        now - self.at < OWNER_CODE.1 && self.tries < MAX_TRIES
+    }
+}
+
 /// What a sender may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
@@ -126,8 +135,10 @@ pub enum Access {
     Muted,
     /// Nothing; they may be given a code with [`Store::ask`].
     MayAsk,
-    /// They sent the owner code and are an owner from now on.
-    BecameOwner,
+    /// They sent the owner code; [`Store::redeem`] makes them an owner.
+    SentOwnerCode,
+    /// They sent a wrong owner code, which [`Store::redeem`] counts.
+    SentWrongCode,
     /// Nothing, silently.
     Refused,
 }
@@ -193,8 +204,8 @@ impl Store {
         Ok(value)
     }
 
-    /// Decides about a direct message. Blocking when it may be an owner code.
-    pub fn decide(&self, config: &Telegram, id: i64, name: &str, text: &str, now: i64) -> Access {
+    /// Decides about a direct message; changes nothing.
+    pub fn decide(&self, config: &Telegram, id: i64, text: &str, now: i64) -> Access {
         if config.dm_policy == DmPolicy::Disabled {
             return Access::Refused;
         }
@@ -217,14 +228,10 @@ impl Store {
         let listed =
             config.allow_from.contains(&id) || people.allowed.iter().any(|person| person.id == id);
         if listed || config.dm_policy == DmPolicy::Open {
-            return if people.may_be_owner_code(text, now) {
-                self.redeem(id, name, text, now)
-            } else {
-                Access::Allowed
-            };
+            return people.owner_code_in(text, now).unwrap_or(Access::Allowed);
         }
-        if people.may_be_owner_code(text, now) {
-            return self.redeem(id, name, text, now);
+        if let Some(access) = people.owner_code_in(text, now) {
+            return access;
         }
         let full = self.free_requests(now) == 0;
         let waiting = people
@@ -301,25 +308,21 @@ impl Store {
         self.change(|people| people.ask(id, name, code, now))
     }
 
-    /// Writes down how these people are called.
+    /// Writes down how these people are called. Of strangers the newest [`MAX_STRANGERS`] are kept. Blocking.
     ///
     /// # Errors
     /// When the file cannot be locked, read or written.
-    pub fn know(&self, people: &[Contact]) -> Result<(), sys::Error> {
-        self.change(|all| {
-            for one in people {
-                all.contacts.retain(|other| other.id != one.id);
-                all.contacts.push(one.clone());
-            }
-        })
+    pub fn know(&self, config: &Telegram, contacts: &[Contact]) -> Result<(), sys::Error> {
+        self.change(|people| people.know(config, contacts))
     }
 
-    fn redeem(&self, id: i64, name: &str, text: &str, now: i64) -> Access {
-        self.change(|people| people.redeem(id, name, text.trim(), now))
-            .unwrap_or_else(|error| {
-                tracing::error!(%error, "an owner code could not be redeemed");
-                Access::Refused
-            })
+    /// Takes an owner code that `id` sent: the right one makes them an owner, a wrong one is counted. To be called
+    /// when the message is taken in: without that it comes again. Returns true for an owner. Blocking.
+    ///
+    /// # Errors
+    /// When the file cannot be locked, read or written.
+    pub fn redeem(&self, id: i64, name: &str, code: &str, now: i64) -> Result<bool, sys::Error> {
+        self.change(|people| people.redeem(id, name, code.trim(), now))
     }
 }
 
@@ -441,27 +444,33 @@ impl People {
         code
     }
 
-    fn may_be_owner_code(&self, text: &str, now: i64) -> bool {
-        let in_force = self
+    /// Returns what it means that somebody sent `text`, when it has the form of an owner code and one is in force.
+    fn owner_code_in(&self, text: &str, now: i64) -> Option<Access> {
+        let code = self
             .owner_code
             .as_ref()
-            .is_some_and(|code| now - code.at < OWNER_CODE.1 && code.tries < MAX_TRIES);
-        in_force
-            && text.trim().len() == OWNER_CODE.0
-            && text.trim().bytes().all(|byte| ALPHABET.contains(&byte))
+            .filter(|code| code.is_in_force(now))?;
+        let text = text.trim();
+        let is_code =
+            text.len() == OWNER_CODE.0 && text.bytes().all(|byte| ALPHABET.contains(&byte));
+        is_code.then_some(if code.code == text {
+            Access::SentOwnerCode
+        } else {
+            Access::SentWrongCode
+        })
     }
 
-    fn redeem(&mut self, id: i64, name: &str, text: &str, now: i64) -> Access {
-        let Some(code) = self
+    fn redeem(&mut self, id: i64, name: &str, text: &str, now: i64) -> bool {
+        let in_force = self
             .owner_code
             .as_mut()
-            .filter(|code| now - code.at < OWNER_CODE.1 && code.tries < MAX_TRIES)
-        else {
-            return Access::Refused;
+            .filter(|code| code.is_in_force(now));
+        let Some(code) = in_force else {
+            return false;
         };
         if code.code != text {
             code.tries += 1;
-            return Access::Refused;
+            return false;
         }
         self.owner_code = None;
         self.pending.retain(|pending| pending.id != id);
@@ -470,7 +479,26 @@ impl People {
             name: name.to_owned(),
             since: now,
         });
-        Access::BecameOwner
+        true
+    }
+
+    fn know(&mut self, config: &Telegram, contacts: &[Contact]) {
+        let new: HashSet<i64> = contacts.iter().map(|one| one.id).collect();
+        self.contacts.retain(|one| !new.contains(&one.id));
+        self.contacts.extend_from_slice(contacts);
+        let mut is_kept: HashSet<i64> = config.owners().iter().copied().collect();
+        is_kept.extend(&config.allow_from);
+        is_kept.extend(self.allowed.iter().chain(&self.owners).map(|one| one.id));
+        is_kept.extend(self.blocked.iter().chain(&self.muted));
+        // Groups have negative ids; the settings name those that are heard.
+        let is_stranger = |one: &Contact| one.id > 0 && !is_kept.contains(&one.id);
+        let strangers = self.contacts.iter().filter(|one| is_stranger(one)).count();
+        let mut excess = strangers.saturating_sub(MAX_STRANGERS);
+        self.contacts.retain(|one| {
+            let goes = excess > 0 && is_stranger(one);
+            excess -= usize::from(goes);
+            !goes
+        });
     }
 
     fn ask(&mut self, id: i64, name: &str, code: &str, now: i64) {

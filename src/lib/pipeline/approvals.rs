@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use tokio::sync::oneshot;
-
+use super::Pipeline;
 use super::commands::immediate::OWNER_DECIDES;
-use super::{Pipeline, Signal};
+use super::retry::{Recorded, Unrecorded};
+use super::schedule::slots::Handle;
 use crate::agent::{Asked, Owner, Verdict};
 use crate::control::replies::{Ask, Reply, Status};
 use crate::message::{Approval, Button, ChatRef, Envelope, Route, SessionKey, Source, Trust};
 use crate::provider::BoxFuture;
 use crate::queue::{Decided, NewPart, PATIENCE_MS, Request, Standing, ending};
 use crate::{clock, text};
+use serde_json::json;
 
 /// Characters of one question; what is longer cannot be read on a telephone before it is answered.
 const LONGEST: usize = 6_000;
@@ -55,6 +55,8 @@ pub(super) struct Asking {
     asked: Mutex<Vec<String>>,
     /// How often.
     rounds: AtomicU32,
+    /// The slot of the turn, lent while it waits for an answer.
+    slot: Handle,
 }
 
 impl Owner for Asking {
@@ -72,8 +74,8 @@ impl Asking {
     pub(super) fn new(
         pipeline: Arc<Pipeline>,
         envelope: Envelope,
-        run_id: &str,
-        session_id: &str,
+        (run_id, session_id): (&str, &str),
+        slot: Handle,
     ) -> Self {
         let (run_id, session_id) = (run_id.to_owned(), session_id.to_owned());
         Self {
@@ -83,6 +85,7 @@ impl Asking {
             session_id,
             asked: Mutex::default(),
             rounds: AtomicU32::new(0),
+            slot,
         }
     }
 
@@ -122,40 +125,8 @@ impl Asking {
 
     async fn answers(&self, questions: &[Asked]) -> Result<Vec<Verdict>, String> {
         let route = self.way().await;
-        let somebody_waits = self.envelope.wants_reply && self.envelope.source.is_person();
-        if route.is_none() && !somebody_waits {
-            return Err(NOBODY.to_owned());
-        }
-        if questions.len() > MOST {
-            return Err(format!(
-                "this was not run: the owner is asked about at most {MOST} calls at once; make fewer"
-            ));
-        }
-        if let Some(long) = questions
-            .iter()
-            .find(|asked| asked.question.text.chars().count() > LONGEST)
-        {
-            return Err(format!(
-                "this was not run: it needs the owner's yes, and {} is longer than the {LONGEST} characters that they are asked to read; make it shorter",
-                long.tool
-            ));
-        }
         let now = clock::now_ms();
-        let often = "this was not run: the owner was asked often enough about this conversation; try again in an hour";
-        if !self.envelope.from_owner {
-            if self.rounds.fetch_add(1, Ordering::Relaxed) >= OF_ONE {
-                return Err(often.to_owned());
-            }
-            let key = self.envelope.session_key.0.clone();
-            let asked = self
-                .pipeline
-                .queue
-                .asked_since(key, self.envelope.id.clone(), now - OF_OTHERS.1)
-                .await;
-            if asked.map_err(|error| error.to_string())? >= OF_OTHERS.0 {
-                return Err(often.to_owned());
-            }
-        }
+        self.may_ask(questions, route.as_ref(), now).await?;
         let batch = new_id();
         let requests: Vec<Request> = questions
             .iter()
@@ -174,7 +145,10 @@ impl Asking {
         let put = pipeline
             .persist("a request for the owner", put_down)
             .await
-            .ok_or_else(|| NOBODY.to_owned())?;
+            .map_err(|failed| match failed {
+                Unrecorded::Ending => NOBODY.to_owned(),
+                Unrecorded::Failed(why) => format!("this was not run: {why}"),
+            })?;
         self.asked().extend(put.ids.iter().cloned());
         pipeline.audit_asked(&requests, &put);
         pipeline.deliver(put.parts);
@@ -200,6 +174,49 @@ impl Asking {
             }
         };
         Ok(put.granted.into_iter().map(one).collect())
+    }
+
+    /// Checks that somebody can be asked, that they can read it, and that others did not cause it too often.
+    async fn may_ask(
+        &self,
+        questions: &[Asked],
+        route: Option<&Route>,
+        now: i64,
+    ) -> Result<(), String> {
+        let somebody_waits = self.envelope.wants_reply && self.envelope.source.is_person();
+        if route.is_none() && !somebody_waits {
+            return Err(NOBODY.to_owned());
+        }
+        if questions.len() > MOST {
+            return Err(format!(
+                "this was not run: the owner is asked about at most {MOST} calls at once; make fewer"
+            ));
+        }
+        if let Some(long) = questions
+            .iter()
+            .find(|asked| asked.question.text.chars().count() > LONGEST)
+        {
+            return Err(format!(
+                "this was not run: it needs the owner's yes, and {} is longer than the {LONGEST} characters that they are asked to read; make it shorter",
+                long.tool
+            ));
+        }
+        let often = "this was not run: the owner was asked often enough about this conversation; try again in an hour";
+        if !self.envelope.from_owner {
+            if self.rounds.fetch_add(1, Ordering::Relaxed) >= OF_ONE {
+                return Err(often.to_owned());
+            }
+            let key = self.envelope.session_key.0.clone();
+            let asked = self
+                .pipeline
+                .queue
+                .asked_since(key, self.envelope.id.clone(), now - OF_OTHERS.1)
+                .await;
+            if asked.map_err(|error| error.to_string())? >= OF_OTHERS.0 {
+                return Err(often.to_owned());
+            }
+        }
+        Ok(())
     }
 
     /// Shows whoever waits for the answer what is asked; from a restart on under the ids of before it.
@@ -296,8 +313,8 @@ impl Asking {
 
     /// Waits until all requests are answered or over, in no place of a run, and uses the yes of each up.
     async fn wait(&self, ids: &[String]) -> Vec<Verdict> {
-        let (pipeline, key) = (&self.pipeline, &self.envelope.session_key);
-        let parked = Parked::new(pipeline, key);
+        let pipeline = &self.pipeline;
+        let wait = self.slot.wait();
         // Whatever happens to the clock on the wall.
         let until = Instant::now() + Duration::from_millis(PATIENCE_MS.unsigned_abs());
         let standings = loop {
@@ -309,8 +326,10 @@ impl Asking {
                     pipeline.queue.standing(ids.to_vec(), clock::now_ms())
                 })
                 .await;
-            let Some(standings) = standings else {
-                return std::future::pending().await;
+            let standings = match standings {
+                Ok(standings) => standings,
+                Err(Unrecorded::Ending) => return std::future::pending().await,
+                Err(Unrecorded::Failed(_)) => break vec![Standing::Over; ids.len()],
             };
             if !standings.contains(&Standing::Pending) || Instant::now() > until {
                 break standings;
@@ -321,7 +340,7 @@ impl Asking {
                 () = tokio::time::sleep(LOOK) => {}
             }
         };
-        parked.go_on().await;
+        wait.reclaim().await;
         let mut verdicts = Vec::with_capacity(ids.len());
         for (id, standing) in ids.iter().zip(standings) {
             if matches!(standing, Standing::Over | Standing::Pending) {
@@ -329,7 +348,7 @@ impl Asking {
             }
             let use_up = || pipeline.queue.use_up(id.clone(), clock::now_ms());
             verdicts.push(match standing {
-                Standing::Approved if pipeline.persist("a yes", use_up).await == Some(true) => Verdict::Yes,
+                Standing::Approved if pipeline.persist("a yes", use_up).await == Ok(true) => Verdict::Yes,
                 Standing::Denied(Some(why)) => Verdict::No(format!("this was not run: the owner said no: {why}")),
                 Standing::Used => Verdict::No(
                     "this was not run: the owner's yes was used up when a restart came; call it again, and they are asked again"
@@ -345,44 +364,7 @@ impl Asking {
     }
 }
 
-/// A turn that waits and leaves its place to others, until this is dropped.
-struct Parked<'a> {
-    pipeline: &'a Pipeline,
-    key: &'a SessionKey,
-}
-
-impl<'a> Parked<'a> {
-    fn new(pipeline: &'a Pipeline, key: &'a SessionKey) -> Self {
-        pipeline.parked().insert(key.clone());
-        let _ = pipeline.signals.send(Signal::Parked(key.clone()));
-        Self { pipeline, key }
-    }
-
-    /// Waits for a place.
-    async fn go_on(self) {
-        let (place, given) = oneshot::channel();
-        let _ = self
-            .pipeline
-            .signals
-            .send(Signal::Returning(self.key.clone(), place));
-        // Lanes that end give no places, and the turn ends with them.
-        let _ = given.await;
-    }
-}
-
-impl Drop for Parked<'_> {
-    fn drop(&mut self) {
-        self.pipeline.parked().remove(self.key);
-    }
-}
-
 impl Pipeline {
-    pub(super) fn parked(
-        &self,
-    ) -> parking_lot::MutexGuard<'_, std::collections::HashSet<SessionKey>> {
-        self.parked.lock()
-    }
-
     /// Returns the message that asks the owner.
     fn question(&self, requests: &[Request], route: &Route, whence: &str) -> Vec<NewPart> {
         let Some(channel) = self.channels.get(route.channel.as_str()) else {
@@ -411,12 +393,12 @@ impl Pipeline {
         envelope: &Envelope,
         (id, verdict): (&str, Approval),
         why: Option<&str>,
-    ) -> Option<Result<String, String>> {
+    ) -> Recorded<Result<String, String>> {
         if !envelope.from_owner
             || envelope.trust != Trust::Owner
             || envelope.forwarded_from.is_some()
         {
-            return Some(Err(OWNER_DECIDES.to_owned()));
+            return Ok(Err(OWNER_DECIDES.to_owned()));
         }
         let shown = text::shorten(&text::visible(id), 40);
         let why = why
@@ -424,7 +406,7 @@ impl Pipeline {
             .filter(|why| !why.is_empty());
         let now = clock::now_ms();
         let decide = || self.queue.decide(id.to_owned(), verdict, why.clone(), now);
-        Some(match self.persist("the owner's word", decide).await? {
+        Ok(match self.persist("the owner's word", decide).await? {
             Decided::Unknown => Err(format!("Nothing waits for your word under the id {shown}.")),
             Decided::Over(how) => Err(format!("{shown} is over already: {how}.")),
             Decided::OnlyOnce => Err(format!(
@@ -449,13 +431,13 @@ impl Pipeline {
     }
 
     /// Denies what a conversation waits for, because its owner wrote something else.
-    pub(super) async fn deny_parked(self: &Arc<Self>, key: &SessionKey) {
+    pub(super) async fn deny_waiting(self: &Arc<Self>, key: &SessionKey) {
         let why = "they wrote a message instead of answering; it follows".to_owned();
         let deny = || {
             self.queue
                 .deny_all(key.0.clone(), why.clone(), clock::now_ms())
         };
-        let Some(denied) = self.persist("an answer", deny).await else {
+        let Ok(denied) = self.persist("an answer", deny).await else {
             return;
         };
         self.audit_ends(&denied, "denied by a message");

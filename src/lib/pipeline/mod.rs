@@ -1,112 +1,130 @@
-//! The path of a message, one step a file, in this order:
+//! The path of a message, a folder a step:
 //!
-//! 1. [`intake`]: dedupe and access, one transaction; only now is the sender's side told
-//! 2. [`gather`]: messages that belong together become one turn
-//! 3. [`lanes`]: one lane a session, in order; lanes run side by side, fair and bounded
-//! 4. [`turn`]: session → context → agent loop, each step on the disk before the next
-//! 5. [`deliver`]: silence, then every part `pending → sending → sent`
+//! 1. [`intake`]: dedupe and access, one transaction; only then the sender's side is told
+//! 2. [`schedule`]: messages that belong together become one turn; one lane a session, in order
+//! 3. [`turn`]: session → prompt → agent loop, each step on the disk before the next
+//! 4. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
-//! [`subagents`] are sent by a turn and answer to it. [`jobs`] makes what is done at its times an input like any other. [`progress`] shows a turn in its chat while it runs.
-//! [`fresh`] is the conversation that a turn goes on with; [`between`] is what happens in a lane beside turns; [`commands`] answers what never goes to the model; [`undoing`] takes back what a run changed in files, [`forgetting`] lets facts and people count no more; [`orders`] is the intake of the shell, [`requests`] that of the HTTP API; [`alerts`] tells the owner what the limits leave.
+//! [`approvals`] and [`subagents`] serve a turn that waits; [`commands`] never reach the model; [`retry`] says
+//! which failed write is tried again.
 
 mod approvals;
 mod audit_events;
 mod commands;
 mod deliver;
 mod intake;
-mod persist;
+mod retry;
 mod schedule;
 mod subagents;
 mod turn;
 
-pub use deliver::delivery::Outgoing;
+use deliver::delivery::Outgoing;
 pub use intake::http::Refusal;
-pub use intake::jobs::{Schedule, heartbeat, waking};
-pub use schedule::debounce::Bundle;
+use intake::jobs::Schedule;
+pub use intake::jobs::{heartbeat, waking};
+use schedule::debounce::Bundle;
 pub use schedule::scheduler::drive;
 pub use turn::transcribe::Listener;
+
+use schedule::slots::Handle;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agent::Agent;
 use crate::channel::Channel;
-use crate::config::Config;
+use crate::config::{Config, Home};
 use crate::control::replies;
 use crate::control::replies::Reply;
 use crate::memory::Memory;
 use crate::message::SessionKey;
 use crate::queue::Accepted;
 use crate::workspace::PathPolicy;
-use crate::{audit, people, prompt, queue, session, undo};
+use crate::{audit, db, people, prompt, queue, session, undo};
 
-/// Everything the path needs; the daemon puts it together.
-pub struct Pipeline {
+/// What the path keeps its records in.
+pub struct Stores {
     /// `queue.db`.
     pub queue: queue::Store,
     /// The conversations.
     pub sessions: session::Store,
-    /// Who may talk.
-    pub people: people::Store,
     /// What runs changed in files.
     pub undo: Arc<undo::Store>,
     /// What was done and who allowed it.
     pub audit: audit::Log,
     /// What the agent remembers.
     pub memory: Arc<Memory>,
-    /// What the system text is made of.
-    pub context: Arc<prompt::Sources>,
-    /// The doors, by name.
+}
+
+/// What the path works with.
+pub struct Services {
+    /// What the system prompt is made of.
+    pub prompt: Arc<prompt::Sources>,
+    /// The channels, by name.
     pub channels: HashMap<&'static str, Arc<dyn Channel>>,
-    /// Where answers to commands go.
-    pub replies: PathBuf,
-    /// Where files that came with messages lie.
-    pub downloads: PathBuf,
-    /// `cost.db`, for `/cost`.
-    pub cost_db: PathBuf,
-    /// What can change while we run.
-    pub live: RwLock<Arc<Live>>,
-    /// What the lanes are told.
-    pub signals: mpsc::UnboundedSender<Signal>,
-    /// The newest trouble, for status and monitor.
-    pub trouble: Mutex<Option<String>>,
-    /// Told when there is news for status and monitor that is no event of a run.
+    /// Notified when there is news for status and monitor that is no event of a run.
     pub changed: Arc<Notify>,
+    /// The settings and what is built from them.
+    pub live: Live,
+}
+
+/// The path of a message, from its intake to its delivery.
+pub struct Pipeline {
+    queue: queue::Store,
+    sessions: session::Store,
+    /// Who may talk.
+    people: people::Store,
+    undo: Arc<undo::Store>,
+    audit: audit::Log,
+    memory: Arc<Memory>,
+    prompt: Arc<prompt::Sources>,
+    channels: HashMap<&'static str, Arc<dyn Channel>>,
+    /// Where answers to commands go.
+    replies: PathBuf,
+    /// Where files that came with messages lie.
+    downloads: PathBuf,
+    /// `cost.db`, for `/cost`.
+    cost_db: PathBuf,
+    live: RwLock<Arc<Live>>,
+    signals: mpsc::UnboundedSender<Signal>,
+    /// What the scheduler takes, once.
+    scheduled: Mutex<Option<mpsc::UnboundedReceiver<Signal>>>,
+    /// The newest trouble, for status and monitor.
+    trouble: Mutex<Option<String>>,
+    changed: Arc<Notify>,
     /// Albums of groups that are said to us, the newest last.
-    pub albums: Mutex<Vec<String>>,
+    albums: Mutex<Vec<String>>,
     /// Groups whose messages were refused, for the log.
-    pub unknown_groups: Mutex<HashSet<String>>,
+    unknown_groups: Mutex<HashSet<String>>,
     /// Runs in progress by session.
-    pub runs: Mutex<HashMap<SessionKey, Run>>,
-    /// Turns that wait for the owner's word.
-    pub parked: Mutex<HashSet<SessionKey>>,
-    /// Told when the owner has said a word.
-    pub decided: Notify,
-    /// Told when an input has ended.
-    pub ended: Notify,
-    /// Told when the daemon is to begin anew: something waits in the spool that only its start does.
-    pub anew: Notify,
-    /// What is done at its times.
-    pub schedule: Schedule,
+    runs: Mutex<HashMap<SessionKey, Run>>,
+    /// Notified when the owner has answered a request.
+    decided: Notify,
+    /// Notified when an input has ended.
+    ended: Notify,
+    /// Notified when the daemon is to restart: something waits in the spool that only its start does.
+    restart: Notify,
+    schedule: Schedule,
     /// Parts that wait, a queue a chat.
-    pub outgoing: Outgoing,
+    outgoing: Outgoing,
     /// What shows turns in chats, and takes back what it showed.
-    pub previews: TaskTracker,
-    /// Told when an answer got further.
-    pub answered: Notify,
-    /// Told when an answer file could not be written: it is to be written again from the queue.
-    pub unwritten: Notify,
+    previews: TaskTracker,
+    /// Notified when an answer file changed.
+    answered: Notify,
+    /// Notified when an answer file could not be written: it is to be written again from the queue.
+    unwritten: Notify,
     /// The daemon is ending: no new input, no new turn.
-    pub closing: CancellationToken,
+    closing: CancellationToken,
     /// The daemon ends now: nothing is tried again, no new send begins.
-    pub closed: CancellationToken,
+    closed: CancellationToken,
 }
 
 /// The settings and what is built from them; replaced whole by a reload.
@@ -123,7 +141,7 @@ pub struct Live {
 
 /// A run in progress.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub(crate) struct Run {
     /// The inputs it answers.
     pub bundle: Bundle,
     /// Ends it.
@@ -132,35 +150,209 @@ pub struct Run {
     pub interrupted: Arc<AtomicBool>,
     /// Whether its answer is on its way, and it only makes room for the next turn.
     pub answered: Arc<AtomicBool>,
+    /// Its slot, which it lends while it waits.
+    slot: Handle,
 }
 
 impl Run {
-    fn new(bundle: Bundle) -> Self {
+    fn new(bundle: Bundle, slot: Handle) -> Self {
         Self {
             bundle,
+            slot,
             cancel: CancellationToken::new(),
             interrupted: Arc::new(AtomicBool::new(false)),
             answered: Arc::new(AtomicBool::new(false)),
         }
     }
+
+    /// Returns true while it waits for an approval or a sub-agent.
+    fn waits(&self) -> bool {
+        self.slot.is_lent()
+    }
 }
 
 /// What the lanes are told.
 #[derive(Debug)]
-pub enum Signal {
+pub(crate) enum Signal {
     /// These inputs are in the queue now.
     Accepted(Vec<Accepted>),
     /// These turns were begun before the daemon last ended.
     Recovered(Vec<Bundle>),
     /// The turn of this session ended.
     Ended(SessionKey),
-    /// The turn of this session waits for its owner's word, and leaves its place to others.
-    Parked(SessionKey),
-    /// It goes on as soon as there is a place.
-    Returning(SessionKey, oneshot::Sender<()>),
 }
 
 impl Pipeline {
+    /// Returns the path of a message in `home`. `trouble` is what its start already knows of.
+    pub fn new(
+        home: &Home,
+        stores: Stores,
+        services: Services,
+        trouble: Option<String>,
+    ) -> Arc<Self> {
+        let (signals, scheduled) = mpsc::unbounded_channel();
+        let Stores {
+            queue,
+            sessions,
+            undo,
+            audit,
+            memory,
+        } = stores;
+        let pipeline = Arc::new(Self {
+            queue,
+            sessions,
+            people: people::Store::new(&home.people()),
+            undo,
+            audit,
+            memory,
+            prompt: services.prompt,
+            channels: services.channels,
+            replies: home.replies(),
+            downloads: home.downloads(),
+            cost_db: home.cost_db(),
+            schedule: Schedule::new(&home.jobs(), home.job_runs(), &services.live.config),
+            live: RwLock::new(Arc::new(services.live)),
+            signals,
+            scheduled: Mutex::new(Some(scheduled)),
+            trouble: Mutex::new(trouble),
+            changed: services.changed,
+            albums: Mutex::default(),
+            unknown_groups: Mutex::default(),
+            runs: Mutex::default(),
+            decided: Notify::new(),
+            ended: Notify::new(),
+            restart: Notify::new(),
+            outgoing: Outgoing::default(),
+            previews: TaskTracker::new(),
+            answered: Notify::new(),
+            unwritten: Notify::new(),
+            closing: CancellationToken::new(),
+            closed: CancellationToken::new(),
+        });
+        let weak = Arc::downgrade(&pipeline);
+        pipeline.audit.on_trouble(move |trouble| {
+            if let Some(pipeline) = weak.upgrade() {
+                pipeline.note_trouble(trouble);
+            }
+        });
+        pipeline
+    }
+
+    /// Resumes what was open when the daemon last ended: answers go out, turns start.
+    ///
+    /// # Errors
+    /// When the queue cannot be read.
+    pub async fn start(self: &Arc<Self>) -> Result<(), db::Error> {
+        let recovered = self.queue.recover().await?;
+        tracing::info!(
+            inbox = recovered.inbox.len(),
+            outbox = recovered.outbox.len(),
+            version = env!("CARGO_PKG_VERSION"),
+            "started"
+        );
+        self.clear_shown().await;
+        self.deliver(recovered.outbox);
+        // A channel that is off today is no reason to answer into nowhere: what came through it waits.
+        let is_open = |row: &Accepted| {
+            let route = row.envelope.route.as_ref();
+            route.is_none_or(|route| self.channels.contains_key(route.channel.as_str()))
+        };
+        let (inbox, waiting): (Vec<_>, Vec<_>) = recovered.inbox.into_iter().partition(is_open);
+        if !waiting.is_empty() {
+            tracing::warn!(
+                count = waiting.len(),
+                "messages wait for a channel that is off"
+            );
+        }
+        let (begun, rest) = Bundle::recovered(inbox);
+        let _ = self.signals.send(Signal::Recovered(begun));
+        let _ = self.signals.send(Signal::Accepted(rest));
+        Ok(())
+    }
+
+    /// Returns what is cancelled when the daemon ends: then there is no new input and no new turn.
+    pub fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+
+    /// Ends what is being sent and shown: it may take `patience`, and once more as long to be recorded.
+    pub async fn close(&self, patience: Duration) {
+        // What the last turns said goes out now, if it can; else after the next start. A send that
+        // is under way when the time is over gets a little more, to be known as sent.
+        tokio::join!(self.sends_end(patience), self.previews_end(patience));
+        self.closed.cancel();
+        self.sends_end(patience).await;
+        if let Err(error) = self.sessions.flush() {
+            tracing::warn!(%error, "a snapshot could not be written; the transcript has everything");
+        }
+    }
+
+    /// Waits until the daemon is to restart.
+    pub async fn restart_requested(&self) {
+        self.restart.notified().await;
+    }
+
+    /// Asks the daemon to restart, for what only its start does.
+    pub fn request_restart(&self) {
+        self.restart.notify_one();
+    }
+
+    /// Returns the conversations.
+    pub fn sessions(&self) -> &session::Store {
+        &self.sessions
+    }
+
+    /// Returns the queue.
+    pub fn queue(&self) -> &queue::Store {
+        &self.queue
+    }
+
+    /// Returns what the agent remembers.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Returns what runs changed in files.
+    pub fn undo(&self) -> &Arc<undo::Store> {
+        &self.undo
+    }
+
+    /// Returns the channels, by name.
+    pub fn channels(&self) -> &HashMap<&'static str, Arc<dyn Channel>> {
+        &self.channels
+    }
+
+    /// Returns the newest trouble.
+    pub fn last_trouble(&self) -> Option<String> {
+        self.trouble.lock().clone()
+    }
+
+    /// Returns what is notified when an answer file changed.
+    pub fn answered(&self) -> &Notify {
+        &self.answered
+    }
+
+    /// Returns what is notified when an answer file could not be written.
+    pub fn unwritten(&self) -> &Notify {
+        &self.unwritten
+    }
+
+    /// Waits until a job was changed, or one of its runs ended.
+    pub async fn job_news(&self) {
+        self.schedule.news.notified().await;
+    }
+
+    /// Returns the numeric ids of the owners: those of the settings and those who sent the owner code.
+    pub fn owners(&self) -> Vec<i64> {
+        let mut owners = self.live().config.telegram.owners().to_vec();
+        // Nobody can be told here; who asks for something is answered with the error.
+        let people = self.people.read().unwrap_or_default();
+        owners.extend(people.owners.iter().map(|person| person.id));
+        owners.sort_unstable();
+        owners.dedup();
+        owners
+    }
+
     /// Returns the settings in force.
     pub fn live(&self) -> Arc<Live> {
         self.live.read().clone()
@@ -174,13 +366,6 @@ impl Pipeline {
     /// Returns the keys of the sessions in which a turn runs.
     pub fn running(&self) -> Vec<String> {
         self.runs().keys().map(|key| key.0.clone()).collect()
-    }
-
-    /// Goes on with the inputs that were open when the daemon last ended.
-    pub fn resume(&self, inbox: Vec<Accepted>) {
-        let (begun, rest) = Bundle::recovered(inbox);
-        let _ = self.signals.send(Signal::Recovered(begun));
-        let _ = self.signals.send(Signal::Accepted(rest));
     }
 
     /// Notes a trouble for status and monitor; the log has it too.

@@ -1,12 +1,11 @@
 //! Sub-agents: a turn sends them, each works in a lane of its own, and whoever sent them hears once of their
 //! end: as the result of the call that waits for it, or by an input when the last of a run has ended.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
+use super::retry::Recorded;
+use super::schedule::slots::Handle;
 use super::{Pipeline, Signal};
 use crate::agent::{Errand, Sent, Team};
 use crate::message::{Bounds, Envelope, Sender, SessionKey, Source, Task, Trust};
@@ -31,8 +30,8 @@ pub(super) struct Sending {
     model: String,
     /// Whether the turn may see what is the owner's alone.
     owners_alone: bool,
-    /// Calls that wait for an answer.
-    waiting: Mutex<usize>,
+    /// The slot of the turn, lent while it waits for an answer.
+    slot: Handle,
 }
 
 impl Team for Sending {
@@ -60,15 +59,16 @@ impl Sending {
         envelope: Envelope,
         run_id: &str,
         (model, owners_alone): (&str, bool),
+        slot: Handle,
     ) -> Self {
-        let (run_id, model, waiting) = (run_id.to_owned(), model.to_owned(), Mutex::default());
+        let (run_id, model) = (run_id.to_owned(), model.to_owned());
         Self {
             pipeline,
             envelope,
             run_id,
             model,
             owners_alone,
-            waiting,
+            slot,
         }
     }
 
@@ -96,6 +96,21 @@ impl Sending {
                 .map_err(|error| error.to_string())?;
         }
         let now = clock::now_ms();
+        let envelope = self.envelope(id, errand, waits, now);
+        let arrival = Arrival {
+            key: id.to_owned(),
+            verdict: Verdict::Accept(vec![envelope]),
+        };
+        let (accepted, _) = queue
+            .accept(vec![arrival], None, now)
+            .await
+            .map_err(failed)?;
+        let _ = self.pipeline.signals.send(Signal::Accepted(accepted));
+        Ok(())
+    }
+
+    /// Returns the input that a sub-agent is. The report of its end goes to whoever sent it.
+    fn envelope(&self, id: &str, errand: Errand, waits: bool, now: i64) -> Envelope {
         let of_parent = &self.envelope;
         let report = Envelope {
             source: Source::Report,
@@ -138,7 +153,7 @@ impl Sending {
             name: errand.label,
             username: None,
         };
-        let envelope = Envelope {
+        Envelope {
             from_owner: of_parent.from_owner,
             trust: if errand.tainted {
                 Trust::Other
@@ -156,22 +171,12 @@ impl Sending {
                 errand.task,
                 now,
             )
-        };
-        let arrival = Arrival {
-            key: id.to_owned(),
-            verdict: Verdict::Accept(vec![envelope]),
-        };
-        let (accepted, _) = queue
-            .accept(vec![arrival], None, now)
-            .await
-            .map_err(failed)?;
-        let _ = self.pipeline.signals.send(Signal::Accepted(accepted));
-        Ok(())
+        }
     }
 
-    /// Waits for the end of a sub-agent; the turn leaves its place to it meanwhile.
+    /// Waits for the end of a sub-agent; the turn lends its slot meanwhile.
     async fn answer(&self, id: &str) -> Result<Sent, String> {
-        let waiting = Waiting::begin(self);
+        let wait = self.slot.wait();
         let ended = loop {
             let news = self.pipeline.ended.notified();
             tokio::pin!(news);
@@ -192,7 +197,7 @@ impl Sending {
                 () = tokio::time::sleep(LOOK) => {}
             }
         };
-        waiting.end().await;
+        wait.reclaim().await;
         Ok(Sent {
             text: told(&ended),
             untrusted: ended.tainted,
@@ -200,52 +205,9 @@ impl Sending {
     }
 }
 
-/// A turn that waits for its sub-agents.
-struct Waiting<'a>(&'a Sending);
-
-impl<'a> Waiting<'a> {
-    fn begin(sending: &'a Sending) -> Self {
-        let mut count = sending.waiting.lock();
-        *count += 1;
-        if *count == 1 {
-            let key = &sending.envelope.session_key;
-            sending.pipeline.parked().insert(key.clone());
-            let _ = sending.pipeline.signals.send(Signal::Parked(key.clone()));
-        }
-        Self(sending)
-    }
-
-    /// Ends the wait; the last one waits for a place.
-    async fn end(self) {
-        let is_last = *self.0.waiting.lock() == 1;
-        if is_last {
-            let (place, given) = oneshot::channel();
-            let _ = self.0.pipeline.signals.send(Signal::Returning(
-                self.0.envelope.session_key.clone(),
-                place,
-            ));
-            // Lanes that end give no places, and the turn ends with them.
-            let _ = given.await;
-        }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        let mut count = self.0.waiting.lock();
-        *count -= 1;
-        if *count == 0 {
-            self.0
-                .pipeline
-                .parked()
-                .remove(&self.0.envelope.session_key);
-        }
-    }
-}
-
 impl Pipeline {
     /// Puts into a report what it tells of; any other message stays as it is.
-    pub(super) async fn fill_report(&self, messages: &mut [Envelope]) -> Option<()> {
+    pub(super) async fn fill_report(&self, messages: &mut [Envelope]) -> Recorded<()> {
         for message in messages
             .iter_mut()
             .filter(|message| message.source == Source::Report)
@@ -260,7 +222,7 @@ impl Pipeline {
                 message.trust = Trust::Other;
             }
         }
-        Some(())
+        Ok(())
     }
 }
 

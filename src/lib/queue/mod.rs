@@ -51,6 +51,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_groups.sql"),
     include_str!("migrations/0004_approvals.sql"),
     include_str!("migrations/0005_subagents.sql"),
+    include_str!("migrations/0006_indexes.sql"),
 ];
 
 /// How long keys of inputs and finished rows are kept (specification §3).

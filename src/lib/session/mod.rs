@@ -49,7 +49,7 @@ pub struct Store {
     dir: PathBuf,
     archive: PathBuf,
     index_file: PathBuf,
-    zone: Tz,
+    zone: Mutex<Tz>,
     inner: Mutex<Inner>,
     changed: tokio::sync::Notify,
 }
@@ -81,7 +81,7 @@ impl Store {
             dir,
             archive,
             index_file,
-            zone,
+            zone: Mutex::new(zone),
             inner: Mutex::new(Inner {
                 index,
                 index_dirty,
@@ -89,6 +89,11 @@ impl Store {
             }),
             changed: tokio::sync::Notify::new(),
         })
+    }
+
+    /// Names the files of transcripts by the dates of `zone` from now on.
+    pub fn set_zone(&self, zone: Tz) {
+        *self.zone.lock() = zone;
     }
 
     /// Takes the session of `key` out, beginning one when there is none.
@@ -101,14 +106,14 @@ impl Store {
             let id = inner.index.id_of(key.0.as_str()).map(str::to_owned);
             match id {
                 Some(id) => match inner.resting.remove(&id) {
-                    Some((_, session)) => return Ok(session),
+                    Some((_, session)) => return Ok(session.in_zone(*self.zone.lock())),
                     None => Some(id),
                 },
                 None => None,
             }
         };
         if let Some(id) = known {
-            let (dir, zone) = (self.dir.clone(), self.zone);
+            let (dir, zone) = (self.dir.clone(), *self.zone.lock());
             let loaded = crate::sys::blocking(move || Session::load(&dir, zone, &id)).await;
             if let Some(session) = loaded? {
                 return Ok(session);
@@ -120,7 +125,7 @@ impl Store {
             contact: contact.to_owned(),
             created_at: clock::rfc3339(clock::now_ms()),
         };
-        Ok(Session::begin(&self.dir, self.zone, head))
+        Ok(Session::begin(&self.dir, *self.zone.lock(), head))
     }
 
     /// Puts a session back after its turn.
@@ -194,10 +199,15 @@ impl Store {
                 };
                 inner.resting.remove(&oldest);
             }
-            std::mem::take(&mut inner.index_dirty).then(|| inner.index.to_json())
+            // A copy: nobody waits for the lock while it is turned into text.
+            std::mem::take(&mut inner.index_dirty).then(|| inner.index.clone())
         };
-        if let Some(bytes) = index
-            && let Err(error) = atomic::write(&self.index_file, &bytes, atomic::Durability::Rename)
+        if let Some(index) = index
+            && let Err(error) = atomic::write(
+                &self.index_file,
+                &index.to_json(),
+                atomic::Durability::Rename,
+            )
         {
             self.lock().index_dirty = true;
             result = result.and(Err(error));

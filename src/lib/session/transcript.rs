@@ -55,6 +55,11 @@ impl Session {
     ///
     /// # Errors
     /// When a file cannot be read.
+    /// Returns it with the dates of `zone`.
+    pub(super) fn in_zone(self, zone: Tz) -> Self {
+        Self { zone, ..self }
+    }
+
     pub(super) fn load(dir: &Path, zone: Tz, id: &str) -> Result<Option<Self>, sys::Error> {
         let (state, saved_seq) = fold(dir, id, atomic::read_json(&snapshot_path(dir, id))?)?;
         Ok(state.head.clone().map(|head| Self {

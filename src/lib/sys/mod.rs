@@ -41,6 +41,29 @@ pub fn modified_at(path: &Path) -> Option<i64> {
 }
 
 impl Error {
+    /// Returns true when the same operation may succeed later: the disk or a quota is full, files are busy or too
+    /// many are open, the call was interrupted, the device failed once.
+    pub fn is_retryable(&self) -> bool {
+        use std::io::ErrorKind::{
+            Interrupted, OutOfMemory, QuotaExceeded, ResourceBusy, StorageFull, TimedOut,
+            WouldBlock,
+        };
+        let transient = [nix::libc::EIO, nix::libc::EMFILE, nix::libc::ENFILE];
+        matches!(
+            self.source.kind(),
+            Interrupted
+                | OutOfMemory
+                | QuotaExceeded
+                | ResourceBusy
+                | StorageFull
+                | TimedOut
+                | WouldBlock
+        ) || self
+            .source
+            .raw_os_error()
+            .is_some_and(|code| transient.contains(&code))
+    }
+
     /// Returns a function that wraps an I/O error with `op` and `path`.
     pub fn at<E: Into<std::io::Error>>(op: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
         move |source| Self {

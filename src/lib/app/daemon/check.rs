@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::assemble;
+use super::build;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::http;
@@ -18,7 +18,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     let keys = Arc::new(Keys::open(&home, &env)?);
     llm_client::check(&loaded.models, &keys)?;
     let secrets = keys.secrets();
-    assemble::telegram(&loaded.config, secrets, Arc::default())?;
+    build::telegram(&loaded.config, secrets, Arc::default())?;
     let api = http::settings(&loaded.config, secrets)?;
     let mut warnings: Vec<String> = loaded
         .warnings
@@ -34,7 +34,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
             .map(|remark| remark.words),
     );
     warnings.extend(api.and_then(|settings| settings.warning));
-    warnings.extend(assemble::signed_out(&loaded.models, &keys));
+    warnings.extend(build::signed_out(&loaded.models, &keys));
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
     if json {
         let settings: Vec<_> = loaded

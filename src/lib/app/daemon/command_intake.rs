@@ -57,7 +57,7 @@ pub(super) async fn serve(
     let mut now = Vec::new();
     loop {
         tokio::select! {
-            () = pipeline.closing.cancelled() => break,
+            () = pipeline.closing().cancelled() => break,
             Some(()) = pulses.recv() => drop(passed_on.try_send(())),
             _ = rescan.tick() => empty_spool(&pipeline, &home).await,
             1.. = heard.recv_many(&mut now, AT_ONCE) => {
@@ -209,7 +209,9 @@ async fn line_in(
         // It must outlive this process.
         Command::Forget { hard: true, .. } => {
             let line = control::encode(&order.id, &order.command);
-            if let Err(error) = spool::put(&home.spool_tmp(), &home.spool_new(), &order.id, &line) {
+            let (tmp, new, id) = (home.spool_tmp(), home.spool_new(), order.id.clone());
+            let put = move || spool::put(&tmp, &new, &id, &line);
+            if let Err(error) = crate::sys::blocking(put).await {
                 refuse(pipeline, home, &order.id, &error.to_string()).await;
             }
             true
@@ -232,42 +234,68 @@ async fn line_in(
     }
 }
 
+/// A spool file and what is in it; `None` when it is gone.
+type Spooled = (Entry, Result<Option<Vec<u8>>, sys::Error>);
+
 /// Takes in everything that waits in the spool, in id order.
 pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
     // One look at a time: who comes second finds nothing, and knows that it is done.
     static LOOK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
     let _one = LOOK.lock().await;
-    let entries = match spool::scan(&home.spool_new()) {
-        Ok(entries) => entries,
+    let dir = home.spool_new();
+    let mut entries = match crate::sys::blocking(move || spool::scan(&dir)).await {
+        Ok(entries) => entries.into_iter(),
         Err(error) => {
             tracing::error!(%error, "the spool cannot be read");
             return pipeline.note_trouble(&error.to_string());
         }
     };
-    for entries in entries.chunks(TOGETHER) {
-        let (mut taken, mut orders) = (Vec::new(), Vec::new());
-        for entry in entries {
-            let Some(order) = open_entry(pipeline, home, entry).await else {
-                continue;
-            };
-            if let Command::Forget { target, hard: true } = &order.command {
-                match will_erase(pipeline, target) {
-                    // It waits where it is.
-                    Ok(()) => pipeline.anew.notify_one(),
-                    Err(reason) => {
-                        refuse(pipeline, home, &order.id, &reason).await;
-                        taken.push(entry);
-                    }
-                }
-                continue;
-            }
-            taken.push(entry);
-            orders.push(order);
+    loop {
+        let together: Vec<Entry> = entries.by_ref().take(TOGETHER).collect();
+        if together.is_empty() {
+            return;
         }
-        if let Err(error) = pipeline.take_orders(&orders).await {
-            tracing::error!(%error, count = orders.len(), "spooled commands wait");
+        let read = move || {
+            let read = |entry| {
+                let bytes = spool::read(&entry);
+                (entry, bytes)
+            };
+            together.into_iter().map(read).collect()
+        };
+        if let Err(error) = take_in(pipeline, home, crate::sys::blocking(read).await).await {
+            tracing::error!(%error, "spooled commands wait");
             return pipeline.note_trouble(&format!("spooled commands wait: {error}"));
         }
+    }
+}
+
+/// Takes some spooled commands in with one commit, and removes their files.
+async fn take_in(
+    pipeline: &Arc<Pipeline>,
+    home: &Home,
+    spooled: Vec<Spooled>,
+) -> Result<(), crate::db::Error> {
+    let (mut taken, mut orders) = (Vec::new(), Vec::new());
+    for (entry, bytes) in spooled {
+        let Some(order) = open_entry(pipeline, home, &entry, bytes).await else {
+            continue;
+        };
+        let Command::Forget { target, hard: true } = &order.command else {
+            taken.push(entry);
+            orders.push(order);
+            continue;
+        };
+        match will_erase(pipeline, target) {
+            // It waits where it is.
+            Ok(()) => pipeline.request_restart(),
+            Err(reason) => {
+                refuse(pipeline, home, &order.id, &reason).await;
+                taken.push(entry);
+            }
+        }
+    }
+    pipeline.take_orders(&orders).await?;
+    let remove = move || {
         for entry in taken {
             if let Err(error) = std::fs::remove_file(&entry.path)
                 && error.kind() != std::io::ErrorKind::NotFound
@@ -275,22 +303,29 @@ pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
                 tracing::warn!(%error, id = %entry.id, "a spool file stays; its id is known, it will not be done twice");
             }
         }
-    }
+    };
+    crate::sys::blocking(remove).await;
+    Ok(())
 }
 
-/// Says whether what is to be erased can be, before the daemon begins anew for it.
+/// Says whether what is to be erased can be, before the daemon restarts for it.
 fn will_erase(pipeline: &Pipeline, target: &str) -> Result<(), String> {
-    if pipeline.channels.contains_key(Source::Cli.as_str()) {
+    if pipeline.channels().contains_key(Source::Cli.as_str()) {
         return Err(
-            "this daemon reads its standard input, and cannot begin anew; end it first".to_owned(),
+            "this daemon reads its standard input, and cannot restart; end it first".to_owned(),
         );
     }
     tokio::task::block_in_place(|| pipeline.meant(target)).map(drop)
 }
 
-/// Reads one spooled command; what makes no sense is put aside.
-async fn open_entry(pipeline: &Pipeline, home: &Home, entry: &Entry) -> Option<Order> {
-    let reason = match spool::read(entry) {
+/// Returns one spooled command; what makes no sense is put aside.
+async fn open_entry(
+    pipeline: &Pipeline,
+    home: &Home,
+    entry: &Entry,
+    bytes: Result<Option<Vec<u8>>, sys::Error>,
+) -> Option<Order> {
+    let reason = match bytes {
         Ok(None) => return None,
         Ok(Some(bytes)) => match control::decode(&bytes) {
             Ok(mut order) if order.id == entry.id => {

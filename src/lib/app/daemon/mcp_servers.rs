@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::assemble::home_of_user;
+use super::build::home_of_user;
 use crate::config::{Config, Environment, Home, McpServer, Sandbox, Secrets};
 use crate::mcp;
 use crate::mcp::{Program, Settings, Way};

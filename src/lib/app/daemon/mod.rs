@@ -1,28 +1,31 @@
 //! `agent-daemon`: the long-running process, and what prepares a home for it.
 
-pub(super) mod assemble;
 mod auth;
-mod background_tasks;
+pub(super) mod build;
 mod check;
 pub(super) mod command_intake;
 mod completions;
 mod init;
-mod listeners;
+mod job_timer;
 mod login;
 mod logout;
+mod maintenance;
 mod mcp_servers;
+mod once;
 mod publish_state;
-mod serve;
+mod reload;
+mod run;
+mod startup;
 mod stdio;
-mod ticker;
+mod telegram;
 
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use listeners::Doors;
-use serve::End;
+use once::Channels;
+use run::End;
 
 use super::cli;
 use super::cli::{Exit, Failure, Shared};
@@ -41,7 +44,7 @@ struct Arguments {
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
-    doors: Doors,
+    channels: Channels,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
@@ -49,7 +52,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run until SIGTERM (the default); SIGHUP reads the configuration again
-    Run(#[command(flatten)] Doors),
+    Run(#[command(flatten)] Channels),
     /// Make the home: directories, templates, configuration; overwrites nothing
     Init {
         /// Ask nothing (nothing is asked in this build)
@@ -131,15 +134,15 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments {
         shared,
         json,
-        doors: before,
+        channels: before,
         verb,
     } = arguments;
-    match verb.unwrap_or(Verb::Run(Doors::default())) {
-        Verb::Run(after) => match serve::run(&shared, before.or(after))? {
+    match verb.unwrap_or(Verb::Run(Channels::default())) {
+        Verb::Run(after) => match run::run(&shared, before.or(after))? {
             End::Exit(exit) => Ok(exit),
-            End::Anew => Err(anew()),
+            End::Restart => Err(restart()),
         },
-        _ if before != Doors::default() => Err(Failure::new(
+        _ if before != Channels::default() => Err(Failure::new(
             Exit::Usage,
             "--channel and --once go with run",
         )
@@ -156,16 +159,16 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Becomes the same program with the same arguments, in the same process: whoever supervises it notices nothing. Returns
 /// why it could not.
-fn anew() -> Failure {
+fn restart() -> Failure {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
     let error = std::process::Command::new("/proc/self/exe")
         .arg0(name)
         .args(arguments)
         .exec();
-    Failure::new(
-        Exit::Io,
-        format!("the daemon could not begin anew: {error}"),
-    )
-    .hint("agent-daemon run")
+    Failure::new(Exit::Io, format!("the daemon could not restart: {error}"))
+        .hint("agent-daemon run")
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,11 +43,11 @@ pub(super) async fn show(
     let mut sums_at = 0;
     loop {
         refresh(&pipeline, &home, &mut state, &mut sums_at).await;
-        write(&home, &state);
+        write(&home, &state).await;
         tell(&systemd, &state, &mut troubles);
         tokio::select! {
             () = over.cancelled() => break,
-            () = pipeline.closing.cancelled(), if !state.stopping => state.stopping = true,
+            () = pipeline.closing().cancelled(), if !state.stopping => state.stopping = true,
             () = tokio::time::sleep(PACE.1) => {}
             () = health.notified() => {}
             event = events.recv() => {
@@ -65,11 +65,13 @@ pub(super) async fn show(
     state.lanes.clear();
     state.settle();
     state.ended_at = Some(state.updated_at.clone());
-    write(&home, &state);
+    write(&home, &state).await;
 }
 
-fn write(home: &Home, state: &State) {
-    if let Err(error) = monitor_state::write(&home.monitor(), state) {
+async fn write(home: &Home, state: &State) {
+    let (path, state) = (home.monitor(), state.clone());
+    let write = move || monitor_state::write(&path, &state);
+    if let Err(error) = crate::sys::blocking(write).await {
         tracing::warn!(%error, "monitor.json could not be written");
     }
 }
@@ -135,10 +137,10 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
         .names()
         .map(str::to_owned)
         .collect();
-    state.active_sessions = pipeline.sessions.count();
-    state.last_error = pipeline.trouble.lock().clone();
+    state.active_sessions = pipeline.sessions().count();
+    state.last_error = pipeline.last_trouble();
     state.channels = pipeline
-        .channels
+        .channels()
         .values()
         .map(|channel| {
             let health = channel.health();

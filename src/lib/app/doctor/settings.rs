@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::subject::{Patient, blocks, quote};
 use super::{Finding, Level, service};
-use crate::app::daemon::assemble;
+use crate::app::daemon::build;
 use crate::app::llm_client;
 use crate::auth;
 use crate::auth::Keys;
@@ -162,7 +162,7 @@ fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding>
     }
     if findings.is_empty() && keys.store().read().is_ok() {
         let built = llm_client::check(&loaded.models, keys)
-            .and_then(|()| assemble::telegram(&loaded.config, secrets, Arc::default()).map(drop));
+            .and_then(|()| build::telegram(&loaded.config, secrets, Arc::default()).map(drop));
         findings.extend(built.err().map(|failure| {
             Finding::error("config-invalid", failure.message, patient.agent("check"))
         }));
@@ -225,7 +225,7 @@ fn token(
     let name = &telegram.token_env;
     match secrets.get(name) {
         _ if !telegram.enabled => None,
-        Ok(Some(token)) if assemble::is_bot_token(&token) => None,
+        Ok(Some(token)) if build::is_bot_token(&token) => None,
         Ok(Some(_)) => {
             let evidence = format!(
                 "{name} is no bot token: one looks like 123456789:AAF… (copy it whole from @BotFather)"
@@ -282,7 +282,7 @@ fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
 /// Nobody can tell which files hold words of others.
 fn marks(patient: &Patient) -> Option<Finding> {
     let path = patient.home.untrusted();
-    let reason = assemble::undo(&patient.home).marks.damage()?;
+    let reason = build::undo(&patient.home).marks.damage()?;
     let evidence = format!(
         "state/untrusted.json cannot be used: {reason}; every file counts as somebody else's words until it can"
     );
@@ -326,22 +326,22 @@ fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     let wanted = loaded.config.tools.enabled.as_ref()?;
     let root = Arc::new(Root::open(patient.home.workspace()).ok()?);
     let needs = Needs {
-        path_policy: Arc::new(assemble::path_policy(
+        path_policy: Arc::new(build::path_policy(
             &patient.home,
             &loaded.config,
             root.clone(),
         )),
-        undo: Arc::new(assemble::undo(&patient.home)),
+        undo: Arc::new(build::undo(&patient.home)),
         root,
         memory: Arc::new(Memory::new(&patient.home)),
         skills: Arc::new(Skills::new(&patient.home, None)),
         zone: loaded.config.agent.timezone.0,
         windows: HashMap::new(),
-        exec: assemble::exec_settings(&patient.home, &patient.env, &loaded.config, &[]),
+        exec: build::exec_settings(&patient.home, &patient.env, &loaded.config, &[]),
         web: Arc::new(
             Secrets::open(&patient.home, &patient.env)
                 .ok()
-                .and_then(|secrets| assemble::web(&loaded.config, &secrets).ok())?,
+                .and_then(|secrets| build::web(&loaded.config, &secrets).ok())?,
         ),
         episodes: Mutex::default(),
     };

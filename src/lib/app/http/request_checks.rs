@@ -81,7 +81,7 @@ fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
     if let Some(connection) = request.extensions().get::<Arc<Connection>>() {
         connection.trust();
     }
-    if api.pipeline.closing.is_cancelled() {
+    if api.pipeline.closing().is_cancelled() {
         return Err(ApiError::closing());
     }
     let bucket = if reads { &api.reads } else { &api.writes };

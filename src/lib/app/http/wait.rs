@@ -128,7 +128,7 @@ impl<'a> ReplyWatch<'a> {
     /// # Errors
     /// When the answer cannot be read.
     pub(super) async fn next(&self, timeout: Duration) -> Result<Update, ApiError> {
-        let told = self.api.pipeline.answered.notified();
+        let told = self.api.pipeline.answered().notified();
         tokio::pin!(told);
         told.as_mut().enable();
         // What was written since the last read sends no event.

@@ -30,16 +30,16 @@ impl Pipeline {
     }
 
     /// Lets what is named count no more, until it is stated anew.
-    pub(crate) async fn forget(&self, envelope: &Envelope, what: Option<&str>) -> Option<Outcome> {
+    pub(crate) async fn forget(&self, envelope: &Envelope, what: Option<&str>) -> Outcome {
         if !envelope.from_owner {
-            return Some(declined(envelope, FOR_OWNERS));
+            return declined(envelope, FOR_OWNERS);
         }
         // Others read there what is known.
         if envelope.group.is_some() {
-            return Some(declined(envelope, IN_PRIVATE));
+            return declined(envelope, IN_PRIVATE);
         }
         let Some(what) = what else {
-            return Some(declined(envelope, WHAT));
+            return declined(envelope, WHAT);
         };
         let done = tokio::task::block_in_place(|| {
             let target = self.meant(what)?;
@@ -53,7 +53,7 @@ impl Pipeline {
                 Err(error) => Err(error.to_string()),
             }
         });
-        Some(decided(envelope, &done))
+        decided(envelope, &done)
     }
 }
 

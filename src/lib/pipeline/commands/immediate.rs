@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::control::replies::{Reply, STOPPED};
 use crate::message::{Command, Envelope, SessionKey};
+use crate::pipeline::retry::{Recorded, Unrecorded};
 use crate::pipeline::turn::outcome::{as_it_is, decided, reaction, refused, said};
 use crate::pipeline::{Pipeline, Run};
 use crate::queue::Accepted;
@@ -38,10 +39,13 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
             .stop(row.seq, (!all).then_some(&envelope.session_key))
             .await
         {
-            None => return,
-            Some(0) => "Nothing is running.".to_owned(),
-            Some(1) => "Stopped.".to_owned(),
-            Some(count) => format!("Stopped {count} messages."),
+            Err(Unrecorded::Ending) => return,
+            Err(Unrecorded::Failed(why)) => {
+                return pipeline.fail_one(&envelope, &why).await;
+            }
+            Ok(0) => "Nothing is running.".to_owned(),
+            Ok(1) => "Stopped.".to_owned(),
+            Ok(count) => format!("Stopped {count} messages."),
         },
         Some(Command::Status) => pipeline.status_text(&envelope),
         Some(Command::Cost) if envelope.from_owner && envelope.group.is_some() => {
@@ -77,13 +81,12 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
                 .await;
         }
         Some(Command::Approval { id, verdict, why }) => {
-            let Some(heard) = pipeline
-                .decide(&envelope, (id, *verdict), why.as_deref())
-                .await
-            else {
-                return;
+            let word = (id.as_str(), *verdict);
+            return match pipeline.decide(&envelope, word, why.as_deref()).await {
+                Ok(heard) => pipeline.say_outcome(&envelope, heard).await,
+                Err(Unrecorded::Ending) => {}
+                Err(Unrecorded::Failed(why)) => pipeline.fail_one(&envelope, &why).await,
             };
-            return pipeline.say_outcome(&envelope, heard).await;
         }
         Some(Command::Refused { reason }) => {
             return pipeline
@@ -120,8 +123,8 @@ impl Pipeline {
     }
 
     /// Ends everything that came before input `before`, in one session or in all, and returns how
-    /// many inputs that were; `None` when the daemon ends first.
-    async fn stop(&self, before: i64, session: Option<&SessionKey>) -> Option<usize> {
+    /// many inputs that were.
+    async fn stop(&self, before: i64, session: Option<&SessionKey>) -> Recorded<usize> {
         let now = clock::now_ms();
         let session = session.map(|key| key.0.as_str());
         // First the record, then the end: a run that ends now finds that it has nothing to say.
@@ -146,7 +149,7 @@ impl Pipeline {
         for one in stopped.iter().filter(|one| one.wants_reply) {
             self.answer(&Reply::error(&one.inbox_id, STOPPED));
         }
-        Some(stopped.len() + afterwards)
+        Ok(stopped.len() + afterwards)
     }
 
     fn status_text(&self, envelope: &Envelope) -> String {

@@ -5,7 +5,6 @@ use super::immediate::{FOR_OWNERS, IN_PRIVATE};
 use crate::clock;
 use crate::message::{Command, Envelope, SessionKey, Source};
 use crate::pipeline::Pipeline;
-use crate::pipeline::intake::shell::Input;
 use crate::pipeline::turn::outcome::{Outcome, as_it_is, declined};
 use crate::text::visible;
 use crate::undo::{Error, RunInfo, Undone};
@@ -16,9 +15,9 @@ const NAMED: usize = 5;
 const FILES: usize = 3;
 
 impl Pipeline {
-    /// Returns what the shell asks for as an input of the conversation whose run is meant: the newest run of
-    /// all when it names none.
-    pub(crate) fn undo_of_shell(&self, input: &Input<'_>, run: Option<&str>) -> Envelope {
+    /// Returns what the shell asks for, and the conversation whose run is meant: the newest run of all when it
+    /// names none.
+    pub(crate) fn undo_of_shell(&self, run: Option<&str>) -> (SessionKey, Command) {
         let meant = match run {
             Some(run) => self.undo.run(run),
             None => self.undo.newest(None),
@@ -27,21 +26,17 @@ impl Pipeline {
             .as_ref()
             .map_or_else(|| "cli:cli".to_owned(), |meant| meant.conversation.clone());
         let run = run.map(str::to_owned).or(meant.map(|meant| meant.run));
-        input.command(SessionKey(key), Command::Undo { run })
+        (SessionKey(key), Command::Undo { run })
     }
 
     /// Takes back what `run` changed, or the newest run of the conversation.
-    pub(crate) async fn take_back(
-        &self,
-        envelope: &Envelope,
-        run: Option<&str>,
-    ) -> Option<Outcome> {
+    pub(crate) async fn take_back(&self, envelope: &Envelope, run: Option<&str>) -> Outcome {
         if !envelope.from_owner {
-            return Some(declined(envelope, FOR_OWNERS));
+            return declined(envelope, FOR_OWNERS);
         }
         // Others read the names of files there.
         if envelope.group.is_some() && run.is_some() {
-            return Some(declined(envelope, IN_PRIVATE));
+            return declined(envelope, IN_PRIVATE);
         }
         let (undo, path_policy, key) = (
             self.undo.clone(),
@@ -63,7 +58,7 @@ impl Pipeline {
         let when = |at: i64| clock::local_stamp(at, zone);
         let plainly = |text: String| as_it_is(envelope, text.clone(), text);
         let of_shell = matches!(envelope.source, Source::Cli | Source::Http);
-        Some(match done {
+        match done {
             None => plainly("There is nothing to undo: I changed no files here that were not taken back already.".to_owned()),
             Some(Ok(undone)) => {
                 // What is remembered may be among them.
@@ -76,7 +71,7 @@ impl Pipeline {
             Some(Err(error)) => {
                 self.failed(envelope, &format!("the undo did not come to its end, ask for it again: {error}"), &[])
             }
-        })
+        }
     }
 }
 

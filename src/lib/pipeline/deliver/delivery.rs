@@ -7,16 +7,19 @@
 //! | written, no answer; or we died meanwhile | `unknown`: once more, marked "(resent)" |
 //! | the same a third time, or 15 minutes after it was written | dead letter, the chat is told |
 //! | refused for good | dead letter, the chat is told unless it is what refuses |
+//! | a panic | dead letter "internal error while sending", the chat is told |
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::channel;
 use crate::channel::{Channel, SendError};
-use crate::message::Route;
+use crate::message::{OutFile, Route};
 use crate::pipeline::Pipeline;
+use crate::pipeline::retry::{Unrecorded, isolated};
 use crate::queue::{Aftermath, Part};
 use crate::{clock, net};
 
@@ -28,35 +31,30 @@ const TOO_OLD_MS: i64 = 15 * 60 * 1000;
 /// second: losing an answer is worse than a marked double.
 const MAX_UNKNOWNS: i64 = 3;
 
-/// Parts that wait, a queue a chat; a chat is in the map while a task works on it.
+/// The reason of a dead letter whose sending panicked.
+pub(crate) const SENDING_BROKE: &str = "internal error while sending";
+
+/// Parts that wait, a queue a chat.
 #[derive(Debug, Clone, Default)]
-pub struct Outgoing(Arc<Mutex<HashMap<Route, VecDeque<Part>>>>);
+pub(crate) struct Outgoing(Arc<Mutex<HashMap<Route, Chat>>>);
+
+#[derive(Debug, Default)]
+struct Chat {
+    waiting: VecDeque<Part>,
+    is_busy: bool,
+}
 
 impl Outgoing {
-    /// Adds a part; true when its chat needs a task.
-    fn push(&self, part: Part) -> bool {
-        let mut chats = self.0.lock();
+    /// Adds a part; returns the work of its chat when nobody is at it.
+    fn push(&self, part: Part) -> Option<ChatWork> {
         let key = part.content.route.clone();
-        match chats.get_mut(&key) {
-            Some(queue) => {
-                queue.push_back(part);
-                false
-            }
-            None => {
-                chats.insert(key, VecDeque::from([part]));
-                true
-            }
-        }
-    }
-
-    /// Takes the next part of a chat; a chat without parts leaves the map.
-    fn pop(&self, key: &Route) -> Option<Part> {
         let mut chats = self.0.lock();
-        let part = chats.get_mut(key).and_then(VecDeque::pop_front);
-        if part.is_none() {
-            chats.remove(key);
-        }
-        part
+        let chat = chats.entry(key.clone()).or_default();
+        chat.waiting.push_back(part);
+        (!std::mem::replace(&mut chat.is_busy, true)).then(|| ChatWork {
+            outgoing: self.clone(),
+            key,
+        })
     }
 
     /// Returns true when nothing waits and nothing is being sent.
@@ -65,13 +63,49 @@ impl Outgoing {
     }
 }
 
+/// The right to send what waits for a chat. Dropping it, for whatever reason, lets the next part's sender have it.
+struct ChatWork {
+    outgoing: Outgoing,
+    key: Route,
+}
+
+impl ChatWork {
+    /// Takes the next part.
+    fn next(&self) -> Option<Part> {
+        let mut chats = self.outgoing.0.lock();
+        let chat = chats.get_mut(&self.key)?;
+        let part = chat.waiting.pop_front();
+        if part.is_none() {
+            // Under the same lock: what is pushed from now on finds nobody at work.
+            chats.remove(&self.key);
+        }
+        part
+    }
+}
+
+impl Drop for ChatWork {
+    fn drop(&mut self) {
+        let mut chats = self.outgoing.0.lock();
+        if let Some(chat) = chats.get_mut(&self.key) {
+            chat.is_busy = false;
+        }
+    }
+}
+
+/// What follows a try to send.
+enum Next {
+    /// The part is sent, or given up.
+    Over,
+    /// It is tried again after this long.
+    Again(Duration),
+}
+
 impl Pipeline {
     /// Sends stored parts, after what waits for the same chats already.
     pub fn deliver(self: &Arc<Self>, parts: Vec<Part>) {
         for part in parts {
-            let key = part.content.route.clone();
-            if self.outgoing.push(part) {
-                tokio::spawn(self.clone().work_off(key));
+            if let Some(work) = self.outgoing.push(part) {
+                tokio::spawn(self.clone().work_off(work));
             }
         }
     }
@@ -87,106 +121,36 @@ impl Pipeline {
         let _ = tokio::time::timeout(patience, empty).await;
     }
 
-    /// Works off one chat.
-    async fn work_off(self: Arc<Self>, key: Route) {
-        while let Some(part) = self.outgoing.pop(&key) {
-            match self.channels.get(key.channel.as_str()) {
-                Some(channel) => self.send(channel.clone(), part).await,
+    /// Sends what waits for one chat. A part whose sending panics becomes a dead letter; the next one follows.
+    async fn work_off(self: Arc<Self>, work: ChatWork) {
+        while let Some(part) = work.next() {
+            let Some(channel) = self.channels.get(work.key.channel.as_str()).cloned() else {
                 // The channel is switched off: its parts stay pending until it is on again.
-                None => tracing::warn!(
-                    channel = key.channel,
-                    "an answer waits for a channel that is off"
-                ),
+                let channel = &work.key.channel;
+                tracing::warn!(channel, "an answer waits for a channel that is off");
+                continue;
+            };
+            let (sender, sent) = (self.clone(), part.clone());
+            if isolated(async move { sender.send(channel, sent).await })
+                .await
+                .is_err()
+            {
+                self.dead_letter(&part, SENDING_BROKE).await;
+                // Aside: it may panic, too.
+                let teller = self.clone();
+                tokio::spawn(async move { teller.say_part_missing(&part).await });
             }
         }
     }
 
-    async fn send(&self, channel: Arc<dyn Channel>, mut part: Part) {
+    /// Sends a part until that is over.
+    async fn send(self: Arc<Self>, channel: Arc<dyn Channel>, mut part: Part) {
         let mut failures = 0;
         while !self.closed.is_cancelled() {
-            // Not while it is noted as being sent: a crash in a long wait is no doubt about its arrival.
-            if self
-                .closed
-                .run_until_cancelled(channel.ready(&part.content.route.chat))
-                .await
-                .is_none()
-            {
+            let Next::Again(wait) = self.try_send(channel.as_ref(), &mut part, failures).await
+            else {
                 return;
-            }
-            let now = clock::now_ms();
-            let too_old = part.sending_at.is_some_and(|at| now - at > TOO_OLD_MS);
-            if part.unknowns >= MAX_UNKNOWNS || (part.unknowns > 0 && too_old) {
-                self.bury(&part, "nobody can say whether it arrived").await;
-                self.tell(&channel, &part).await;
-                return;
-            }
-            if self
-                .persist("a send", || self.queue.sending(part.id, now))
-                .await
-                .is_none()
-            {
-                return;
-            }
-            if part.unknowns == 0 {
-                part.sending_at = Some(now);
-            }
-            let files: Vec<_> = part
-                .content
-                .files
-                .iter()
-                .map(|file| (file.clone(), self.downloads.join(&file.path)))
-                .collect();
-            let outgoing = channel::Outgoing {
-                chat: &part.content.route.chat,
-                reply_to: part.content.reply_to.as_deref(),
-                markup: part.content.markup.as_deref(),
-                plain: &part.content.plain,
-                files: &files,
-                reaction: part.content.reaction.as_deref(),
-                buttons: &part.content.buttons,
-                resent: part.unknowns > 0,
             };
-            let sent = channel.send(outgoing).await;
-            let (aftermath, wait) = match sent {
-                Ok(message_id) => {
-                    self.settle(&part, Aftermath::Sent { message_id }).await;
-                    return;
-                }
-                Err(SendError::Never {
-                    reason,
-                    chat_is_there,
-                }) => {
-                    self.bury(&part, &reason).await;
-                    if chat_is_there {
-                        self.tell(&channel, &part).await;
-                    }
-                    return;
-                }
-                Err(SendError::Markup(reason)) => {
-                    tracing::warn!(reason, "an answer goes out as plain text");
-                    part.content.markup = None;
-                    (Aftermath::Plain, Duration::ZERO)
-                }
-                Err(SendError::NotSent {
-                    reason,
-                    retry_after,
-                }) => {
-                    tracing::warn!(reason, "an answer was not sent; it is tried again");
-                    (
-                        Aftermath::NotSent,
-                        retry_after.unwrap_or_else(|| net::backoff(failures, BACKOFF.0, BACKOFF.1)),
-                    )
-                }
-                Err(SendError::Unknown(reason)) => {
-                    tracing::warn!(reason, "nobody can say whether an answer arrived");
-                    part.unknowns += 1;
-                    (
-                        Aftermath::Unknown,
-                        net::backoff(failures, BACKOFF.0, BACKOFF.1),
-                    )
-                }
-            };
-            self.settle(&part, aftermath).await;
             failures += 1;
             tokio::select! {
                 () = self.closed.cancelled() => return,
@@ -195,40 +159,153 @@ impl Pipeline {
         }
     }
 
+    async fn try_send(&self, channel: &dyn Channel, part: &mut Part, failures: u32) -> Next {
+        // Not while it is noted as being sent: a crash in a long wait is no doubt about its arrival.
+        let ready = channel.ready(&part.content.route.chat);
+        if self.closed.run_until_cancelled(ready).await.is_none() {
+            return Next::Over;
+        }
+        let now = clock::now_ms();
+        let too_old = part.sending_at.is_some_and(|at| now - at > TOO_OLD_MS);
+        if part.unknowns >= MAX_UNKNOWNS || (part.unknowns > 0 && too_old) {
+            self.dead_letter(part, "nobody can say whether it arrived")
+                .await;
+            self.say_part_missing(part).await;
+            return Next::Over;
+        }
+        match self
+            .persist("a send", || self.queue.sending(part.id, now))
+            .await
+        {
+            Ok(()) => {}
+            Err(Unrecorded::Ending) => return Next::Over,
+            // Sent unrecorded it would be sent again by every start.
+            Err(Unrecorded::Failed(why)) => {
+                self.dead_letter(part, &why).await;
+                self.say_part_missing(part).await;
+                return Next::Over;
+            }
+        }
+        if part.unknowns == 0 {
+            part.sending_at = Some(now);
+        }
+        let sent = channel.send(self.message(part, &self.files(part))).await;
+        self.after_send(part, sent, failures).await
+    }
+
+    /// Returns the files of a part with where each lies.
+    fn files(&self, part: &Part) -> Vec<(OutFile, PathBuf)> {
+        let files = part.content.files.iter();
+        files
+            .map(|file| (file.clone(), self.downloads.join(&file.path)))
+            .collect()
+    }
+
+    fn message<'a>(
+        &self,
+        part: &'a Part,
+        files: &'a [(OutFile, PathBuf)],
+    ) -> channel::Outgoing<'a> {
+        channel::Outgoing {
+            chat: &part.content.route.chat,
+            reply_to: part.content.reply_to.as_deref(),
+            markup: part.content.markup.as_deref(),
+            plain: &part.content.plain,
+            files,
+            reaction: part.content.reaction.as_deref(),
+            buttons: &part.content.buttons,
+            resent: part.unknowns > 0,
+        }
+    }
+
+    /// Records how a try to send ended, and says what follows.
+    async fn after_send(
+        &self,
+        part: &mut Part,
+        sent: Result<String, SendError>,
+        failures: u32,
+    ) -> Next {
+        let backoff = net::backoff(failures, BACKOFF.0, BACKOFF.1);
+        let (aftermath, wait) = match sent {
+            Ok(message_id) => {
+                self.settle(part, Aftermath::Sent { message_id }).await;
+                return Next::Over;
+            }
+            Err(SendError::Never {
+                reason,
+                chat_is_there,
+            }) => {
+                self.dead_letter(part, &reason).await;
+                if chat_is_there {
+                    self.say_part_missing(part).await;
+                }
+                return Next::Over;
+            }
+            Err(SendError::Markup(reason)) => {
+                tracing::warn!(reason, "an answer goes out as plain text");
+                part.content.markup = None;
+                (Aftermath::Plain, Duration::ZERO)
+            }
+            Err(SendError::NotSent {
+                reason,
+                retry_after,
+            }) => {
+                tracing::warn!(reason, "an answer was not sent; it is tried again");
+                (Aftermath::NotSent, retry_after.unwrap_or(backoff))
+            }
+            Err(SendError::Unknown(reason)) => {
+                tracing::warn!(reason, "nobody can say whether an answer arrived");
+                part.unknowns += 1;
+                (Aftermath::Unknown, backoff)
+            }
+        };
+        self.settle(part, aftermath).await;
+        Next::Again(wait)
+    }
+
     async fn settle(&self, part: &Part, aftermath: Aftermath) {
         let now = clock::now_ms();
         self.audit_send(part, &aftermath);
-        self.persist("what became of a send", || {
-            self.queue.settle(part.id, aftermath.clone(), now)
-        })
-        .await;
+        let settle = || self.queue.settle(part.id, aftermath.clone(), now);
+        // Unrecorded, it is in the log and the status; the chat's next part is not held up by it.
+        let _ = self.persist("what became of a send", settle).await;
     }
 
-    async fn bury(&self, part: &Part, reason: &str) {
+    async fn dead_letter(&self, part: &Part, reason: &str) {
         tracing::error!(part = part.id, reason, "an answer is a dead letter");
         self.note_trouble(&format!("an answer is a dead letter: {reason}"));
-        self.settle(
-            part,
-            Aftermath::Dead {
-                reason: reason.to_owned(),
-            },
-        )
-        .await;
+        let reason = reason.to_owned();
+        self.settle(part, Aftermath::Dead { reason }).await;
     }
 
-    /// Tells the chat that an answer may be missing. One try: it is a courtesy, the dead letter
-    /// is the record.
-    async fn tell(&self, channel: &Arc<dyn Channel>, part: &Part) {
+    /// Tells the chat of a part that it may be missing.
+    async fn say_part_missing(&self, part: &Part) {
         // Nobody misses an emoji.
         if part.content.reaction.is_some() {
             return;
         }
+        let route = &part.content.route;
+        if let Some(channel) = self.channels.get(route.channel.as_str())
+            && let Some(id) = self.say_missing(channel, route, part.created_at).await
+        {
+            self.audit_notice(part, &id);
+        }
+    }
+
+    /// Tells a chat that an answer of the time `at` may be missing, and returns the id of the message. One try: it is
+    /// a courtesy, the dead letter is the record.
+    pub(crate) async fn say_missing(
+        &self,
+        channel: &Arc<dyn Channel>,
+        route: &Route,
+        at: i64,
+    ) -> Option<String> {
         let text = format!(
             "An answer of mine from {} may not have reached you. Ask again if something is missing.",
-            clock::local_text(part.created_at, self.live().config.agent.timezone.0)
+            clock::local_text(at, self.live().config.agent.timezone.0)
         );
         let notice = channel::Outgoing {
-            chat: &part.content.route.chat,
+            chat: &route.chat,
             reply_to: None,
             markup: None,
             plain: &text,
@@ -238,8 +315,11 @@ impl Pipeline {
             resent: false,
         };
         match channel.send(notice).await {
-            Ok(message_id) => self.audit_notice(part, &message_id),
-            Err(error) => tracing::warn!(%error, "the chat could not be told of a dead letter"),
+            Ok(message_id) => Some(message_id),
+            Err(error) => {
+                tracing::warn!(%error, "the chat could not be told of a dead letter");
+                None
+            }
         }
     }
 }

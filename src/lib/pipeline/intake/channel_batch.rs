@@ -24,22 +24,40 @@ const NOT_YOURS: &str = "Only those whom my settings name may do that here.";
 /// A slip that is corrected must not archive the conversation again.
 const EDITED: &str = "An edited message begins nothing anew; send it again if you mean it.";
 
+/// What is done about a batch when it is on the disk.
+#[derive(Default)]
+struct AfterCommit {
+    /// Strangers who are given a code, with their names.
+    asking: BTreeMap<i64, (String, String)>,
+    /// Owner codes that were sent, right and wrong ones.
+    codes: Vec<SentCode>,
+    /// Presses of buttons that change nothing, and what is said to them.
+    presses: Vec<(String, &'static str)>,
+}
+
+struct SentCode {
+    id: i64,
+    name: String,
+    code: String,
+    is_right: bool,
+    /// The key of the message.
+    key: String,
+    route: Route,
+}
+
 impl Pipeline {
     /// Takes a batch of a channel in and answers it when it is on the disk. When it could not be
     /// written the answer stays out, and the channel brings the same again.
     pub async fn take_batch(self: &Arc<Self>, batch: Batch, channel: &'static str) {
         let now = clock::now_ms();
         let live = self.live();
-        // Strangers who are given a code with this batch.
-        let mut asking: BTreeMap<i64, (String, String)> = BTreeMap::new();
-        // Presses of buttons that change nothing, and what is said to them.
-        let mut idle: Vec<(String, &'static str)> = Vec::new();
+        let mut after = AfterCommit::default();
         self.note_albums(&batch.items);
         let arrival = |item: Incoming| Arrival {
             key: item.key.clone(),
             verdict: match item.press.clone() {
-                Some(press) => self.judge_press(item, &press, &live, channel, now, &mut idle),
-                None => self.judge(item, &live.config, channel, now, &mut asking),
+                Some(press) => self.judge_press(item, &press, &live, channel, now, &mut after),
+                None => self.judge(item, &live.config, channel, now, &mut after),
             },
         };
         let arrivals: Vec<Arrival> = batch.items.into_iter().map(arrival).collect();
@@ -47,10 +65,10 @@ impl Pipeline {
             Ok((accepted, notices)) => {
                 // The poller may be gone; what is accepted stays accepted.
                 let _ = batch.done.send(());
-                self.write_down_requests(asking, now).await;
-                self.know(&accepted).await;
+                self.write_down_people(&live, &accepted, &mut after, now)
+                    .await;
                 self.deliver(notices);
-                self.answer_presses(channel, idle);
+                self.answer_presses(channel, after.presses);
                 let _ = self.signals.send(Signal::Accepted(accepted));
             }
             Err(error) => {
@@ -60,65 +78,60 @@ impl Pipeline {
         }
     }
 
-    /// Puts those who wrote, and the groups in which they did, into the address book. Anybody may call a
-    /// group like a person: a group is `group:NAME` there.
-    async fn know(self: &Arc<Self>, accepted: &[Accepted]) {
-        let contact = |row: &Accepted| {
-            let Envelope {
-                sender,
-                group,
-                route,
-                ..
-            } = &row.envelope;
-            if let (Some(title), Some(route)) = (group, route) {
-                return Some(Contact {
-                    id: route.chat.chat.parse().ok()?,
-                    name: format!("group:{title}"),
-                    username: None,
-                });
-            }
-            Some(Contact {
-                id: sender.id.parse().ok()?,
-                name: sender.name.clone(),
-                username: sender.username.clone(),
-            })
-        };
-        let people: Vec<Contact> = accepted.iter().filter_map(contact).collect();
-        let news = self
-            .people
-            .read()
-            .is_ok_and(|known| people.iter().any(|one| !known.contacts.contains(one)));
-        if !news {
+    /// Writes down who asked, who wrote and who sent an owner code; who became an owner is told.
+    async fn write_down_people(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        accepted: &[Accepted],
+        after: &mut AfterCommit,
+        now: i64,
+    ) {
+        let (asking, codes) = (
+            std::mem::take(&mut after.asking),
+            std::mem::take(&mut after.codes),
+        );
+        let contacts: Vec<Contact> = accepted.iter().filter_map(contact).collect();
+        if asking.is_empty() && codes.is_empty() && contacts.is_empty() {
             return;
         }
-        let pipeline = self.clone();
-        match tokio::task::spawn_blocking(move || pipeline.people.know(&people)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "a name could not be written down"),
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        let (pipeline, live) = (self.clone(), live.clone());
+        let write = move || {
+            let people = &pipeline.people;
+            let asked = asking
+                .iter()
+                .try_for_each(|(id, (name, code))| people.ask(*id, name, code, now));
+            if let Err(error) = asked {
+                tracing::error!(%error, "a stranger's request could not be written down; they can ask again");
+            }
+            let is_news = people
+                .read()
+                .is_ok_and(|known| contacts.iter().any(|one| !known.contacts.contains(one)));
+            if is_news && let Err(error) = people.know(&live.config.telegram, &contacts) {
+                tracing::error!(%error, "a name could not be written down");
+            }
+            let redeemed = codes.into_iter().filter(|sent| {
+                let redeemed = people.redeem(sent.id, &sent.name, &sent.code, now);
+                redeemed.unwrap_or_else(|error| {
+                    tracing::error!(%error, "an owner code could not be redeemed");
+                    false
+                })
+            });
+            redeemed.collect::<Vec<SentCode>>()
+        };
+        for owner in crate::sys::blocking(write).await {
+            self.greet_owner(owner, now).await;
         }
     }
 
-    async fn write_down_requests(
-        self: &Arc<Self>,
-        asking: BTreeMap<i64, (String, String)>,
-        now: i64,
-    ) {
-        if asking.is_empty() {
-            return;
-        }
-        let pipeline = self.clone();
-        let written = tokio::task::spawn_blocking(move || {
-            asking
-                .iter()
-                .try_for_each(|(id, (name, code))| pipeline.people.ask(*id, name, code, now))
-        });
-        match written.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                tracing::error!(%error, "a stranger's request could not be written down; they can ask again")
-            }
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    async fn greet_owner(self: &Arc<Self>, owner: SentCode, now: i64) {
+        let words = format!("Hello {}, you are my owner now.", owner.name);
+        let greeting = Arrival {
+            key: format!("{}/owner", owner.key),
+            verdict: Verdict::Refuse(Some(NewPart::plain(owner.route, words))),
+        };
+        match self.queue.accept(vec![greeting], None, now).await {
+            Ok((_, notices)) => self.deliver(notices),
+            Err(error) => tracing::error!(%error, "a new owner could not be greeted"),
         }
     }
 
@@ -128,7 +141,7 @@ impl Pipeline {
         config: &Config,
         channel: &'static str,
         now: i64,
-        asking: &mut BTreeMap<i64, (String, String)>,
+        after: &mut AfterCommit,
     ) -> Verdict {
         // A channel, an anonymous administrator: nobody whose rights could be known.
         let Some(sender) = item.sender.clone() else {
@@ -153,23 +166,40 @@ impl Pipeline {
         } else {
             item.text.as_str()
         };
-        let access = self
-            .people
-            .decide(&config.telegram, id, &sender.name, own_words, now);
+        let access = match after.codes.iter().find(|sent| sent.is_right) {
+            // They are an owner when this batch is taken in, and nobody else is by that code.
+            Some(sent) if sent.id == id => Access::Owner,
+            other => match self.people.decide(&config.telegram, id, own_words, now) {
+                Access::SentOwnerCode if other.is_some() => Access::Refused,
+                access => access,
+            },
+        };
         let owner = match access {
             Access::Owner => true,
             Access::Allowed => false,
-            Access::BecameOwner => {
-                return notice(format!("Hello {}, you are my owner now.", sender.name));
+            Access::SentOwnerCode | Access::SentWrongCode => {
+                after.codes.push(SentCode {
+                    id,
+                    name: sender.name,
+                    code: own_words.to_owned(),
+                    is_right: access == Access::SentOwnerCode,
+                    key: item.key,
+                    route: Route {
+                        channel: channel.to_owned(),
+                        chat: item.chat,
+                    },
+                });
+                return Verdict::Refuse(None);
             }
             Access::MayAsk
-                if asking.contains_key(&id) || asking.len() >= self.people.free_requests(now) =>
+                if after.asking.contains_key(&id)
+                    || after.asking.len() >= self.people.free_requests(now) =>
             {
                 return Verdict::Refuse(None);
             }
             Access::MayAsk => {
                 let code = people::new_code();
-                asking.insert(id, (sender.name.clone(), code.clone()));
+                after.asking.insert(id, (sender.name.clone(), code.clone()));
                 return notice(format!(
                     "I do not know you yet. My owner can let you in, within an hour, with:\n\nagent-send --pair approve {code}"
                 ));
@@ -189,10 +219,10 @@ impl Pipeline {
         live: &Live,
         channel: &'static str,
         now: i64,
-        idle: &mut Vec<(String, &'static str)>,
+        after: &mut AfterCommit,
     ) -> Verdict {
         let mut nothing = |says: &'static str| {
-            idle.push((press.to_owned(), says));
+            after.presses.push((press.to_owned(), says));
             Verdict::Refuse(None)
         };
         let Some(sender) = item.sender.clone() else {
@@ -336,6 +366,29 @@ impl Pipeline {
             );
         }
     }
+}
+
+/// Returns who wrote, or the group in which they did. Anybody may call a group like a person: a group is
+/// `group:NAME` in the address book.
+fn contact(row: &Accepted) -> Option<Contact> {
+    let Envelope {
+        sender,
+        group,
+        route,
+        ..
+    } = &row.envelope;
+    if let (Some(title), Some(route)) = (group, route) {
+        return Some(Contact {
+            id: route.chat.chat.parse().ok()?,
+            name: format!("group:{title}"),
+            username: None,
+        });
+    }
+    Some(Contact {
+        id: sender.id.parse().ok()?,
+        name: sender.name.clone(),
+        username: sender.username.clone(),
+    })
 }
 
 fn envelope(

@@ -147,7 +147,7 @@ impl Pipeline {
         };
         let arrivals: Vec<Arrival> = lines.into_iter().map(arrival).collect();
         let accept = || self.queue.accept(arrivals.clone(), None, now);
-        let Some((accepted, _)) = self.persist("a line of standard input", accept).await else {
+        let Ok((accepted, _)) = self.persist("a line of standard input", accept).await else {
             return;
         };
         let _ = self.signals.send(Signal::Accepted(accepted));
@@ -162,34 +162,53 @@ impl Pipeline {
         live: &Live,
         known: &Known,
     ) -> Vec<Envelope> {
-        let mut rest = Vec::new();
         let door = input.door.as_str();
-        let envelope = match &order.command {
+        let (envelope, mut all) = match &order.command {
+            control::Command::Reset { target } if target == "all" => self.reset_all(order, input),
+            _ => (self.envelope(order, input, live, known), Vec::new()),
+        };
+        let first = envelope.unwrap_or_else(|reason| {
+            let key = SessionKey(format!("{door}:{door}"));
+            Envelope {
+                text: words_of(&order.command).to_owned(),
+                ..input.command(key, Command::Refused { reason })
+            }
+        });
+        let first = Envelope {
+            wants_reply: order.answer,
+            ..first
+        };
+        all.insert(0, first);
+        all
+    }
+
+    fn envelope(
+        &self,
+        order: &Order,
+        input: &Input<'_>,
+        live: &Live,
+        known: &Known,
+    ) -> Result<Envelope, String> {
+        let files = |files: &[control::Attachment]| files.iter().map(taken_in).collect();
+        Ok(match &order.command {
             control::Command::User {
                 words,
                 sender,
                 session,
                 stream,
                 attachments,
-            } => self
-                .user(input, live, known, words, sender, session.as_deref())
-                .map(|envelope| Envelope {
-                    stream: *stream && order.answer,
-                    attachments: attachments.iter().map(taken_in).collect(),
-                    ..envelope
-                }),
+            } => Envelope {
+                stream: *stream && order.answer,
+                attachments: files(attachments),
+                ..self.user(input, live, known, words, sender, session.as_deref())?
+            },
             control::Command::System { words, source } => {
                 let about = About {
                     source: source.clone(),
                     ..About::default()
                 };
-                Ok(input.event(
-                    live,
-                    Source::System,
-                    words,
-                    event_key(words, "system"),
-                    about,
-                ))
+                let key = event_key(words, "system");
+                input.event(live, Source::System, words, key, about)
             }
             control::Command::Notify {
                 words,
@@ -203,30 +222,12 @@ impl Pipeline {
                     reference: reference.clone(),
                     data: data.clone(),
                 };
-                let way = self.way_to_owner(&live.config, known);
-                if way.is_none() {
-                    self.note_trouble(&format!(
-                        "a notification of {source} reaches nobody: there is no way to the owner"
-                    ));
-                }
-                // Words of others would tie the hands of the owner's own conversation.
-                let (key, route) =
-                    way.map_or((event_key(words, "system"), None), |(key, route)| {
-                        (
-                            if words.untrusted {
-                                event_key(words, source)
-                            } else {
-                                key
-                            },
-                            Some(route),
-                        )
-                    });
-                let attachments = attachments.iter().map(taken_in).collect();
-                Ok(Envelope {
+                let (key, route) = self.way_of_notification(words, source, live, known);
+                Envelope {
                     route,
-                    attachments,
+                    attachments: files(attachments),
                     ..input.event(live, Source::Notify, words, key, about)
-                })
+                }
             }
             control::Command::Raw {
                 to,
@@ -235,124 +236,125 @@ impl Pipeline {
                 topic,
                 reply_to,
                 emoji,
-            } => self
-                .route_to(to, &live.config, known)
-                .map(|route| Envelope {
-                    route: Some(Route {
-                        chat: ChatRef {
-                            topic: topic.clone().or(route.chat.topic),
-                            ..route.chat
-                        },
-                        ..route
-                    }),
+            } => {
+                let mut route = self.route_to(to, &live.config, known)?;
+                route.chat.topic = topic.clone().or(route.chat.topic);
+                let (door, key) = (input.door.as_str(), SessionKey(format!("raw:{to}")));
+                Envelope {
+                    route: Some(route),
                     command: Some(Command::Deliver {
                         emoji: emoji.clone(),
                     }),
-                    attachments: attachments.iter().map(taken_in).collect(),
+                    attachments: files(attachments),
                     reply_to: reply_to.clone(),
-                    ..input.envelope(input.door, door, SessionKey(format!("raw:{to}")), text)
-                }),
-            control::Command::Stop { session } => {
-                let key = session.as_deref().map_or_else(
-                    || own_key(door, door),
-                    |session| self.session(input, live, known, session),
-                );
-                key.map(|key| {
-                    input.command(
-                        key,
-                        Command::Stop {
-                            all: session.is_none(),
-                        },
-                    )
-                })
+                    ..input.envelope(input.door, door, key, text)
+                }
             }
-            control::Command::Reset { target } if target == "all" => {
-                let mut keys = self.sessions.keys();
-                // One whose first turn runs is a conversation too.
-                keys.extend(self.runs().keys().cloned());
-                keys.sort();
-                keys.dedup();
-                let text = match keys.len() {
-                    0 => "There is no conversation.".to_owned(),
-                    1 => "1 conversation begins anew.".to_owned(),
-                    count => format!("{count} conversations begin anew."),
-                };
-                let one = |(number, key): (usize, SessionKey)| Envelope {
-                    id: format!("{}/{number}", order.id),
-                    wants_reply: false,
-                    ..input.command(key, Command::ANEW)
-                };
-                rest = keys.into_iter().enumerate().map(one).collect();
-                own_key(door, door).map(|key| input.command(key, Command::Done { text }))
+            command => {
+                let (key, command) = self.command(command, input, live, known)?;
+                input.command(key, command)
+            }
+        })
+    }
+
+    /// Returns the conversation and the way of a notification. Words of others would tie the hands of the owner's
+    /// own conversation.
+    fn way_of_notification(
+        &self,
+        words: &Words,
+        source: &str,
+        live: &Live,
+        known: &Known,
+    ) -> (SessionKey, Option<Route>) {
+        match self.way_to_owner(&live.config, known) {
+            Some((_, route)) if words.untrusted => (event_key(words, source), Some(route)),
+            Some((key, route)) => (key, Some(route)),
+            None => {
+                self.note_trouble(&format!(
+                    "a notification of {source} reaches nobody: there is no way to the owner"
+                ));
+                (event_key(words, "system"), None)
+            }
+        }
+    }
+
+    /// Returns what a command without words means, and in which conversation.
+    fn command(
+        &self,
+        command: &control::Command,
+        input: &Input<'_>,
+        live: &Live,
+        known: &Known,
+    ) -> Result<(SessionKey, Command), String> {
+        let door = input.door.as_str();
+        let named = |session: Option<&str>| match session {
+            Some(session) => self.session(input, live, known, session),
+            None => own_key(door, door),
+        };
+        Ok(match command {
+            control::Command::Stop { session } => {
+                let all = session.is_none();
+                (named(session.as_deref())?, Command::Stop { all })
             }
             // One there is not may be there when its turn comes: its first message may be waiting.
-            control::Command::Reset { target } => self
-                .session(input, live, known, target)
-                .map(|key| input.command(key, Command::ANEW)),
-            control::Command::Compact { session } => {
-                let key = session.as_deref().map_or_else(
-                    || own_key(door, door),
-                    |session| self.session(input, live, known, session),
-                );
-                key.map(|key| input.command(key, Command::Compact))
-            }
+            control::Command::Reset { target } => (named(Some(target))?, Command::ANEW),
+            control::Command::Compact { session } => (named(session.as_deref())?, Command::Compact),
             control::Command::Approval {
                 request,
                 verdict,
                 why,
-            } => own_key(door, door).map(|key| {
-                input.command(
-                    key,
-                    Command::Approval {
-                        id: request.clone(),
-                        verdict: *verdict,
-                        why: why.clone(),
-                    },
-                )
-            }),
-            control::Command::Job(order) => {
-                own_key("cli", "cli").map(|key| input.command(key, Command::Job(order.clone())))
+            } => {
+                let (id, verdict, why) = (request.clone(), *verdict, why.clone());
+                (named(None)?, Command::Approval { id, verdict, why })
             }
-            control::Command::Heartbeat => {
-                own_key("cli", "cli").map(|key| input.command(key, Command::Heartbeat))
-            }
-            control::Command::Undo { run } => Ok(self.undo_of_shell(input, run.as_deref())),
+            control::Command::Job(order) => (own_key("cli", "cli")?, Command::Job(order.clone())),
+            control::Command::Heartbeat => (own_key("cli", "cli")?, Command::Heartbeat),
+            control::Command::Undo { run } => self.undo_of_shell(run.as_deref()),
             control::Command::Forget {
                 target,
                 hard: false,
-            } => own_key(door, door).map(|key| {
-                input.command(
-                    key,
-                    Command::Forget {
-                        what: Some(target.clone()),
-                    },
-                )
-            }),
+            } => {
+                let what = Some(target.clone());
+                (named(None)?, Command::Forget { what })
+            }
             control::Command::Forget { hard: true, .. } => {
-                Err("this command goes through the spool of a daemon".to_owned())
+                return Err("this command goes through the spool of a daemon".to_owned());
             }
             control::Command::Reload | control::Command::Spool { .. } => {
-                Err("this command goes into the FIFO, not into the spool".to_owned())
+                return Err("this command goes into the FIFO, not into the spool".to_owned());
             }
+            control::Command::User { .. }
+            | control::Command::System { .. }
+            | control::Command::Notify { .. }
+            | control::Command::Raw { .. } => return Err("this command has words".to_owned()),
+        })
+    }
+
+    /// Returns what answers a reset of all conversations, and the reset of each.
+    fn reset_all(
+        &self,
+        order: &Order,
+        input: &Input<'_>,
+    ) -> (Result<Envelope, String>, Vec<Envelope>) {
+        let mut keys = self.sessions.keys();
+        // One whose first turn runs is a conversation too.
+        keys.extend(self.runs().keys().cloned());
+        keys.sort();
+        keys.dedup();
+        let text = match keys.len() {
+            0 => "There is no conversation.".to_owned(),
+            1 => "1 conversation begins anew.".to_owned(),
+            count => format!("{count} conversations begin anew."),
         };
-        let first = envelope.unwrap_or_else(|reason| {
-            let refused = input.command(
-                SessionKey(format!("{door}:{door}")),
-                Command::Refused { reason },
-            );
-            Envelope {
-                text: words_of(&order.command).to_owned(),
-                ..refused
-            }
-        });
-        rest.insert(
-            0,
-            Envelope {
-                wants_reply: order.answer,
-                ..first
-            },
-        );
-        rest
+        let one = |(number, key): (usize, SessionKey)| Envelope {
+            id: format!("{}/{number}", order.id),
+            wants_reply: false,
+            ..input.command(key, Command::ANEW)
+        };
+        let resets = keys.into_iter().enumerate().map(one).collect();
+        let door = input.door.as_str();
+        let answer = own_key(door, door).map(|key| input.command(key, Command::Done { text }));
+        (answer, resets)
     }
 
     fn user(

@@ -7,6 +7,7 @@ use crate::agent::Room;
 use crate::message::{Command, Envelope, SessionKey};
 use crate::pipeline::approvals::Nobody;
 use crate::pipeline::commands::immediate::FOR_OWNERS;
+use crate::pipeline::retry::Recorded;
 use crate::pipeline::turn::outcome::{Outcome, declined, refused, said};
 use crate::pipeline::turn::run::model_for;
 use crate::pipeline::{Bundle, Pipeline, Run};
@@ -23,13 +24,15 @@ pub(crate) const NO_SUMMARY: &str =
 pub(crate) enum Step {
     /// A turn, of this.
     Turn(Bundle),
-    /// Something else, which is done; `None` when the daemon ends.
-    Done(Option<Box<Outcome>>),
+    /// Something else, which is done.
+    Done(Box<Outcome>),
+    /// Something that was stopped; whoever stopped it has recorded that.
+    Stopped,
 }
 
 impl Step {
-    fn done(outcome: Option<Outcome>) -> Self {
-        Self::Done(outcome.map(Box::new))
+    fn done(outcome: Outcome) -> Self {
+        Self::Done(Box::new(outcome))
     }
 }
 
@@ -40,29 +43,30 @@ impl Pipeline {
         bundle: &Bundle,
         run_id: &str,
         run: &Run,
-    ) -> Step {
+    ) -> Recorded<Step> {
         let envelope = bundle.leader();
-        let new = match &envelope.command {
+        let (model, words) = match &envelope.command {
             Some(Command::New { model, words }) => (model.as_deref(), words.as_deref()),
-            Some(Command::Compact) => return Step::done(self.compact(envelope, run_id, run).await),
+            Some(Command::Compact) => return self.compact(envelope, run_id, run).await,
             Some(Command::Undo { run }) => {
-                return Step::done(self.take_back(envelope, run.as_deref()).await);
+                return Ok(Step::done(self.take_back(envelope, run.as_deref()).await));
             }
             Some(Command::Forget { what }) => {
-                return Step::done(self.forget(envelope, what.as_deref()).await);
+                return Ok(Step::done(self.forget(envelope, what.as_deref()).await));
             }
             Some(Command::Model { choice }) => {
-                return Step::done(self.choose_model(envelope, choice.as_deref()).await);
+                let chosen = self.choose_model(envelope, choice.as_deref()).await?;
+                return Ok(Step::done(chosen));
             }
-            _ => return Step::Turn(bundle.clone()),
+            _ => return Ok(Step::Turn(bundle.clone())),
         };
-        let done = self.begin_anew(envelope, new.0, bundle.has_begun()).await;
+        let done = self.begin_anew(envelope, model, bundle.has_begun()).await?;
         let speaks =
-            new.1.is_some() || !envelope.media.is_empty() || !envelope.attachments.is_empty();
-        match done {
-            Some(Ok(_)) if speaks => Step::Turn(bundle.clone().saying(new.1.unwrap_or_default())),
-            done => Step::done(done.map(|done| done.unwrap_or_else(|declined| declined))),
-        }
+            words.is_some() || !envelope.media.is_empty() || !envelope.attachments.is_empty();
+        Ok(match done {
+            Ok(_) if speaks => Step::Turn(bundle.clone().saying(words.unwrap_or_default())),
+            Ok(outcome) | Err(outcome) => Step::done(outcome),
+        })
     }
 
     /// Archives the session; its next message begins a new one, which `model` answers. The inner error says
@@ -72,14 +76,14 @@ impl Pipeline {
         envelope: &Envelope,
         model: Option<&str>,
         again: bool,
-    ) -> Option<Result<Outcome, Outcome>> {
+    ) -> Recorded<Result<Outcome, Outcome>> {
         if model.is_some() && !envelope.from_owner {
-            return Some(Err(declined(envelope, FOR_OWNERS)));
+            return Ok(Err(declined(envelope, FOR_OWNERS)));
         }
         let model = match model.map(|name| self.model_named(name)).transpose() {
             Ok(model) => model,
             Err(why) => {
-                return Some(Err(declined(
+                return Ok(Err(declined(
                     envelope,
                     &format!("{why}\nNothing was changed."),
                 )));
@@ -87,11 +91,11 @@ impl Pipeline {
         };
         let key = &envelope.session_key;
         if again && self.is_begun(envelope, model.as_deref()).await? {
-            return Some(Ok(said(envelope, ANEW, None)));
+            return Ok(Ok(said(envelope, ANEW, None)));
         }
         let was_there = self.archive(key).await?;
         let Some(model) = model else {
-            return Some(Ok(match was_there {
+            return Ok(Ok(match was_there {
                 // A crash came between the deed and its record.
                 _ if was_there || again => said(envelope, ANEW, None),
                 // Somebody named a session that is not there; "/new" at the beginning is no mistake.
@@ -113,7 +117,7 @@ impl Pipeline {
             )
             .await;
         self.sessions.put(session);
-        Some(match written {
+        Ok(match written {
             Ok(()) => Ok(said(
                 envelope,
                 &format!("{ANEW} `{model}` answers here."),
@@ -124,7 +128,7 @@ impl Pipeline {
     }
 
     /// Returns true when the session of `envelope` is the new one already that its command asks for.
-    async fn is_begun(&self, envelope: &Envelope, model: Option<&str>) -> Option<bool> {
+    async fn is_begun(&self, envelope: &Envelope, model: Option<&str>) -> Recorded<bool> {
         let key = &envelope.session_key;
         let session = self
             .persist("a session", || self.sessions.take(key, envelope.contact()))
@@ -136,11 +140,11 @@ impl Pipeline {
                 && state.entries.is_empty()
                 && state.chosen_model.as_deref() == model);
         self.sessions.put(session);
-        Some(is_begun)
+        Ok(is_begun)
     }
 
     /// Archives the session of `key`; false when there was none.
-    pub(crate) async fn archive(self: &Arc<Self>, key: &SessionKey) -> Option<bool> {
+    pub(crate) async fn archive(self: &Arc<Self>, key: &SessionKey) -> Recorded<bool> {
         let archive = || {
             let (pipeline, key) = (self.clone(), key.clone());
             async move { crate::sys::blocking(move || pipeline.sessions.reset(&key)).await }
@@ -150,7 +154,7 @@ impl Pipeline {
             // What was said can be searched for from now on.
             self.memory.tell_news();
         }
-        Some(archived.is_some())
+        Ok(archived.is_some())
     }
 
     /// Returns the configured name of the model that is called `name` in any letter case; the error says
@@ -180,7 +184,7 @@ impl Pipeline {
         run_id: &str,
         run: &Run,
         asked: bool,
-    ) -> Option<Room> {
+    ) -> Recorded<Room> {
         let live = self.live();
         let key = &envelope.session_key;
         let mut session = self
@@ -192,7 +196,7 @@ impl Pipeline {
                 .has_grown(&session, &model_for(&live, envelope, &session))
         {
             self.sessions.put(session);
-            return Some(Room::Enough);
+            return Ok(Room::Enough);
         }
         let setting = self.setting(&live, envelope, run_id, run, &session).await;
         let made = {
@@ -222,7 +226,7 @@ impl Pipeline {
             }
             Room::Made { .. } | Room::Enough | Room::Stopped => {}
         }
-        Some(made)
+        Ok(made)
     }
 
     /// Sums a conversation up because somebody asks for it.
@@ -231,17 +235,15 @@ impl Pipeline {
         envelope: &Envelope,
         run_id: &str,
         run: &Run,
-    ) -> Option<Outcome> {
+    ) -> Recorded<Step> {
         let tokens = crate::text::count;
         // Somebody named a session that is not there.
         if envelope.wants_reply
             && envelope.text.is_empty()
             && !self.sessions.has(&envelope.session_key)
         {
-            return Some(refused(
-                envelope,
-                &format!("no session is called {}", envelope.session_key),
-            ));
+            let why = format!("no session is called {}", envelope.session_key);
+            return Ok(Step::done(refused(envelope, &why)));
         }
         let text = match self.make_room(envelope, run_id, run, true).await? {
             Room::Made { before, after, by } => {
@@ -258,11 +260,10 @@ impl Pipeline {
                 )
             }
             Room::Enough => "There is nothing to sum up yet.".to_owned(),
-            // Whoever stopped it has recorded that.
-            Room::Stopped => return None,
-            Room::Failed(reason) => return Some(self.failed(envelope, &reason, &[])),
+            Room::Stopped => return Ok(Step::Stopped),
+            Room::Failed(reason) => return Ok(Step::done(self.failed(envelope, &reason, &[]))),
         };
-        Some(said(envelope, &text, None))
+        Ok(Step::done(said(envelope, &text, None)))
     }
 
     /// Says which model answers here, or changes it.
@@ -270,9 +271,9 @@ impl Pipeline {
         &self,
         envelope: &Envelope,
         choice: Option<&str>,
-    ) -> Option<Outcome> {
+    ) -> Recorded<Outcome> {
         if !envelope.from_owner {
-            return Some(declined(envelope, FOR_OWNERS));
+            return Ok(declined(envelope, FOR_OWNERS));
         }
         let live = self.live();
         let models = live.agent.client().models();
@@ -289,7 +290,7 @@ impl Pipeline {
                 Ok(name) => Some(Kind::Setting { model: Some(name) }),
                 Err(why) => {
                     self.sessions.put(session);
-                    return Some(declined(envelope, &why));
+                    return Ok(declined(envelope, &why));
                 }
             },
         };
@@ -297,7 +298,7 @@ impl Pipeline {
             && let Err(error) = session.append(vec![kind], true).await
         {
             self.sessions.put(session);
-            return Some(self.failed(envelope, &error.to_string(), &[]));
+            return Ok(self.failed(envelope, &error.to_string(), &[]));
         }
         let model = model_for(&live, envelope, &session);
         self.sessions.put(session);
@@ -311,6 +312,6 @@ impl Pipeline {
             "{now} `{model}` answers. There are: {}; `/model default` goes back to the usual one.",
             names.join(", ")
         );
-        Some(said(envelope, &text, None))
+        Ok(said(envelope, &text, None))
     }
 }

@@ -4,3 +4,4 @@ pub(crate) mod debounce;
 pub(crate) mod lane_commands;
 pub(crate) mod rotation;
 pub(crate) mod scheduler;
+pub(crate) mod slots;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::debounce::Bundle;
 use crate::config::MAX_CARRIED;
 use crate::message::{Block, Envelope, Source};
+use crate::pipeline::retry::Recorded;
 use crate::pipeline::{Live, Pipeline};
 use crate::session::{Over, Resume, Session, State};
 use crate::{clock, prompt, session};
@@ -33,7 +34,7 @@ impl Pipeline {
         self: &Arc<Self>,
         live: &Live,
         bundle: &Bundle,
-    ) -> Option<Fresh> {
+    ) -> Recorded<Fresh> {
         let envelope = bundle.leader();
         let key = &envelope.session_key;
         let take = || self.persist("a session", || self.sessions.take(key, envelope.contact()));
@@ -45,7 +46,7 @@ impl Pipeline {
             // However often a job ran: it costs what it costs.
             self.sessions.put(session);
             self.archive(key).await?;
-            return Some(Fresh {
+            return Ok(Fresh {
                 session: take().await?,
                 carried: None,
             });
@@ -58,7 +59,7 @@ impl Pipeline {
             } else {
                 None
             };
-            return Some(Fresh { session, carried });
+            return Ok(Fresh { session, carried });
         };
         tracing::info!(
             session = session.id(),
@@ -68,7 +69,7 @@ impl Pipeline {
         let carried = carried(live, session.state());
         self.sessions.put(session);
         self.archive(key).await?;
-        Some(Fresh {
+        Ok(Fresh {
             session: take().await?,
             carried,
         })

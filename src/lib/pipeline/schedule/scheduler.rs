@@ -1,22 +1,25 @@
 //! Step 2, lanes: each session's turns one after the other, sessions side by side.
 //!
-//! [`Lanes`] decides and does nothing else; [`drive`] does what it decides.
+//! [`Lanes`] decides and does nothing else; [`drive`] does what it decides. A panic in a turn or a command ends
+//! that one alone.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::debounce;
 use super::debounce::{Bundle, Gather};
+use super::slots::{Slot, Slots};
 use crate::config::OnBusy;
-use crate::message::{Command, Envelope, SessionKey, Trust};
-use crate::pipeline::{Pipeline, Signal};
+use crate::message::{Command, SessionKey, Trust};
+use crate::pipeline::commands::immediate;
+use crate::pipeline::retry::{Unrecorded, isolated};
+use crate::pipeline::{Pipeline, Run, Signal};
 use crate::queue::Accepted;
 
 /// Who may start next.
@@ -26,10 +29,7 @@ struct Lanes {
     /// Sessions with waiting inputs, in the order of their next turn.
     round: VecDeque<SessionKey>,
     running: HashSet<SessionKey>,
-    /// Those of them that wait for the owner's word and take no place.
-    parked: HashSet<SessionKey>,
-    /// Those that want their place back.
-    returning: VecDeque<(SessionKey, oneshot::Sender<()>)>,
+    slots: Slots,
 }
 
 impl Lanes {
@@ -42,11 +42,11 @@ impl Lanes {
         }
     }
 
-    /// Returns the next turn while fewer than `limit` lanes run; each session in its order, people
+    /// Returns the next turn and its slot while fewer than `limit` are in use; each session in its order, people
     /// before events. An event never takes the last free place, unless there is only one. With
     /// `collect` everything of one person that waits in the lane is one turn.
-    fn next(&mut self, limit: usize, collect: bool) -> Option<Bundle> {
-        let free = limit.saturating_sub(self.places());
+    fn next(&mut self, limit: usize, collect: bool) -> Option<(Bundle, Slot)> {
+        let free = limit.saturating_sub(self.slots.used());
         if free == 0 {
             return None;
         }
@@ -68,23 +68,7 @@ impl Lanes {
             }
         }
         self.running.insert(key);
-        Some(bundle)
-    }
-
-    /// Returns the places that are taken.
-    fn places(&self) -> usize {
-        self.running.len().saturating_sub(self.parked.len())
-    }
-
-    /// Gives places back to turns that waited, before any new one begins.
-    fn give_back(&mut self, limit: usize) {
-        while self.places() < limit
-            && let Some((key, place)) = self.returning.pop_front()
-        {
-            self.parked.remove(&key);
-            // A turn that was stopped meanwhile wants none.
-            let _ = place.send(());
-        }
+        Some((bundle, self.slots.take()))
     }
 
     fn is_busy(&self, key: &SessionKey) -> bool {
@@ -93,8 +77,6 @@ impl Lanes {
 
     fn ended(&mut self, key: &SessionKey) {
         self.running.remove(key);
-        self.parked.remove(key);
-        self.returning.retain(|(returning, _)| returning != key);
         match self.waiting.get(key) {
             Some(lane) if !lane.is_empty() => self.round.push_back(key.clone()),
             _ => {
@@ -104,119 +86,232 @@ impl Lanes {
     }
 }
 
-/// One turn, and the word to the lanes that it is over.
-async fn work_on(pipeline: Arc<Pipeline>, bundle: Bundle) {
-    // A task of its own, so that a panic ends this turn and nothing else.
-    let turn = tokio::spawn(crate::pipeline::turn::run::run(
-        pipeline.clone(),
-        bundle.clone(),
-    ));
-    if let Err(panic) = AbortOnDropHandle::new(turn).await {
-        tracing::error!(%panic, session = %bundle.key(), "a turn broke down");
-        pipeline.broke_down(&bundle).await;
+/// A turn in its lane. However it ends, its slot is released and its lane continues.
+struct LaneTurn {
+    pipeline: Arc<Pipeline>,
+    key: SessionKey,
+    slot: Option<Slot>,
+}
+
+impl Drop for LaneTurn {
+    fn drop(&mut self) {
+        self.pipeline.runs().remove(&self.key);
+        drop(self.slot.take());
+        let _ = self.pipeline.signals.send(Signal::Ended(self.key.clone()));
     }
-    pipeline.runs().remove(bundle.key());
-    let _ = pipeline.signals.send(Signal::Ended(bundle.key().clone()));
+}
+
+/// Runs one turn. A panic ends this turn and nothing else; its person is told.
+async fn run_turn(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Slot) {
+    let handle = slot.handle();
+    let _turn = LaneTurn {
+        pipeline: pipeline.clone(),
+        key: bundle.key().clone(),
+        slot: Some(slot),
+    };
+    let turn = crate::pipeline::turn::run::run(pipeline.clone(), bundle.clone(), handle);
+    if isolated(turn).await.is_ok() {
+        return;
+    }
+    let (told, broken) = (pipeline.clone(), bundle.clone());
+    // What is said about it may meet the same bug.
+    if isolated(async move { told.broke_down(&broken).await })
+        .await
+        .is_err()
+    {
+        pipeline
+            .dead_letter_inputs(bundle.leader(), bundle.ids())
+            .await;
+    }
+}
+
+/// Carries out a command that does not wait for its lane. One that panics becomes a dead letter.
+async fn run_command(pipeline: Arc<Pipeline>, row: Accepted) {
+    let envelope = row.envelope.clone();
+    if isolated(immediate::at_once(pipeline.clone(), row))
+        .await
+        .is_err()
+    {
+        let ids = vec![envelope.id.clone()];
+        pipeline.dead_letter_inputs(&envelope, ids).await;
+    }
+}
+
+/// Carries out the commands whose order matters, one after the other.
+async fn run_in_order(pipeline: Arc<Pipeline>, mut commands: mpsc::UnboundedReceiver<Accepted>) {
+    while let Some(row) = commands.recv().await {
+        run_command(pipeline.clone(), row).await;
+    }
 }
 
 /// Works off the queue until the daemon closes; then lets running turns end.
 ///
-/// A turn that has not ended when `patience` is over is broken off; it goes on after the restart,
+/// A turn that has not ended when `patience` is over is broken off; it resumes after the restart,
 /// and that is no death of its.
-pub async fn drive(
-    pipeline: Arc<Pipeline>,
-    mut signals: mpsc::UnboundedReceiver<Signal>,
-    patience: Duration,
-) {
-    let (mut gather, mut lanes) = (Gather::default(), Lanes::default());
-    let mut turns = JoinSet::new();
-    let (deliver, mut ready) = mpsc::unbounded_channel::<Accepted>();
-    let own = pipeline.clone();
-    turns.spawn(async move {
-        while let Some(row) = ready.recv().await {
-            crate::pipeline::commands::immediate::at_once(own.clone(), row).await;
-        }
-    });
+pub async fn drive(pipeline: Arc<Pipeline>, patience: Duration) {
+    let signals = pipeline.scheduled.lock().take();
+    let mut signals = signals.expect("the path has one scheduler");
+    let (in_order, commands) = mpsc::unbounded_channel::<Accepted>();
+    let mut scheduler = Scheduler {
+        gather: Gather::default(),
+        lanes: Lanes::default(),
+        tasks: JoinSet::new(),
+        in_order,
+        pipeline: pipeline.clone(),
+    };
+    scheduler
+        .tasks
+        .spawn(run_in_order(pipeline.clone(), commands));
+    let slots = scheduler.lanes.slots.clone();
     loop {
-        let live = pipeline.live();
-        let on_busy = live.config.pipeline.on_busy;
-        lanes.give_back(live.config.agent.max_concurrent_runs);
-        while let Some(bundle) = lanes.next(
-            live.config.agent.max_concurrent_runs,
-            on_busy != OnBusy::Queue,
-        ) {
-            turns.spawn(work_on(pipeline.clone(), bundle));
-        }
-        let whole = match gather.due() {
-            Some(due) => tokio::time::sleep_until(due),
-            None => tokio::time::sleep(Duration::from_secs(3600)),
-        };
+        scheduler.start_turns();
+        let due = scheduler.gather.due();
+        let due = due.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
         tokio::select! {
             biased;
             () = pipeline.closing.cancelled() => break,
-            Some(signal) = signals.recv() => match signal {
-                Signal::Ended(key) => lanes.ended(&key),
-                Signal::Parked(key) => {
-                    if lanes.is_busy(&key) {
-                        lanes.parked.insert(key);
-                    }
-                }
-                Signal::Returning(key, place) => lanes.returning.push_back((key, place)),
-                Signal::Recovered(bundles) => bundles.into_iter().for_each(|bundle| lanes.push(bundle)),
-                Signal::Accepted(rows) => {
-                    let debounce = Duration::from_millis(live.config.pipeline.debounce_ms);
-                    for row in rows {
-                        match &row.envelope.command {
-                            // Words for people go out, and jobs are changed, in the order in which they came.
-                            Some(Command::Deliver { .. } | Command::Job(_)) => drop(deliver.send(row)),
-                            Some(command) if command.at_once() => {
-                                tokio::spawn(crate::pipeline::commands::immediate::at_once(pipeline.clone(), row));
-                            }
-                            _ => {
-                                if lanes.is_busy(&row.envelope.session_key) {
-                                    heard(&pipeline, &row);
-                                }
-                                if answers_otherwise(&lanes, &row) {
-                                    pipeline.deny_parked(&row.envelope.session_key).await;
-                                }
-                                for bundle in gather.push(row, debounce, Instant::now()) {
-                                    enter(&pipeline, &mut lanes, bundle, on_busy).await;
-                                }
-                            }
-                        }
-                    }
-                }
-            },
-            Some(_) = turns.join_next() => {}
-            () = whole => {
-                for bundle in gather.ready(Instant::now()) {
-                    enter(&pipeline, &mut lanes, bundle, on_busy).await;
+            Some(signal) = signals.recv() => scheduler.take(signal).await,
+            () = slots.changed() => {}
+            Some(_) = scheduler.tasks.join_next() => {}
+            () = tokio::time::sleep_until(due) => scheduler.enter_gathered().await,
+        }
+    }
+    scheduler.drain(patience).await;
+}
+
+struct Scheduler {
+    pipeline: Arc<Pipeline>,
+    gather: Gather,
+    lanes: Lanes,
+    tasks: JoinSet<()>,
+    /// Commands whose order matters.
+    in_order: mpsc::UnboundedSender<Accepted>,
+}
+
+impl Scheduler {
+    /// Starts what may start.
+    fn start_turns(&mut self) {
+        let live = self.pipeline.live();
+        let limit = live.config.agent.max_concurrent_runs;
+        let collect = live.config.pipeline.on_busy != OnBusy::Queue;
+        self.lanes.slots.give_back(limit);
+        while let Some((bundle, slot)) = self.lanes.next(limit, collect) {
+            self.tasks
+                .spawn(run_turn(self.pipeline.clone(), bundle, slot));
+        }
+    }
+
+    async fn take(&mut self, signal: Signal) {
+        match signal {
+            Signal::Ended(key) => self.lanes.ended(&key),
+            Signal::Recovered(bundles) => {
+                bundles
+                    .into_iter()
+                    .for_each(|bundle| self.lanes.push(bundle));
+            }
+            Signal::Accepted(rows) => {
+                for row in rows {
+                    self.accept(row).await;
                 }
             }
         }
     }
-    drop(deliver);
-    // What waits for the owner goes on waiting after the next start.
-    let all_ended = async {
-        while pipeline.runs().len() > pipeline.parked().len() {
-            tokio::select! {
-                ended = turns.join_next() => if ended.is_none() { return },
-                () = tokio::time::sleep(Duration::from_millis(20)) => {}
+
+    async fn accept(&mut self, row: Accepted) {
+        match &row.envelope.command {
+            // Words for people go out, and jobs are changed, in the order in which they came.
+            Some(Command::Deliver { .. } | Command::Job(_)) => drop(self.in_order.send(row)),
+            Some(command) if command.at_once() => {
+                tokio::spawn(run_command(self.pipeline.clone(), row));
+            }
+            _ => self.gather(row).await,
+        }
+    }
+
+    async fn gather(&mut self, row: Accepted) {
+        let key = row.envelope.session_key.clone();
+        if self.lanes.is_busy(&key) {
+            mark_as_heard(&self.pipeline, &row);
+        }
+        let waits = self.pipeline.runs().get(&key).is_some_and(Run::waits);
+        if waits && may_answer(&row) {
+            self.pipeline.deny_waiting(&key).await;
+        }
+        let debounce = self.pipeline.live().config.pipeline.debounce_ms;
+        let debounce = Duration::from_millis(debounce);
+        for bundle in self.gather.push(row, debounce, Instant::now()) {
+            self.enter(bundle).await;
+        }
+    }
+
+    async fn enter_gathered(&mut self) {
+        for bundle in self.gather.ready(Instant::now()) {
+            self.enter(bundle).await;
+        }
+    }
+
+    /// Puts a turn into its lane; one that interrupts ends the turn that runs there.
+    async fn enter(&mut self, bundle: Bundle) {
+        let running = self.pipeline.runs().get(bundle.key()).cloned();
+        let on_busy = self.pipeline.live().config.pipeline.on_busy;
+        let gives_way = |run: &Run| {
+            on_busy == OnBusy::Interrupt
+                && debounce::go_together(run.bundle.leader(), bundle.leader())
+                // One that has answered gives way to nobody: it makes room for this very message.
+                && !run.answered.load(Ordering::Relaxed)
+        };
+        if let Some(run) = running.filter(gives_way) {
+            let (queue, ids) = (&self.pipeline.queue, run.bundle.ids());
+            // First the record, then the end: a run that ends now finds that it has nothing to say.
+            let interrupt = || queue.interrupt(&ids, crate::clock::now_ms());
+            match self.pipeline.persist("an interruption", interrupt).await {
+                Ok(()) => {
+                    run.interrupted.store(true, Ordering::Relaxed);
+                    run.cancel.cancel();
+                }
+                Err(Unrecorded::Ending) => return,
+                // The turn that runs ends by itself, and this one follows it.
+                Err(Unrecorded::Failed(_)) => {}
             }
         }
-        if pipeline.parked().is_empty() {
-            while turns.join_next().await.is_some() {}
+        self.lanes.push(bundle);
+    }
+
+    /// Lets running turns end, and breaks off those that take longer than `patience`. What waits for the owner
+    /// goes on waiting after the next start.
+    async fn drain(self, patience: Duration) {
+        let Self {
+            pipeline,
+            mut tasks,
+            in_order,
+            ..
+        } = self;
+        drop(in_order);
+        let count = |waits: bool| {
+            let runs = pipeline.runs();
+            runs.values().filter(|run| run.waits() == waits).count()
+        };
+        let all_ended = async {
+            while count(false) > 0 {
+                tokio::select! {
+                    ended = tasks.join_next() => if ended.is_none() { return },
+                    () = tokio::time::sleep(Duration::from_millis(20)) => {}
+                }
+            }
+            if count(true) == 0 {
+                while tasks.join_next().await.is_some() {}
+            }
+        };
+        let is_late = tokio::time::timeout(patience, all_ended).await.is_err();
+        if !is_late && count(true) == 0 {
+            return;
         }
-    };
-    let is_late = tokio::time::timeout(patience, all_ended).await.is_err();
-    if is_late || !pipeline.parked().is_empty() {
-        turns.abort_all();
-        while turns.join_next().await.is_some() {}
-        let broken: Vec<Vec<String>> = pipeline
-            .runs()
-            .values()
-            .map(|run| run.bundle.ids())
-            .collect();
+        let broken: Vec<Vec<String>> = {
+            let runs = pipeline.runs();
+            runs.values().map(|run| run.bundle.ids()).collect()
+        };
+        tasks.abort_all();
+        while tasks.join_next().await.is_some() {}
         for ids in broken {
             if let Err(error) = pipeline.queue.release_run(&ids).await {
                 tracing::error!(%error, ?ids, "a broken off turn counts as a death");
@@ -225,51 +320,14 @@ pub async fn drive(
     }
 }
 
-/// Puts a turn into its lane; one that interrupts ends the turn that runs there.
-async fn enter(pipeline: &Arc<Pipeline>, lanes: &mut Lanes, bundle: Bundle, on_busy: OnBusy) {
-    let running = pipeline.runs().get(bundle.key()).cloned();
-    if let Some(run) = running
-        .filter(|run| {
-            on_busy == OnBusy::Interrupt
-                && debounce::go_together(run.bundle.leader(), bundle.leader())
-        })
-        // One that has answered gives way to nobody: it makes room for this very message.
-        .filter(|run| !run.answered.load(Ordering::Relaxed))
-    {
-        let ids = run.bundle.ids();
-        // First the record, then the end: a run that ends now finds that it has nothing to say.
-        if pipeline
-            .persist("an interruption", || {
-                pipeline.queue.interrupt(&ids, crate::clock::now_ms())
-            })
-            .await
-            .is_none()
-        {
-            return;
-        }
-        run.interrupted.store(true, Ordering::Relaxed);
-        run.cancel.cancel();
-    }
-    lanes.push(bundle);
-}
-
-/// Returns true for the owner's own words in a conversation that waits for their yes: they are an answer.
-fn answers_otherwise(lanes: &Lanes, row: &Accepted) -> bool {
-    let Envelope {
-        session_key,
-        from_owner,
-        trust,
-        source,
-        ..
-    } = &row.envelope;
-    lanes.parked.contains(session_key)
-        && *from_owner
-        && *trust == Trust::Owner
-        && source.is_person()
+/// Returns true for the owner's own words: in a conversation that waits for their yes they are an answer.
+fn may_answer(row: &Accepted) -> bool {
+    let envelope = &row.envelope;
+    envelope.from_owner && envelope.trust == Trust::Owner && envelope.source.is_person()
 }
 
 /// Shows the sender of a message that waits behind a turn that it was heard.
-fn heard(pipeline: &Arc<Pipeline>, row: &Accepted) {
+fn mark_as_heard(pipeline: &Arc<Pipeline>, row: &Accepted) {
     let emoji = pipeline.live().config.telegram.ack_reaction.clone();
     let message = row.envelope.reply_to.clone().filter(|_| !emoji.is_empty());
     let (Some((channel, route)), Some(message)) = (pipeline.channel(&row.envelope), message) else {
@@ -285,7 +343,7 @@ fn heard(pipeline: &Arc<Pipeline>, row: &Accepted) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Sender, Source};
+    use crate::message::{Envelope, Sender, Source};
 
     fn row(session: &str, seq: i64) -> Bundle {
         row_from(Source::Cli, session, seq)
@@ -311,7 +369,28 @@ mod tests {
         })
     }
 
-    fn started(lanes: &mut Lanes, limit: usize) -> Vec<i64> {
+    /// Lanes with the slots of what runs in them.
+    #[derive(Default)]
+    struct Running(Lanes, HashMap<SessionKey, Slot>);
+
+    impl Running {
+        fn push(&mut self, bundle: Bundle) {
+            self.0.push(bundle);
+        }
+
+        fn next(&mut self, limit: usize, collect: bool) -> Option<Bundle> {
+            let (bundle, slot) = self.0.next(limit, collect)?;
+            self.1.insert(bundle.key().clone(), slot);
+            Some(bundle)
+        }
+
+        fn ended(&mut self, key: &SessionKey) {
+            self.1.remove(key);
+            self.0.ended(key);
+        }
+    }
+
+    fn started(lanes: &mut Running, limit: usize) -> Vec<i64> {
         std::iter::from_fn(|| lanes.next(limit, false))
             .map(|bundle| bundle.leader().id.parse().expect("a number"))
             .collect()
@@ -319,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_session_is_in_order_and_never_beside_itself() {
-        let mut lanes = Lanes::default();
+        let mut lanes = Running::default();
         for seq in 1..=3 {
             lanes.push(row("a", seq));
         }
@@ -331,12 +410,18 @@ mod tests {
             assert_eq!(started(&mut lanes, 4), [seq]);
         }
         lanes.ended(&SessionKey("a".into()));
-        assert!(lanes.waiting.is_empty() && lanes.running.is_empty() && lanes.round.is_empty());
+        let Lanes {
+            waiting,
+            running,
+            round,
+            ..
+        } = &lanes.0;
+        assert!(waiting.is_empty() && running.is_empty() && round.is_empty());
     }
 
     #[test]
     fn a_talkative_session_does_not_hold_the_others_up() {
-        let mut lanes = Lanes::default();
+        let mut lanes = Running::default();
         for seq in 1..=10 {
             lanes.push(row("loud", seq));
         }
@@ -348,7 +433,7 @@ mod tests {
 
     #[test]
     fn people_go_before_events_which_leave_a_place_free() {
-        let mut lanes = Lanes::default();
+        let mut lanes = Running::default();
         for seq in 1..=3 {
             lanes.push(row_from(Source::System, &seq.to_string(), seq));
         }
@@ -360,7 +445,7 @@ mod tests {
         assert_eq!(started(&mut lanes, 3), [] as [i64; 0]);
         lanes.ended(&SessionKey("bob".into()));
         assert_eq!(started(&mut lanes, 3), [2]);
-        let mut one = Lanes::default();
+        let mut one = Running::default();
         one.push(row_from(Source::System, "x", 1));
         assert_eq!(
             started(&mut one, 1),
@@ -382,7 +467,7 @@ mod tests {
             row.envelope.reply_to = Some(seq.to_string());
             Bundle::of(row)
         };
-        let mut lanes = Lanes::default();
+        let mut lanes = Running::default();
         lanes.push(message(1, "ada"));
         let ids = |bundle: Option<Bundle>| bundle.map(|bundle| bundle.ids().join(" "));
         assert_eq!(ids(lanes.next(4, true)).as_deref(), Some("1"));
@@ -399,7 +484,7 @@ mod tests {
 
     #[test]
     fn no_more_than_the_limit_run() {
-        let mut lanes = Lanes::default();
+        let mut lanes = Running::default();
         for seq in 1..=6 {
             lanes.push(row(&seq.to_string(), seq));
         }

@@ -9,7 +9,9 @@ use crate::clock;
 use crate::config::ReplyTo;
 use crate::control::replies::{Reply, Status};
 use crate::cost::usd;
-use crate::message::{Attachment, Envelope, MediaKind, OutFile, Route, Source};
+use crate::message::{Attachment, Command, Envelope, MediaKind, OutFile, Route, Source};
+use crate::pipeline::deliver::delivery::SENDING_BROKE;
+use crate::pipeline::retry::{Unrecorded, isolated};
 use crate::pipeline::schedule::debounce::Bundle;
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Ended, Ending, Finish, NewPart, Note};
@@ -109,6 +111,52 @@ impl Pipeline {
         }
     }
 
+    /// Ends inputs in whose handling a bug of ours was met: they are a dead letter, so that no start meets it
+    /// again. Their chat is told on the side: that may meet the bug, too.
+    pub(crate) async fn dead_letter_inputs(
+        self: &Arc<Self>,
+        envelope: &Envelope,
+        ids: Vec<String>,
+    ) {
+        let reason = match &envelope.command {
+            Some(Command::Deliver { .. }) => SENDING_BROKE,
+            _ => "internal error",
+        };
+        let reply = Reply::error(&envelope.id, reason);
+        let outcome = Outcome::new(Ended::Dead(reason.to_owned()), reply, None);
+        let (pipeline, envelope) = (self.clone(), envelope.clone());
+        let run_id = uuid::Uuid::now_v7().to_string();
+        let _ = isolated(async move {
+            pipeline.note_trouble(reason);
+            pipeline.record(&envelope, ids, &run_id, outcome).await;
+            pipeline.say_lost(&envelope);
+        })
+        .await;
+    }
+
+    /// Says that the end of an input could not be recorded: to whoever waits for its answer file, else in its chat.
+    fn say_unrecorded(self: &Arc<Self>, envelope: &Envelope, why: &str) {
+        if envelope.wants_reply {
+            self.answer(&Reply::error(&envelope.id, why));
+        }
+        self.say_lost(envelope);
+    }
+
+    /// Tells the chat of an input that what it would have read is lost. One try, beside everything else.
+    fn say_lost(self: &Arc<Self>, envelope: &Envelope) {
+        if let Some((channel, route)) = self.channel(envelope) {
+            let pipeline = self.clone();
+            let at = envelope.received_at;
+            tokio::spawn(async move { pipeline.say_missing(&channel, &route, at).await });
+        }
+    }
+
+    /// Ends an input that failed before its turn.
+    pub(crate) async fn fail_one(self: &Arc<Self>, envelope: &Envelope, why: &str) {
+        let outcome = self.failed(envelope, why, &[]);
+        self.finish_one(envelope, outcome).await;
+    }
+
     /// Ends an input that needed no turn.
     pub(crate) async fn finish_one(self: &Arc<Self>, envelope: &Envelope, outcome: Outcome) {
         let run_id = uuid::Uuid::now_v7().to_string();
@@ -176,10 +224,11 @@ impl Pipeline {
                 self.queue.finish(finish.clone(), now)
             })
             .await;
-        // Unrecorded: the daemon ends, and the next start finds the turn. `None` inside: it was
-        // stopped meanwhile, and its caller was told.
-        let Some(Some(finished)) = recorded else {
-            return;
+        let finished = match recorded {
+            Ok(Some(finished)) => finished,
+            // It was stopped meanwhile, and its caller was told. Or the daemon ends, and the next start finds the turn.
+            Ok(None) | Err(Unrecorded::Ending) => return,
+            Err(Unrecorded::Failed(why)) => return self.say_unrecorded(envelope, &why),
         };
         self.deliver(finished.parts);
         let _ = self

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use super::attachments;
 use super::attachments::Place;
 use super::outcome::{Outcome, Saying, event_text, said};
+use super::progress::Progress;
 use super::prompt_trace;
 use super::prompt_trace::Parts;
 use super::stream::Stream;
@@ -16,9 +17,11 @@ use crate::memory::recall::Recalled;
 use crate::memory::{JOINED, Scope, Viewer};
 use crate::message::{Block, Envelope, MediaKind, Role, Source, Trust};
 use crate::pipeline::approvals::Asking;
+use crate::pipeline::retry::{Recorded, Unrecorded};
 use crate::pipeline::schedule::debounce::Bundle;
 use crate::pipeline::schedule::lane_commands::{NO_SUMMARY, Step};
 use crate::pipeline::schedule::rotation::{Carried, Fresh};
+use crate::pipeline::schedule::slots::Handle;
 use crate::pipeline::subagents::Sending;
 use crate::pipeline::{Live, Pipeline, Run};
 use crate::prompt::Section;
@@ -26,44 +29,44 @@ use crate::provider::SystemBlock;
 use crate::queue::{Ended, Ending, MAX_DEATHS, Note, Started};
 use crate::session::{Kind, PromptBlock, Resume, Session, Spoken, SummaryBy};
 use crate::trust::fence;
-use crate::{agent, clock, prompt};
+use crate::{agent, clock, prompt, sys};
 
-pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle) {
+pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle) {
     let new_id = uuid::Uuid::now_v7().to_string();
     if bundle.attempts() >= MAX_DEATHS {
-        return pipeline
-            .give_up(&bundle, bundle.run_id().unwrap_or(&new_id))
-            .await;
+        let run_id = bundle.run_id().unwrap_or(&new_id);
+        return pipeline.give_up(&bundle, run_id).await;
     }
-    let run = Run::new(bundle.clone());
+    let run = Run::new(bundle.clone(), slot);
     // Known before it is recorded, so that a stop finds it at every moment.
     pipeline.runs().insert(bundle.key().clone(), run.clone());
     let ids = bundle.ids();
-    let started = pipeline
-        .persist("the start of a turn", || {
-            pipeline.queue.start_run(&new_id, &ids)
-        })
-        .await;
-    let Some(Started::Run { run_id, inbox_ids }) = started else {
-        return;
+    let start = || pipeline.queue.start_run(&new_id, &ids);
+    let (run_id, bundle) = match pipeline.persist("the start of a turn", start).await {
+        Ok(Started::Run { run_id, inbox_ids }) => match bundle.only(&inbox_ids) {
+            Some(bundle) => (run_id, bundle),
+            None => return,
+        },
+        Ok(Started::Gone) | Err(Unrecorded::Ending) => return,
+        Err(Unrecorded::Failed(why)) => {
+            let outcome = pipeline.failed(bundle.leader(), &why, &[]);
+            return pipeline.finish(&bundle, &new_id, outcome).await;
+        }
     };
-    let Some(bundle) = bundle.only(&inbox_ids) else {
-        return;
+    let (outcome, was_turn) = match pipeline.answer_bundle(&bundle, &run_id, &run).await {
+        Ok(Some(answered)) => answered,
+        Ok(None) | Err(Unrecorded::Ending) => return,
+        Err(Unrecorded::Failed(why)) => (pipeline.failed(bundle.leader(), &why, &[]), false),
     };
-    let (outcome, was_turn) = match pipeline.between(&bundle, &run_id, &run).await {
-        Step::Turn(said) => (pipeline.converse(&said, &run_id, &run).await, true),
-        Step::Done(outcome) => (outcome.map(|outcome| *outcome), false),
-    };
-    let Some(outcome) = outcome else { return };
     // What fails now would fail again, and be paid for.
     let is_answered = was_turn && outcome.reply.status == Status::Done;
     pipeline.finish(&bundle, &run_id, outcome).await;
+    // A crash or a failure before the end of this leaves the conversation as it is.
     if bundle.leader().task.is_some() {
-        // It has said what it was sent for; a crash before this leaves it among the conversations.
-        pipeline.archive(bundle.key()).await;
+        let _ = pipeline.archive(bundle.key()).await;
     } else if is_answered {
         run.answered.store(true, Ordering::Relaxed);
-        pipeline
+        let _ = pipeline
             .make_room(bundle.leader(), &run_id, &run, false)
             .await;
     }
@@ -80,6 +83,13 @@ pub(crate) struct Setting<'a> {
     system: Vec<SystemBlock>,
     /// What the system text is made of.
     pub(crate) sections: Vec<Section>,
+}
+
+/// A message that is new to its session.
+struct Message<'a> {
+    bundle: &'a Bundle,
+    began_at: i64,
+    carried: Option<Carried>,
 }
 
 impl Setting<'_> {
@@ -118,10 +128,27 @@ impl Setting<'_> {
 }
 
 impl Pipeline {
+    /// Carries out a lane command or lets the agent answer. Also returns which of both; `None` when it was stopped.
+    async fn answer_bundle(
+        self: &Arc<Self>,
+        bundle: &Bundle,
+        run_id: &str,
+        run: &Run,
+    ) -> Recorded<Option<(Outcome, bool)>> {
+        Ok(match self.between(bundle, run_id, run).await? {
+            Step::Turn(said) => {
+                let outcome = self.converse(&said, run_id, run).await?;
+                outcome.map(|outcome| (outcome, true))
+            }
+            Step::Done(outcome) => Some((*outcome, false)),
+            Step::Stopped => None,
+        })
+    }
+
     /// Ends a turn in its transcript that will not be gone on with.
     async fn close_turn(&self, envelope: &Envelope, run_id: &str, reason: &str) {
         let key = &envelope.session_key;
-        let Some(mut session) = self
+        let Ok(mut session) = self
             .persist("a session", || self.sessions.take(key, envelope.contact()))
             .await
         else {
@@ -177,79 +204,131 @@ impl Pipeline {
         self.finish(bundle, &run_id, outcome).await;
     }
 
-    /// Lets the agent answer.
+    /// Lets the agent answer; `None` when it was stopped.
     async fn converse(
         self: &Arc<Self>,
         bundle: &Bundle,
         run_id: &str,
         run: &Run,
-    ) -> Option<Outcome> {
+    ) -> Recorded<Option<Outcome>> {
         let began_at = clock::now_ms();
         let live = self.live();
         let envelope = bundle.leader();
-        let key = &envelope.session_key;
         let Fresh {
             mut session,
             carried,
         } = self.take_fresh(&live, bundle).await?;
         let setting = self.setting(&live, envelope, run_id, run, &session).await;
         let progress = self.progress(&live, envelope, run_id);
+        let session_id = session.id().to_owned();
+        let named = |reply| Reply {
+            session_id: Some(session_id.clone()),
+            run_id: Some(run_id.to_owned()),
+            ..reply
+        };
         if envelope.wants_reply {
-            let running = Reply {
-                session_id: Some(session.id().to_owned()),
-                run_id: Some(run_id.to_owned()),
-                ..Reply::new(&envelope.id, Status::Running)
-            };
-            self.answer(&running);
+            self.answer(&named(Reply::new(&envelope.id, Status::Running)));
         }
         let mut heard = None;
         if session.state().resume(&envelope.id) == Resume::Fresh {
-            let mut messages = bundle.messages();
-            self.fill_report(&mut messages).await?;
-            let (notes, newest) = self
-                .persist("what was heard", || self.queue.notes(key))
-                .await?;
-            let recalled = self.recall(&messages, &setting, &session).await;
-            let overdue = recalled
-                .as_ref()
-                .map(|recalled| recalled.overdue.clone())
-                .unwrap_or_default();
-            let place = Place {
-                pipeline: self,
-                live: &live,
-                envelope,
-                run_id,
-                session_id: session.id(),
-                cancel: &run.cancel,
+            let message = Message {
+                bundle,
+                began_at,
+                carried,
             };
-            let pins = carried
-                .as_ref()
-                .map(|carried| carried.pins.clone())
-                .unwrap_or_default();
-            let pins = pins.into_iter().map(|text| Kind::Pin {
-                run_id: run_id.to_owned(),
-                text,
-            });
-            let mut kinds: Vec<Kind> = pins.collect();
-            let memories = recalled
-                .as_ref()
-                .map(|recalled| recalled.memories.clone())
-                .unwrap_or_default();
-            let (message, parts) = self
-                .user_message(&messages, &notes, &place, (carried, recalled))
-                .await;
-            kinds.extend([
-                message,
-                prompt_trace::of(&setting, &session, bundle, began_at, parts, memories),
-            ]);
-            if let Err(error) = session.append(kinds, true).await {
-                tracing::error!(%error, "a message could not be written into its transcript");
-                self.sessions.put(session);
-                return Some(self.failed(envelope, &error.to_string(), &[]));
+            match self.write_message(&setting, &mut session, message).await? {
+                Ok(newest) => heard = newest,
+                Err(error) => {
+                    tracing::error!(%error, "a message could not be written into its transcript");
+                    self.sessions.put(session);
+                    return Ok(Some(self.failed(envelope, &error.to_string(), &[])));
+                }
             }
-            self.brought_up(overdue).await;
-            heard = (!notes.is_empty()).then_some(newest);
         }
+        let ended = self
+            .run_agent(&setting, &mut session, progress.as_ref())
+            .await;
+        if let Some(progress) = progress {
+            progress.end().await;
+        }
+        // A turn that failed or was stopped may be forgotten with all it heard.
+        if let (TurnEnd::Reply(_), Some(newest)) = (&ended, heard)
+            && let Err(error) = self.queue.forget_notes(&envelope.session_key, newest).await
+        {
+            tracing::warn!(%error, "what was heard is heard again");
+        }
+        let tainted = session.state().is_tainted();
+        self.sessions.put(session);
+        let outcome = self.outcome(envelope, &session_id, ended);
+        Ok(outcome.map(|outcome| outcome.mapped(named).tainted(tainted)))
+    }
+
+    /// Writes the message of a turn into its transcript, with what is known beside it. Returns the number of the
+    /// newest note in it; the inner error says why it could not be written.
+    async fn write_message(
+        self: &Arc<Self>,
+        setting: &Setting<'_>,
+        session: &mut Session,
+        message: Message<'_>,
+    ) -> Recorded<Result<Option<i64>, sys::Error>> {
+        let Message {
+            bundle,
+            began_at,
+            carried,
+        } = message;
+        let Setting {
+            envelope, run_id, ..
+        } = setting;
+        let mut messages = bundle.messages();
+        self.fill_report(&mut messages).await?;
+        let (notes, newest) = self
+            .persist("what was heard", || self.queue.notes(&envelope.session_key))
+            .await?;
+        let recalled = self.recall(&messages, setting, session).await;
+        let (overdue, memories) = match &recalled {
+            Some(recalled) => (recalled.overdue.clone(), recalled.memories.clone()),
+            None => Default::default(),
+        };
+        let place = Place {
+            pipeline: self,
+            live: setting.live,
+            envelope,
+            run_id,
+            session_id: session.id(),
+            cancel: &setting.run.cancel,
+        };
+        let pins = carried.iter().flat_map(|carried| carried.pins.clone());
+        let mut kinds: Vec<Kind> = pins
+            .map(|text| Kind::Pin {
+                run_id: (*run_id).to_owned(),
+                text,
+            })
+            .collect();
+        let (message, parts) = self
+            .user_message(&messages, &notes, &place, (carried, recalled))
+            .await;
+        let trace = prompt_trace::of(setting, session, bundle, began_at, parts, memories);
+        kinds.extend([message, trace]);
+        if let Err(error) = session.append(kinds, true).await {
+            return Ok(Err(error));
+        }
+        self.brought_up(overdue).await;
+        Ok(Ok((!notes.is_empty()).then_some(newest)))
+    }
+
+    /// Runs the loop of model and tools.
+    async fn run_agent(
+        self: &Arc<Self>,
+        setting: &Setting<'_>,
+        session: &mut Session,
+        progress: Option<&Progress>,
+    ) -> TurnEnd {
+        let Setting {
+            envelope,
+            run_id,
+            run,
+            ..
+        } = *setting;
         let stream = envelope
             .stream
             .then(|| Stream::begin(&self.replies, &envelope.id));
@@ -258,50 +337,47 @@ impl Pipeline {
             progress.iter().for_each(|progress| progress.write(written));
         };
         let compactions = session.state().compaction_count;
-        let asking = Asking::new(self.clone(), envelope.clone(), run_id, session.id());
+        let asking = Asking::new(
+            self.clone(),
+            envelope.clone(),
+            (run_id, session.id()),
+            run.slot.clone(),
+        );
         let owners_alone = setting.viewer.may_see(&Scope::Owner);
         let team: Arc<dyn Team> = Arc::new(Sending::new(
             self.clone(),
             envelope.clone(),
             run_id,
             (&setting.model, owners_alone),
+            run.slot.clone(),
         ));
         let order = Order {
             team: Some(team),
             ..setting.order(&asking, &reader)
         };
-        let ended = live.agent.run(&mut session, order).await;
+        let ended = setting.live.agent.run(session, order).await;
         // Whatever is still asked of this turn is asked no more.
         asking.end().await;
-        let newest = session
-            .state()
-            .compacted
-            .as_ref()
-            .filter(|_| session.state().compaction_count > compactions);
+        let state = session.state();
+        let is_new = state.compaction_count > compactions;
+        let newest = state.compacted.as_ref().filter(|_| is_new);
         if newest.is_some_and(|newest| newest.by == SummaryBy::Statistics) {
             self.note_trouble(NO_SUMMARY);
         }
-        if let Some(progress) = progress {
-            progress.end().await;
-        }
-        // A turn that failed or was stopped may be forgotten with all it heard.
-        if let (TurnEnd::Reply(_), Some(newest)) = (&ended, heard)
-            && let Err(error) = self.queue.forget_notes(key, newest).await
-        {
-            tracing::warn!(%error, "what was heard is heard again");
-        }
-        let session_id = session.id().to_owned();
-        let tainted = session.state().is_tainted();
-        self.sessions.put(session);
-        let outcome = match ended {
-            TurnEnd::Reply(reply) => said(envelope, &reply.text, Some(&reply)),
+        ended
+    }
+
+    /// Returns what is to be recorded of a turn that ended so; `None` when it was stopped.
+    fn outcome(&self, envelope: &Envelope, session_id: &str, ended: TurnEnd) -> Option<Outcome> {
+        match ended {
+            TurnEnd::Reply(reply) => Some(said(envelope, &reply.text, Some(&reply))),
             TurnEnd::Stopped => {
                 // Whoever stopped it has recorded the end already; its answer file may have been
                 // written over by the "running" of this turn.
                 if envelope.wants_reply {
                     self.answer(&Reply::error(&envelope.id, STOPPED));
                 }
-                return None;
+                None
             }
             TurnEnd::Failed {
                 reason,
@@ -314,15 +390,10 @@ impl Pipeline {
                 } else {
                     Ending::Error
                 };
-                self.failed(envelope, &reason, &receipts).ending_in(ending)
+                let outcome = self.failed(envelope, &reason, &receipts);
+                Some(outcome.ending_in(ending))
             }
-        };
-        let named = |reply| Reply {
-            session_id: Some(session_id),
-            run_id: Some(run_id.to_owned()),
-            ..reply
-        };
-        Some(outcome.mapped(named).tainted(tainted))
+        }
     }
 
     pub(crate) async fn setting<'a>(
@@ -338,7 +409,7 @@ impl Pipeline {
         let model = model_for(live, envelope, session);
         let (system, sections) = {
             let (context, live, model, envelope) = (
-                self.context.clone(),
+                self.prompt.clone(),
                 live.clone(),
                 model.clone(),
                 envelope.clone(),

@@ -533,3 +533,34 @@ proptest! {
         });
     }
 }
+
+#[tokio::test]
+async fn another_zone_names_the_files_from_the_next_turn_on() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = store(dir.path());
+    let mut names = Vec::new();
+    // Whatever the time is, it is the day before there and then the day after.
+    for (zone, words) in [
+        (Tz::Etc__GMTPlus12, "before"),
+        (Tz::Pacific__Kiritimati, "after"),
+    ] {
+        store.set_zone(zone);
+        let mut session = store.take(&key(), "ada").await.expect("take");
+        session
+            .append(vec![user(words)], true)
+            .await
+            .expect("append");
+        names.push(clock::local_date(clock::now_ms(), zone).to_string());
+        store.put(session);
+    }
+    let files: Vec<String> = std::fs::read_dir(dir.path().join("sessions"))
+        .expect("files")
+        .map(|file| format!("{:?}", file.expect("file").file_name()))
+        .collect();
+    for name in names {
+        assert!(
+            files.iter().any(|file| file.contains(&name)),
+            "{name} is not in {files:?}"
+        );
+    }
+}

@@ -64,7 +64,7 @@ pub(super) async fn page(
     let (home, env, memory) = (
         api.home.clone(),
         api.env.clone(),
-        api.pipeline.memory.clone(),
+        api.pipeline.memory().clone(),
     );
     let work = tokio::task::spawn_blocking(move || draw(&home, &env, &memory, &question));
     let text = work

@@ -37,13 +37,13 @@ const LOOK_MS: i64 = 5_000;
 const REPLY: usize = 500;
 
 /// What is done at its times.
-pub struct Schedule {
+pub(crate) struct Schedule {
     /// The jobs.
-    pub jobs: jobs::Store,
+    pub(crate) jobs: jobs::Store,
     /// Where it is written down what came of them.
-    pub runs: std::path::PathBuf,
+    pub(crate) runs: std::path::PathBuf,
     /// Told when a job was changed, or one of its runs ended.
-    pub news: Notify,
+    pub(crate) news: Notify,
     /// One look at a time: a second one would find a run that the first has put down and not claimed yet.
     looking: tokio::sync::Mutex<()>,
     /// The stretch of time in which a heartbeat was thought of last; that of the start is no reason to wake.
@@ -55,7 +55,7 @@ pub struct Schedule {
 impl Schedule {
     /// Returns the jobs of the file `jobs`, whose logs are in the directory `runs`, at the start of a daemon with
     /// these settings.
-    pub fn new(jobs: &std::path::Path, runs: std::path::PathBuf, config: &Config) -> Self {
+    pub(crate) fn new(jobs: &std::path::Path, runs: std::path::PathBuf, config: &Config) -> Self {
         let now_slot = slot(
             clock::now_ms(),
             config.heartbeat.every.0,

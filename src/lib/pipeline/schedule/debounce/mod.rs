@@ -30,7 +30,7 @@ const MOST: (usize, usize) = (12, 50_000);
 
 /// Inputs that are one turn, at least one, in the order in which they came.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bundle(Vec<Accepted>);
+pub(crate) struct Bundle(Vec<Accepted>);
 
 impl Bundle {
     /// Returns a turn of one input.

@@ -41,19 +41,21 @@ pub(crate) async fn fetch(
         return Ok(path);
     }
     let trouble = |error: std::io::Error| format!("it cannot be kept: {error}");
-    DirBuilder::new()
-        .mode(0o700)
-        .recursive(true)
-        .create(downloads.join(&own))
-        .map_err(trouble)?;
+    let dir = downloads.join(&own);
+    let create = move || DirBuilder::new().mode(0o700).recursive(true).create(dir);
+    crate::sys::blocking(create).await.map_err(trouble)?;
     let draft = there.with_file_name(format!(".{name}.part"));
     let fetched = tries(channel, media, &draft).await;
-    let kept = fetched.and_then(|()| keep(&draft, &there).map_err(trouble));
-    if kept.is_err() {
-        // What a failed try left; nothing, when it left nothing.
-        let _ = std::fs::remove_file(&draft);
-    }
-    kept.map(|()| path)
+    // A sync of 20 MB takes seconds on a slow disk.
+    let work = move || {
+        let kept = fetched.and_then(|()| keep(&draft, &there).map_err(trouble));
+        if kept.is_err() {
+            // What a failed try left; nothing, when it left nothing.
+            let _ = std::fs::remove_file(&draft);
+        }
+        kept
+    };
+    crate::sys::blocking(work).await.map(|()| path)
 }
 
 async fn tries(channel: &dyn Channel, media: &Media, draft: &Path) -> Result<(), String> {

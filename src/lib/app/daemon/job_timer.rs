@@ -24,8 +24,8 @@ pub(super) async fn serve(
     loop {
         tokio::select! {
             biased;
-            () = pipeline.closing.cancelled() => return,
-            () = pipeline.schedule.news.notified() => {}
+            () = pipeline.closing().cancelled() => return,
+            () = pipeline.job_news() => {}
             Some(()) = pulses.recv() => {
                 systemd.say("WATCHDOG=1");
                 continue;

@@ -33,6 +33,7 @@ use crate::undo;
 use crate::workspace::{Marks, PathPolicy};
 
 /// What outlasts a reload.
+#[derive(Clone)]
 pub(crate) struct Kept {
     pub(crate) ledger: Ledger,
     /// What earlier settings found out about their providers.

@@ -33,7 +33,7 @@ pub(super) async fn tell_alerts(pipeline: Arc<Pipeline>, ledger: Ledger) {
     let mut trouble = None;
     loop {
         tokio::select! {
-            () = pipeline.closing.cancelled() => return,
+            () = pipeline.closing().cancelled() => return,
             () = ledger.news.notified() => {}
             _ = looks.tick() => {}
         }
@@ -57,27 +57,27 @@ pub(super) async fn tell_alerts(pipeline: Arc<Pipeline>, ledger: Ledger) {
 /// Brings the search index up to date at the start, and whenever there is news the facts too; cron
 /// does the rest.
 pub(super) async fn remember(pipeline: Arc<Pipeline>) {
-    let memory = pipeline.memory.clone();
+    let memory = pipeline.memory().clone();
     let mut work = tokio::task::spawn_blocking(move || memory.refresh());
     // An end does not wait for it: what is missing comes the next time.
-    while let Some(ended) = pipeline.closing.run_until_cancelled(work).await {
+    while let Some(ended) = pipeline.closing().run_until_cancelled(work).await {
         let is_done = ended.unwrap_or_else(|error| {
             tracing::error!(%error, "the memory could not be brought up to date");
             true
         });
         pipeline
-            .closing
+            .closing()
             .run_until_cancelled(tokio::time::sleep(MEMORY_PAUSE))
             .await;
-        let memory = pipeline.memory.clone();
+        let memory = pipeline.memory().clone();
         if !is_done {
             // Another process is at it and may have missed what is new.
             work = tokio::task::spawn_blocking(move || memory.refresh());
             continue;
         }
         pipeline
-            .closing
-            .run_until_cancelled(pipeline.memory.news())
+            .closing()
+            .run_until_cancelled(pipeline.memory().news())
             .await;
         let consolidate = pipeline.live().agent.consolidation(None);
         let live = pipeline.live();
@@ -107,29 +107,29 @@ pub(super) async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
     let mut hours = tokio::time::interval(Duration::from_secs(3600));
     loop {
         tokio::select! {
-            () = pipeline.closing.cancelled() => return,
-            () = pipeline.sessions.changed() => {
-                pipeline.closing.run_until_cancelled(tokio::time::sleep(FLUSH)).await;
+            () = pipeline.closing().cancelled() => return,
+            () = pipeline.sessions().changed() => {
+                pipeline.closing().run_until_cancelled(tokio::time::sleep(FLUSH)).await;
                 let pipeline = pipeline.clone();
-                let flushed = tokio::task::spawn_blocking(move || pipeline.sessions.flush()).await;
+                let flushed = tokio::task::spawn_blocking(move || pipeline.sessions().flush()).await;
                 if let Ok(Err(error)) = flushed {
                     tracing::warn!(%error, "a snapshot could not be written; the transcript has everything");
                 }
             }
-            () = pipeline.unwritten.notified() => {
-                pipeline.closing.run_until_cancelled(tokio::time::sleep(REWRITE)).await;
+            () = pipeline.unwritten().notified() => {
+                pipeline.closing().run_until_cancelled(tokio::time::sleep(REWRITE)).await;
                 let home = home.clone();
                 let restored = tokio::task::spawn_blocking(move || restore_files(&home)).await;
                 if let Ok(Err(failure)) = restored {
                     tracing::warn!("answers are not written again yet: {}", failure.message);
-                    pipeline.unwritten.notify_one();
+                    pipeline.unwritten().notify_one();
                 }
             }
             _ = hours.tick() => {
-                if let Err(error) = pipeline.queue.prune(clock::now_ms()).await {
+                if let Err(error) = pipeline.queue().prune(clock::now_ms()).await {
                     tracing::warn!(%error, "old rows stay");
                 }
-                let (own, undo) = (home.clone(), pipeline.undo.clone());
+                let (own, undo) = (home.clone(), pipeline.undo().clone());
                 let pruned = tokio::task::spawn_blocking(move || {
                     let old_runs = undo.prune(undo::KEEP, undo::MAX_BYTES);
                     replies::prune(&own.replies(), KEEP_REPLIES).and_then(|_| prune_files(&own)).and(old_runs)

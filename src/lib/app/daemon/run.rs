@@ -1,0 +1,249 @@
+//! `agent-daemon run`: opens the daemon, serves until something ends it, and takes it apart.
+
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Interval, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::once::Channels;
+use super::startup;
+use super::startup::{Daemon, News};
+use super::{command_intake, job_timer, maintenance, once, publish_state, telegram};
+use crate::app::cli::{Exit, Failure, Shared};
+use crate::app::documents;
+use crate::pipeline;
+use crate::sys::atomic;
+
+/// Running turns may end within this after SIGTERM; with twice [`LAST_SENDS`] and [`LAST_RENEWALS`] it
+/// stays below the 60 s after which systemd kills.
+const DRAIN: Duration = Duration::from_secs(20);
+/// Sends that are under way may end within this.
+const LAST_SENDS: Duration = Duration::from_secs(3);
+/// A renewal of a token whose issuer was asked may end within this; an issuer is given as long.
+const LAST_RENEWALS: Duration = Duration::from_secs(30);
+/// The last entries of the audit log are on the disk within this.
+const LAST_ENTRIES: Duration = Duration::from_secs(3);
+
+/// How a daemon ends.
+pub(super) enum End {
+    /// For good.
+    Exit(Exit),
+    /// To restart at once, as another process would: nothing of it is left in memory.
+    Restart,
+}
+
+/// Runs the daemon until it ends.
+pub(super) fn run(shared: &Shared, options: Channels) -> Result<End, Failure> {
+    let (prepared, _lock) = startup::prepare(shared, options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(16)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
+    let end = runtime.block_on(async {
+        let (daemon, news) = startup::open(prepared).await?;
+        let signals = Signals::listen()?;
+        let tasks = Tasks::spawn(&daemon, news).await?;
+        daemon.serve(signals, tasks).await
+    });
+    // A thread may be waiting for a reader of standard output for ever.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    end
+}
+
+/// The signals of the process.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    dump: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(Exit::Io, format!("signals cannot be heard: {error}"))
+            })
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+            dump: listen(SignalKind::user_defined1())?,
+        })
+    }
+}
+
+/// The tasks of the daemon. None of them ends before it does; one that breaks down takes it along, and
+/// systemd restarts it.
+struct Tasks {
+    parts: JoinSet<()>,
+    /// What writes monitor.json: it shows the end of all others, so it ends after them.
+    state_writer: JoinSet<()>,
+    /// Ends the state writer.
+    over: CancellationToken,
+    /// Ends when a daemon that ends by itself has nothing left to do.
+    last_work: JoinHandle<Exit>,
+    reloads: mpsc::Receiver<()>,
+    /// Proves to the watchdog that all loops turn.
+    pulse: mpsc::Sender<()>,
+    troubles: mpsc::UnboundedReceiver<String>,
+}
+
+impl Tasks {
+    async fn spawn(daemon: &Daemon, news: News) -> Result<Self, Failure> {
+        let (pipeline, home) = (&daemon.pipeline, &daemon.home);
+        let mut parts = JoinSet::new();
+        let drained = CancellationToken::new();
+        let turns = pipeline::drive(pipeline.clone(), DRAIN);
+        let end_of_turns = drained.clone().drop_guard();
+        parts.spawn(async move {
+            turns.await;
+            drop(end_of_turns);
+        });
+        if let Some(api) = news.api {
+            let (env, telegram) = (daemon.env.clone(), news.telegram.clone());
+            parts.spawn(api.serve(pipeline.clone(), home.clone(), env, telegram, drained)?);
+        }
+        let collected = match news.telegram {
+            Some(channel) => {
+                Some(telegram::open(pipeline, channel, daemon.options.once, &mut parts).await?)
+            }
+            None => None,
+        };
+        let options = daemon.options.clone();
+        let last_work = once::last_work(pipeline.clone(), home.clone(), options, collected);
+        let last_work = tokio::spawn(last_work);
+        let (reload, reloads) = mpsc::channel(1);
+        // The ingress, which looks at the spool every 5 s, passes the pulse on to the job timer:
+        // systemd hears only what all loops have let through. Telegram is not asked; it may be silent.
+        let (pulse, pulses) = mpsc::channel(1);
+        let (second_pulse, second_pulses) = mpsc::channel(1);
+        parts.spawn(command_intake::serve(
+            pipeline.clone(),
+            home.clone(),
+            news.doorbell,
+            reload,
+            (pulses, second_pulse),
+        ));
+        let systemd = daemon.systemd.clone();
+        parts.spawn(job_timer::serve(
+            pipeline.clone(),
+            (second_pulses, systemd.clone()),
+        ));
+        let (mut state_writer, over) = (JoinSet::new(), CancellationToken::new());
+        state_writer.spawn(publish_state::show(
+            pipeline.clone(),
+            home.clone(),
+            news.events,
+            (news.health, systemd),
+            over.clone(),
+        ));
+        parts.spawn(maintenance::housekeeping(pipeline.clone(), home.clone()));
+        parts.spawn(maintenance::remember(pipeline.clone()));
+        let ledger = daemon.kept.ledger.clone();
+        parts.spawn(maintenance::tell_alerts(pipeline.clone(), ledger));
+        Ok(Self {
+            parts,
+            state_writer,
+            over,
+            last_work,
+            reloads,
+            pulse,
+            troubles: news.troubles,
+        })
+    }
+}
+
+impl Daemon {
+    async fn serve(self, mut signals: Signals, mut tasks: Tasks) -> Result<End, Failure> {
+        let pipeline = &self.pipeline;
+        self.systemd.say("READY=1\nSTATUS=open");
+        self.audit_configuration("start");
+        let mut beat = self.systemd.beat().map(tokio::time::interval);
+        // After a stop (SIGSTOP, a suspended machine) one beat, not all that were missed.
+        if let Some(beat) = &mut beat {
+            beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
+        let end = loop {
+            tokio::select! {
+                _ = signals.terminate.recv() => break End::Exit(Exit::Ok),
+                _ = signals.interrupt.recv() => break End::Exit(Exit::Ok),
+                () = pipeline.restart_requested() => break End::Restart,
+                _ = signals.hangup.recv() => self.reload(),
+                Some(()) = tasks.reloads.recv() => self.reload(),
+                _ = signals.dump.recv() => self.dump_status(),
+                Some(trouble) = tasks.troubles.recv() => pipeline.note_trouble(&trouble),
+                exit = &mut tasks.last_work => break End::Exit(exit.unwrap_or(Exit::Bug)),
+                () = next(&mut beat) => { let _ = tasks.pulse.try_send(()); }
+                Some(ended) = tasks.parts.join_next() => {
+                    tracing::error!(?ended, "a part of the daemon ended by itself");
+                    break End::Exit(Exit::Bug);
+                }
+                Some(ended) = tasks.state_writer.join_next() => {
+                    tracing::error!(?ended, "what writes monitor.json ended by itself");
+                    break End::Exit(Exit::Bug);
+                }
+            }
+        };
+        self.shut_down(&end, tasks).await;
+        Ok(end)
+    }
+
+    /// Lets running turns and sends end, and records what they did.
+    async fn shut_down(&self, end: &End, mut tasks: Tasks) {
+        tracing::info!("ending: running turns may finish");
+        self.systemd.say(match end {
+            End::Exit(_) => "STOPPING=1\nSTATUS=ending: running turns may finish",
+            End::Restart => "STATUS=restarting, to forget: running turns may finish",
+        });
+        self.pipeline.closing().cancel();
+        while tasks.parts.join_next().await.is_some() {}
+        self.kept.servers.end().await;
+        self.pipeline.close(LAST_SENDS).await;
+        let renewals = tokio::time::timeout(LAST_RENEWALS, self.kept.renewals.end());
+        if renewals.await.is_err() {
+            tracing::warn!(
+                "a renewal of a sign-in was cut off; its issuer may ask for a new sign-in"
+            );
+        }
+        tasks.last_work.abort();
+        tasks.over.cancel();
+        while tasks.state_writer.join_next().await.is_some() {}
+        let audit = self.kept.audit.clone();
+        audit.stopped(match end {
+            End::Exit(exit) => *exit as u8,
+            End::Restart => 0,
+        });
+        let flushed = tokio::task::spawn_blocking(move || audit.flush(LAST_ENTRIES));
+        if !matches!(flushed.await, Ok(true)) {
+            tracing::warn!("the last entries of the audit log may not be on the disk");
+        }
+    }
+
+    fn dump_status(&self) {
+        let dumped = documents::status(&self.home, &self.env).and_then(|status| {
+            let bytes = serde_json::to_vec_pretty(&status).unwrap_or_default();
+            let path = self.home.status();
+            Ok(atomic::write(&path, &bytes, atomic::Durability::Rename)?)
+        });
+        if let Err(failure) = dumped {
+            tracing::error!("status.json could not be written: {}", failure.message);
+        }
+    }
+}
+
+/// Waits for the next beat; without a watchdog for ever.
+async fn next(beat: &mut Option<Interval>) {
+    match beat {
+        Some(beat) => {
+            beat.tick().await;
+        }
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,307 @@
+//! The start of the daemon: lock → what is to be erased → FIFO → stores → settings → recovered work.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, broadcast, mpsc};
+
+use super::build;
+use super::build::Kept;
+use super::once::Channels;
+use super::stdio::Stdio;
+use crate::app::cli::{Exit, Failure, Shared};
+use crate::app::http;
+use crate::audit;
+use crate::auth::{Keys, Renewals};
+use crate::channel::Channel;
+use crate::channel::telegram::Telegram;
+use crate::config;
+use crate::config::{Environment, Home, Loaded, Secrets};
+use crate::cost::Ledger;
+use crate::forget;
+use crate::llm::Outages;
+use crate::mcp::Servers;
+use crate::memory::{Memory, embedder};
+use crate::message::AgentEvent;
+use crate::pipeline::{Pipeline, Services, Stores};
+use crate::skills::Skills;
+use crate::sys;
+use crate::sys::sd_notify::Systemd;
+use crate::sys::{fifo, lock};
+use crate::{db, logging, prompt, queue, session, workspace};
+
+/// A daemon that is ending may still hold the lock this long (specification §3).
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Well within the 60 s and more that a supervisor waits for a sign of life.
+const ERASE_BEAT: Duration = Duration::from_secs(5);
+
+/// What is there before the event loop.
+pub(super) struct Prepared {
+    pub(super) home: Home,
+    pub(super) env: Environment,
+    pub(super) options: Channels,
+    pub(super) loaded: Loaded,
+    pub(super) systemd: Systemd,
+    pub(super) log: logging::Log,
+    pub(super) doorbell: File,
+}
+
+/// A daemon that is ready to serve.
+pub(super) struct Daemon {
+    pub(super) home: Home,
+    pub(super) env: Environment,
+    pub(super) options: Channels,
+    pub(super) systemd: Systemd,
+    pub(super) log: logging::Log,
+    pub(super) pipeline: Arc<Pipeline>,
+    pub(super) kept: Kept,
+}
+
+/// What the parts of the daemon hear of each other.
+pub(super) struct News {
+    pub(super) telegram: Option<Arc<Telegram>>,
+    pub(super) api: Option<http::BoundServer>,
+    pub(super) doorbell: File,
+    /// Events of runs, for monitor.json.
+    pub(super) events: broadcast::Receiver<AgentEvent>,
+    /// Notified when the health of a channel changed.
+    pub(super) health: Arc<Notify>,
+    /// Troubles of tool servers.
+    pub(super) troubles: mpsc::UnboundedReceiver<String>,
+}
+
+/// Takes the lock, erases what was ordered, opens the log and the FIFO. The lock is to be held until the process
+/// does nothing more.
+pub(super) fn prepare(
+    shared: &Shared,
+    options: Channels,
+) -> Result<(Prepared, lock::Lock), Failure> {
+    let (env, home) = shared.home()?;
+    let loaded = config::load(&home, &env, &options.settings())?;
+    home.create()?;
+    let lock = take_lock(&home)?;
+    let systemd = Systemd::of(&|name| env.get(name), std::process::id());
+    // Before the log is open, which is one of the places.
+    let erased = erase(&home, &env, &systemd)?;
+    workspace::create_protected(home.workspace()).map_err(sys::Error::at(
+        "make the agent's files in",
+        home.workspace(),
+    ))?;
+    let log = logging::init(&logging::Options {
+        level: loaded.config.log.level,
+        verbose: shared.verbose,
+        quiet: shared.quiet,
+        journal: env.has("JOURNAL_STREAM"),
+        dir: Some(home.logs()),
+        zone: loaded.config.agent.timezone.0,
+        keep_days: loaded.config.log.keep_days,
+    });
+    let log = log.map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    for report in erased {
+        tracing::info!("what was to be forgotten for good: {report}");
+    }
+    let doorbell = fifo::open(&home.fifo())?;
+    let prepared = Prepared {
+        home,
+        env,
+        options,
+        loaded,
+        systemd,
+        log,
+        doorbell,
+    };
+    Ok((prepared, lock))
+}
+
+/// Erases what is ordered, and returns a report of each. A supervisor hears meanwhile that this process lives.
+fn erase(home: &Home, env: &Environment, systemd: &Systemd) -> Result<Vec<String>, Failure> {
+    let orders = forget::waiting(home)?;
+    if orders.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (done, is_over) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while is_over.recv_timeout(ERASE_BEAT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                systemd.say("WATCHDOG=1\nEXTEND_TIMEOUT_USEC=60000000\nSTATUS=erasing what is to be forgotten");
+            }
+        });
+        let reports = orders
+            .into_iter()
+            .map(|order| order.carry_out(home, env).map_err(Failure::from))
+            .collect();
+        drop(done);
+        reports
+    })
+}
+
+fn take_lock(home: &Home) -> Result<lock::Lock, Failure> {
+    let path = home.lock();
+    if let Some(lock) = lock::try_lock_for(&path, LOCK_TIMEOUT)? {
+        return Ok(lock);
+    }
+    let pid = lock::holder(&path)?.unwrap_or(0);
+    let state = home.state().display();
+    let why = format!("another daemon (pid {pid}) has this home: {state}");
+    Err(Failure::new(Exit::TryAgain, why)
+        .hint("stop it first, or choose another home with --home or --instance"))
+}
+
+/// Opens a database. A corrupt one is quarantined and reported, never saved over. Its log goes with it
+/// under the matching name, so that `sqlite3 … .recover` finds both.
+fn or_quarantine<T>(
+    path: &Path,
+    open: impl Fn() -> Result<T, db::Error>,
+) -> Result<(T, Option<String>), Failure> {
+    match open() {
+        Ok(value) => Ok((value, None)),
+        Err(error @ db::Error::Damaged { .. }) => {
+            let aside = db::set_aside(path)?;
+            let trouble = format!(
+                "{error}; it was set aside as {}, what was open in it is not handled",
+                aside.display()
+            );
+            tracing::error!("{trouble}");
+            Ok((open()?, Some(trouble)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A damaged ledger with a cap set stops the daemon: nobody could say what is left to spend.
+fn open_ledger(home: &Home, loaded: &Loaded) -> Result<(Ledger, Option<String>), Failure> {
+    let path = home.cost_db();
+    let open = || Ledger::start(&path, loaded.config.agent.timezone.0);
+    if loaded.config.cost.capped() {
+        Ok((open()?, None))
+    } else {
+        or_quarantine(&path, open)
+    }
+}
+
+/// Listens for requests, if the settings say so. With `--once` nobody has time for them.
+async fn open_api(
+    options: &Channels,
+    loaded: &Loaded,
+    secrets: &Secrets,
+) -> Result<Option<http::BoundServer>, Failure> {
+    let settings = http::settings(&loaded.config, secrets)?;
+    let Some(settings) = settings.filter(|_| !options.once) else {
+        return Ok(None);
+    };
+    if let Some(warning) = &settings.warning {
+        tracing::warn!("{warning}");
+    }
+    http::BoundServer::open(settings).await.map(Some)
+}
+
+/// Opens the stores and the channels, puts the path together and resumes what was open.
+pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> {
+    let Prepared {
+        home,
+        env,
+        options,
+        loaded,
+        systemd,
+        log,
+        doorbell,
+    } = prepared;
+    let queue_db = home.queue_db();
+    let (queue, quarantined) = or_quarantine(&queue_db, || queue::Store::start(&queue_db))?;
+    let (ledger, lost) = open_ledger(&home, &loaded)?;
+    let zone = loaded.config.agent.timezone.0;
+    let sessions =
+        session::Store::open(home.sessions(), home.archive(), home.sessions_index(), zone)?;
+    let secrets = Secrets::open(&home, &env)?;
+    let health = Arc::new(Notify::new());
+    let telegram = build::telegram(&loaded.config, &secrets, health.clone())?;
+    let api = open_api(&options, &loaded, &secrets).await?;
+    let signed_out = build::signed_out(&loaded.models, &Keys::open(&home, &env)?);
+    let (tell, troubles) = mpsc::unbounded_channel();
+    let (kept, events) = keep(&home, &env, ledger, tell)?;
+    let live = build::live(&home, &env, loaded, kept.clone())?;
+    let mut channels: HashMap<&'static str, Arc<dyn Channel>> = HashMap::new();
+    if let Some(telegram) = &telegram {
+        channels.insert(telegram.name(), telegram.clone());
+    }
+    if options.cli() {
+        channels.insert(Stdio.name(), Arc::new(Stdio));
+    }
+    let stores = Stores {
+        queue,
+        sessions,
+        undo: kept.undo.clone(),
+        audit: kept.audit.clone(),
+        memory: kept.memory.clone(),
+    };
+    let services = Services {
+        prompt: Arc::new(prompt::Sources::new(&home, kept.skills.clone())),
+        channels,
+        changed: health.clone(),
+        live,
+    };
+    let pipeline = Pipeline::new(&home, stores, services, quarantined.or(lost));
+    kept.audit.started();
+    note_signed_out(&pipeline, &signed_out);
+    pipeline.start().await?;
+    let daemon = Daemon {
+        home,
+        env,
+        options,
+        systemd,
+        log,
+        pipeline,
+        kept,
+    };
+    let news = News {
+        telegram,
+        api,
+        doorbell,
+        events,
+        health,
+        troubles,
+    };
+    Ok((daemon, news))
+}
+
+/// Returns what outlasts a reload, and the events of runs.
+pub(super) fn keep(
+    home: &Home,
+    env: &Environment,
+    ledger: Ledger,
+    troubles: mpsc::UnboundedSender<String>,
+) -> Result<(Kept, broadcast::Receiver<AgentEvent>), Failure> {
+    let (events, receiver) = broadcast::channel(1024);
+    let memory = Memory::new(home).with(embedder::opener(home, env, Some(ledger.clone())));
+    let servers = Servers::new(&home.tool_servers(), &home.trusted_servers(), troubles);
+    let servers = servers.map_err(|error| {
+        let why = format!("TLS cannot be set up: {}", error.without_url());
+        Failure::new(Exit::Failed, why)
+    })?;
+    let kept = Kept {
+        ledger,
+        renewals: Renewals::default(),
+        outages: Outages::default(),
+        events,
+        memory: Arc::new(memory),
+        skills: Arc::new(Skills::new(home, config::share_dir(env).as_deref())),
+        undo: Arc::new(build::undo(home)),
+        servers: Arc::new(servers),
+        audit: audit::Log::start(audit::Place::of(home)),
+    };
+    Ok((kept, receiver))
+}
+
+/// A sign-in that has ended keeps nobody from starting: the log says it, and status, which has one line.
+pub(super) fn note_signed_out(pipeline: &Pipeline, signed_out: &[String]) {
+    for words in signed_out {
+        tracing::warn!("{words}");
+        pipeline.note_trouble(words);
+    }
+}
