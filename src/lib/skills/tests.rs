@@ -73,7 +73,9 @@ impl Place {
             .find(|standing| standing.name == name)
             .expect("it is there");
         let says = match trusted {
-            true if standing.is_untrusted => Decision::Trust(standing.sha256.expect("it can be read")),
+            true if standing.is_untrusted => {
+                Decision::Trust(standing.sha256.expect("it can be read"))
+            }
             true => Decision::Forget,
             false => Decision::Distrust,
         };

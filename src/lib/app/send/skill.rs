@@ -38,7 +38,9 @@ pub(super) fn skill(context: &Context<'_>, words: &[String]) -> Result<Exit, Fai
     let _guard = logging::init(&logging::Options::stderr_only(0, false));
     match verb {
         TrustVerb::List => list(context, &skills),
-        TrustVerb::Trust(name, hash) => trust(context, &skills, &named(&skills, name)?, hash),
+        TrustVerb::Trust(name, hash) => {
+            trust(context, &skills, &named(&skills, name)?, hash.as_deref())
+        }
         TrustVerb::Distrust(name) => {
             let name = named(&skills, name)?.name;
             skills
@@ -114,7 +116,7 @@ fn trust(
     context: &Context<'_>,
     skills: &Skills,
     standing: &SkillStatus,
-    listed: Option<String>,
+    listed: Option<&str>,
 ) -> Result<Exit, Failure> {
     let home = context.home;
     let (name, path) = (&standing.name, home.display(&standing.path));
@@ -126,9 +128,9 @@ fn trust(
         Some(why @ (Why::Wrong(_) | Why::Hidden(_) | Why::Taken(_))) => return Err(cannot(why)),
         Some(Why::Untrusted(_) | Why::Changed | Why::Distrusted | Why::Unknown(_)) | None => {}
     }
-    if let Some(listed) = &listed {
+    if let Some(listed) = listed {
         let now = standing.sha256.as_ref().map_err(|why| cannot(why))?;
-        if !now.starts_with(listed.as_str()) {
+        if !now.starts_with(listed) {
             let message = format!(
                 "{name} is another one than you name: now it is {}",
                 exactly(standing).unwrap_or_default()

@@ -210,7 +210,7 @@ mod tests {
             (refused(429, "", Some(1_000_000)), 3600.0),
             (refused(502, "", None), 1.0),
         ] {
-            assert_eq!(secs(&[error.clone()]), expected, "{error}");
+            assert_eq!(secs(std::slice::from_ref(&error)), expected, "{error}");
         }
         assert!(secs(&[silent.clone(), silent]) >= 1.0);
     }

@@ -9,7 +9,7 @@ use crate::clock;
 /// Monday 4 May 2026, ten o'clock in Lisbon.
 const SAID: &str = "2026-05-04T09:00:00Z";
 
-fn claims(claims: Vec<Claim>) -> String {
+fn claims(claims: &[Claim]) -> String {
     let shown = |claim: &Claim| {
         let over = if claim.ended { "no longer " } else { "" };
         let Claim {
@@ -51,8 +51,8 @@ fn sentences_state_what_the_examples_say_and_nothing_else() {
         };
         let text = text.replace("\\n", "\n");
         let found = match section {
-            "speech]" => claims(speech(&text)),
-            "notes]" => claims(notes(&text)),
+            "speech]" => claims(&speech(&text)),
+            "notes]" => claims(&notes(&text)),
             "promises]" => promises(&text),
             other => panic!("no section {other}"),
         };

@@ -179,7 +179,7 @@ fn person_id(needs: &Needs, name: &str) -> Result<String, String> {
         )),
         several => {
             let one = |one: &people::Contact| format!("{} ({})", one.id, visible(&one.name));
-            let ids: Vec<String> = several.iter().map(|contact| one(contact)).collect();
+            let ids: Vec<String> = several.iter().map(one).collect();
             Err(format!("{} may be {}", visible(name), ids.join(" or ")))
         }
     }

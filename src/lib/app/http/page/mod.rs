@@ -256,7 +256,7 @@ fn costs(page: &mut Html, home: &Home, env: &Environment, zone: Tz, now: i64) {
 
 fn queue(page: &mut Html, home: &Home) {
     let queue = documents::queue(home);
-    section(page, "Queue", queue, |queue| render::status::table(queue));
+    section(page, "Queue", queue, render::status::table);
 }
 
 fn sessions(page: &mut Html, home: &Home, env: &Environment, now: i64) {

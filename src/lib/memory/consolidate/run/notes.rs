@@ -92,7 +92,8 @@ impl Run<'_, '_> {
             });
             bytes_of_batch += bytes.len();
             if batch.len() >= BATCH_FILES || bytes_of_batch >= BATCH_BYTES {
-                self.commit(std::mem::take(&mut batch))?;
+                self.commit(&batch)?;
+                batch.clear();
                 bytes_of_batch = 0;
             }
         }
@@ -113,7 +114,7 @@ impl Run<'_, '_> {
                 .into_iter()
                 .map(|(path, row)| Changed::gone(path, row.sha256)),
         );
-        self.commit(batch)?;
+        self.commit(&batch)?;
         if !restamped.is_empty() {
             self.write(|connection| {
                 restamped.iter().try_for_each(|(path, stamp, sha256)| {
@@ -125,14 +126,14 @@ impl Run<'_, '_> {
     }
 
     /// Commits what files state, together; one that another run read meanwhile is left to that.
-    fn commit(&mut self, batch: Vec<Changed>) -> Result<(), Error> {
+    fn commit(&mut self, batch: &[Changed]) -> Result<(), Error> {
         if batch.is_empty() {
             return Ok(());
         }
         let owner = self.owner.clone();
         let done = self.write(|connection| {
             let (mut done, now) = (Vec::new(), clock::now_ms());
-            for file in &batch {
+            for file in batch {
                 if !watermarks::is_as_read(connection, &file.path, file.before.as_deref())? {
                     continue;
                 }

@@ -112,8 +112,9 @@ fn make_with(
     let missing: i64 = connection.query_row(sql, [], |row| row.get(0))?;
     let total = usize::try_from(missing).unwrap_or(0);
     let mut last = 0;
-    while total > 0 {
-        let batch = pending(connection, last, size)?;
+    // Without missing vectors the chunks are not read at all.
+    while let Some(batch) = (total > 0).then(|| pending(connection, last, size)) {
+        let batch = batch?;
         let Some(end) = batch.last() else { break };
         last = end.id;
         if make_batch(connection, &mut embedder, &batch, &mut made, now)? {

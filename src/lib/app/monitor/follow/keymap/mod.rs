@@ -61,7 +61,7 @@ pub(super) enum Act {
     Suspend,
     Redraw,
     /// Give an order to the daemon.
-    Send(Request),
+    Send(Box<Request>),
 }
 
 impl Default for Ui {
@@ -248,7 +248,7 @@ impl Ui {
             self.say(false, "that turn has ended already; nothing was stopped");
             return None;
         }
-        Some(Act::Send(Request::stop(session, contact)))
+        Some(Act::Send(Box::new(Request::stop(session, contact))))
     }
 
     fn open(&mut self, why: Option<String>, snapshot: &Snapshot, size: Frame) {
@@ -279,11 +279,19 @@ impl Ui {
             (KeyCode::Esc, _) | (KeyCode::Char('n' | 'N' | 'q'), None) => return None,
             // Whoever approves has had the whole request before their eyes.
             (KeyCode::Char('y' | 'Y'), None) if *is_read => {
-                return Some(Act::Send(Request::decide(id, Approval::Approve, None)));
+                return Some(Act::Send(Box::new(Request::decide(
+                    id,
+                    Approval::Approve,
+                    None,
+                ))));
             }
             (KeyCode::Enter, Some(words)) => {
                 let why = Some(words.trim().to_owned()).filter(|words| !words.is_empty());
-                return Some(Act::Send(Request::decide(id, Approval::Deny, why)));
+                return Some(Act::Send(Box::new(Request::decide(
+                    id,
+                    Approval::Deny,
+                    why,
+                ))));
             }
             (KeyCode::Char(c), Some(words)) if !c.is_control() => {
                 words.push(c);

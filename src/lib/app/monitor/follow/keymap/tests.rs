@@ -39,7 +39,11 @@ fn note(ui: &Ui) -> &str {
 
 fn decide(id: &str, verdict: Approval, why: Option<&str>) -> Option<Act> {
     let why = why.map(str::to_owned);
-    Some(Act::Send(Request::decide(id.into(), verdict, why)))
+    Some(Act::Send(Box::new(Request::decide(
+        id.into(),
+        verdict,
+        why,
+    ))))
 }
 
 #[test]
@@ -70,7 +74,7 @@ fn a_run_is_stopped_after_a_yes_and_only_that_one() {
     ]);
     let stop = |contact: &str| {
         let session = format!("telegram:{contact}");
-        Some(Act::Send(Request::stop(session, contact)))
+        Some(Act::Send(Box::new(Request::stop(session, contact))))
     };
     assert_eq!(press(&mut Ui::default(), &seen, "sy"), stop("Ada"));
     assert_eq!(press(&mut Ui::default(), &seen, "↓sy"), stop("bob"));

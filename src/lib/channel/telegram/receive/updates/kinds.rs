@@ -67,7 +67,8 @@ pub(super) fn kind(message: &Value, files: &[Media]) -> Option<String> {
 /// Returns it in words where we know it.
 pub(super) fn known(message: &Value) -> Option<String> {
     // For old clients a venue is under `location`, too.
-    let readers: &[(&str, fn(&Value) -> Option<String>)] = &[
+    type Reader = fn(&Value) -> Option<String>;
+    let readers: &[(&str, Reader)] = &[
         ("sticker", sticker),
         ("venue", venue),
         ("location", location),
