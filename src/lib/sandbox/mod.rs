@@ -22,7 +22,7 @@
 //! A service ([`serve()`]) is a command that is talked to while it runs. Two of the pipes are sockets then:
 //! stdout is its stdin and stdout, and what comes back on the launcher's stdin is its stderr.
 //!
-//! Beside commands, [`compute`] runs code of our own on hostile bytes, in a process that can do
+//! Beside commands, [`compute()`] runs code of our own on hostile bytes, in a process that can do
 //! nothing else (`pure`).
 
 mod beneath;
