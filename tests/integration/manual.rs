@@ -236,7 +236,6 @@ fn documented(page: &Page, section: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_key_is_in_agent_toml_5_with_its_default_and_no_other_is() {
-    let to_json = |value: &dyn erased::Plain| value.to_json();
     let mut config = to_json(&Config::default());
     config["telegram"]["groups"]["ID"] = to_json(&Group::default());
     config["routing"] = ROLES
@@ -254,16 +253,8 @@ fn every_key_is_in_agent_toml_5_with_its_default_and_no_other_is() {
     compare(&page.file, &expected, &documented(&page, "SETTINGS"));
 }
 
-mod erased {
-    //! Settings as plain data.
-    pub(super) trait Plain {
-        fn to_json(&self) -> serde_json::Value;
-    }
-    impl<T: serde::Serialize> Plain for T {
-        fn to_json(&self) -> serde_json::Value {
-            serde_json::to_value(self).expect("settings are plain data")
-        }
-    }
+fn to_json(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).expect("plain data")
 }
 
 #[test]
@@ -303,8 +294,7 @@ fn fields_of(page: &Page, section: &str, subsection: &str) -> BTreeSet<String> {
 }
 
 fn keys(value: &impl serde::Serialize) -> BTreeSet<String> {
-    let value = serde_json::to_value(value).expect("plain data");
-    value
+    to_json(value)
         .as_object()
         .expect("an object")
         .keys()

@@ -194,6 +194,11 @@ pub enum Rights {
     Owner,
 }
 
+/// Returns the first line of a result, short enough for a receipt.
+pub(crate) fn receipt_of(answer: &str) -> String {
+    text::shorten(answer.lines().next().unwrap_or_default(), RECEIPT)
+}
+
 /// Something the model may do.
 pub trait Tool: Send + Sync {
     /// Returns its name, description and parameters.
@@ -245,8 +250,7 @@ pub trait Tool: Send + Sync {
     /// it. A tool that changes something says so in the first line of its answer.
     fn receipt(&self, input: &Value, answer: &str) -> Option<String> {
         let _ = input;
-        (!self.read_only())
-            .then(|| text::shorten(answer.lines().next().unwrap_or_default(), RECEIPT))
+        (!self.read_only()).then(|| receipt_of(answer))
     }
 
     /// Runs it with arguments that fit its schema.

@@ -198,7 +198,7 @@ fn model(models: &Models, provider: &Provider, id: &str) -> Option<Arc<Model>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::HomeFlags;
+
     use crate::cost::by_model;
     use crate::db;
     use crate::embedding::Kind::{Passage, Question};
@@ -218,12 +218,8 @@ mod tests {
             for below in ["providers.d", "state"] {
                 std::fs::create_dir_all(dir.path().join(below)).expect("dir");
             }
-            let flags = HomeFlags {
-                home: Some(dir.path().to_owned()),
-                ..HomeFlags::default()
-            };
             let house = Self {
-                home: Home::resolve(flags, &|_| None).expect("home"),
+                home: Home::at(dir.path()),
                 dir,
             };
             house.cap(caps);

@@ -176,18 +176,14 @@ fn as_name(words: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::HomeFlags;
+
     use crate::memory::consolidate;
     use crate::memory::consolidate::{Means, Options};
     use crate::sys::atomic;
 
     fn home() -> (tempfile::TempDir, Home) {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = HomeFlags {
-            home: Some(dir.path().to_owned()),
-            ..HomeFlags::default()
-        };
-        let home = Home::resolve(flags, &|_| None).expect("home");
+        let home = Home::at(dir.path());
         home.create().expect("create");
         std::fs::create_dir_all(home.workspace().join("memory")).expect("dir");
         (dir, home)

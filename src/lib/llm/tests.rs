@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::router::{PICTURE_TOKENS, input_bytes};
 use super::*;
-use crate::config::{Environment, Home, HomeFlags};
+use crate::config::{Environment, Home};
 use crate::message::{Block, Role, StopReason, Usage};
 use crate::provider::{BoxFuture, OnText, Request};
 use crate::sys::atomic as files;
@@ -138,11 +138,7 @@ fn build(a: &str, b: &str, caps: Cost, failures: u32, error: fn() -> provider::E
     write("agent.toml", "[providers]\nload = [\"a\", \"b\"]\n");
     write("providers.d/a.toml", a);
     write("providers.d/b.toml", b);
-    let flags = HomeFlags {
-        home: Some(dir.path().to_owned()),
-        ..HomeFlags::default()
-    };
-    let home = Home::resolve(flags, &|_| None).expect("home");
+    let home = Home::at(dir.path());
     let loaded = crate::config::load(&home, &Environment::of(&[]), &[]).expect("config");
     let ledger = Ledger::start(&dir.path().join("cost.db"), chrono_tz::UTC).expect("ledger");
     let mut providers: HashMap<String, Arc<dyn Provider>> = HashMap::new();

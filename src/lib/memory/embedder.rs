@@ -108,7 +108,7 @@ fn shipped(share: Option<&Path>, dims: u32) -> Result<Table, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::HomeFlags;
+
     use crate::embedding::Kind;
     use crate::sys::atomic;
     use crate::sys::atomic::Durability;
@@ -145,11 +145,7 @@ mod tests {
         }
 
         fn open(&self) -> Result<Option<Embedder>, Error> {
-            let flags = HomeFlags {
-                home: Some(self.0.path().to_owned()),
-                ..HomeFlags::default()
-            };
-            let home = Home::resolve(flags, &|_| None).expect("home");
+            let home = Home::at(self.0.path());
             let share = self.0.path().join("share").display().to_string();
             let env = Environment::of(&[("AGENT_SHARE", share.as_str())]);
             let config = config::load_config(&home, &env).expect("config");

@@ -199,11 +199,7 @@ mod tests {
     #[test]
     fn what_was_said_in_files_before_counts_and_the_last_one_may_be_anywhere() {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = crate::config::HomeFlags {
-            home: Some(dir.path().to_owned()),
-            ..Default::default()
-        };
-        let home = Home::resolve(flags, &|_| None).expect("home");
+        let home = Home::at(dir.path());
         home.create().expect("made");
         let line = |seq: u64, kind: Kind| {
             let event = Event {

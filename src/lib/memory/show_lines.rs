@@ -139,11 +139,7 @@ mod tests {
     #[test]
     fn only_memory_is_shown_and_only_to_whom_it_belongs() {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = crate::config::HomeFlags {
-            home: Some(dir.path().to_owned()),
-            ..Default::default()
-        };
-        let home = Home::resolve(flags, &|_| None).expect("home");
+        let home = Home::at(dir.path());
         let people = home.workspace().join("memory/people");
         std::fs::create_dir_all(&people).expect("dirs");
         std::os::unix::fs::symlink("/etc/passwd", home.workspace().join("memory/link.md"))
@@ -193,11 +189,7 @@ mod tests {
     #[test]
     fn a_summary_is_shown_on_the_line_of_its_event_to_whom_it_belongs() {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = crate::config::HomeFlags {
-            home: Some(dir.path().to_owned()),
-            ..Default::default()
-        };
-        let home = Home::resolve(flags, &|_| None).expect("home");
+        let home = Home::at(dir.path());
         home.create().expect("made");
         let event = |seq: u64, rest: &str| {
             format!(r#"{{"v":1,"ts":"2026-05-04T10:00:00.000Z","seq":{seq},{rest}}}"#) + "\n"

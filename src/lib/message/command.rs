@@ -85,8 +85,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// Begins anew, and nothing else.
-    pub const ANEW: Self = Self::New {
+    /// `/new` without a model or words.
+    pub const NEW: Self = Self::New {
         model: None,
         words: None,
     };

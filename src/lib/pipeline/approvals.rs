@@ -288,7 +288,6 @@ impl Asking {
 
     fn request(&self, asked: &Asked, batch: &str, now: i64) -> Request {
         let bound = json!([self.session_id, asked.question.bound_to]).to_string();
-        let digest = ring::digest::digest(&ring::digest::SHA256, bound.as_bytes());
         Request {
             id: new_id(),
             batch: batch.to_owned(),
@@ -300,11 +299,7 @@ impl Asking {
             tool: asked.tool.clone(),
             question: crate::secret::redact(&asked.question.text),
             why: asked.why.clone(),
-            bound: digest
-                .as_ref()
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
+            bound: crate::text::sha256_hex(bound.as_bytes()),
             repeatable: asked.question.repeatable,
             created_at: now,
             expires_at: now + PATIENCE_MS,

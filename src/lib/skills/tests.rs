@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
-use crate::config::{Home, HomeFlags};
+use crate::config::Home;
 use crate::sys::atomic;
 use crate::sys::atomic::Durability;
 
@@ -18,11 +18,7 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = HomeFlags {
-            home: Some(dir.path().join("home")),
-            ..HomeFlags::default()
-        };
-        let home = Home::resolve(flags, &|_| None).expect("home");
+        let home = Home::at(&dir.path().join("home"));
         home.create().expect("directories");
         create_dir_all(home.workspace().join("skills")).expect("dir");
         let skills = Skills::new(&home, Some(&dir.path().join("share")));

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::Needs;
 use super::send_command::order;
-use super::typed::{About, NoArgs, Property, TypedTool, first_line, tool};
+use super::typed::{About, NoArgs, Property, TypedTool, tool};
 use crate::agent::{Context, Reach, Tool, ToolOutput};
 use crate::clock;
 use crate::control::{Command, Id};
@@ -116,7 +116,9 @@ impl TypedTool for Cron {
     }
 
     fn receipt(&self, args: &CronArgs, result: &str) -> Option<String> {
-        args.op.changes_something().then(|| first_line(result))
+        args.op
+            .changes_something()
+            .then(|| crate::agent::tool::receipt_of(result))
     }
 
     async fn run(&self, args: CronArgs, context: &Context) -> ToolOutput {

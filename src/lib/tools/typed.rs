@@ -7,13 +7,10 @@ use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::agent::tool::receipt_of;
 use crate::agent::{Context, Question, Reach, Rights, Tool, ToolOutput};
 use crate::config::Policy;
 use crate::provider::{BoxFuture, ToolSpec};
-use crate::text;
-
-/// The most characters of what a call is said to have done.
-const RECEIPT: usize = 160;
 
 /// What a tool is, whatever it is called with.
 pub(super) struct About {
@@ -62,7 +59,7 @@ pub(super) trait TypedTool: Send + Sync + 'static {
 
     /// Returns what a call that succeeded did, one line; by default the first line of its result.
     fn receipt(&self, _args: &Self::Args, result: &str) -> Option<String> {
-        (!Self::ABOUT.properties.contains(&Property::ReadOnly)).then(|| first_line(result))
+        (!Self::ABOUT.properties.contains(&Property::ReadOnly)).then(|| receipt_of(result))
     }
 
     fn run(&self, args: Self::Args, context: &Context) -> impl Future<Output = ToolOutput> + Send;
@@ -71,11 +68,6 @@ pub(super) trait TypedTool: Send + Sync + 'static {
 /// The arguments of a tool that takes none.
 #[derive(serde::Deserialize, JsonSchema)]
 pub(super) struct NoArgs {}
-
-/// Returns the first line of a result, short enough for a receipt.
-pub(super) fn first_line(result: &str) -> String {
-    text::shorten(result.lines().next().unwrap_or_default(), RECEIPT)
-}
 
 /// Returns `tool` as the agent calls it.
 pub(super) fn tool<T: TypedTool>(tool: T) -> Arc<dyn Tool> {

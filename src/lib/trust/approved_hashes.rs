@@ -100,14 +100,11 @@ impl ApprovedHashes {
         let _lock = lock::lock(&self.path.with_extension("lock"))?;
         let contents: Contents = atomic::read_json(&self.path)?.unwrap_or_default();
         let mut approved = contents.approved;
-        let sha256 = match decision {
-            Decision::Trust(sha256) => Some(Some(sha256)),
-            Decision::Distrust => Some(None),
-            Decision::Forget => None,
-        };
-        match sha256 {
-            Some(sha256) => approved.insert(name.to_owned(), Approval { sha256, at: now }),
-            None => approved.remove(name),
+        let approval = |sha256| Approval { sha256, at: now };
+        match decision {
+            Decision::Trust(sha256) => approved.insert(name.to_owned(), approval(Some(sha256))),
+            Decision::Distrust => approved.insert(name.to_owned(), approval(None)),
+            Decision::Forget => approved.remove(name),
         };
         let file = match self.subject {
             Subject::Skills => json!({"v": 1, "skills": approved}),

@@ -50,13 +50,10 @@ impl Item {
 
 /// Returns the flags on a line of macros.
 fn flags(line: &str) -> impl Iterator<Item = String> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let named: Vec<String> = words
-        .windows(2)
-        .filter(|pair| pair[0] == "Fl")
-        .map(|pair| format!("-{}", pair[1]))
-        .collect();
-    named.into_iter()
+    let words = line.split(' ').zip(line.split(' ').skip(1));
+    words
+        .filter(|(mark, _)| *mark == "Fl")
+        .map(|(_, flag)| format!("-{flag}"))
 }
 
 fn plain(text: &str) -> String {

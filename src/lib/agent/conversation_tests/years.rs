@@ -19,7 +19,7 @@ use crate::agent::{
     ToolOutput, Verdict,
 };
 use crate::config;
-use crate::config::{Compaction, Environment, Home, HomeFlags, Models};
+use crate::config::{Compaction, Environment, Home, Models};
 use crate::cost::Ledger;
 use crate::llm::Client;
 use crate::media::Pictures;
@@ -129,11 +129,7 @@ struct House {
 
 fn house() -> House {
     let dir = tempfile::tempdir().expect("dir");
-    let flags = HomeFlags {
-        home: Some(dir.path().to_owned()),
-        ..HomeFlags::default()
-    };
-    let home = Home::resolve(flags, &|_| None).expect("home");
+    let home = Home::at(dir.path());
     for path in [home.sessions(), home.archive(), home.providers_dir()] {
         std::fs::create_dir_all(path).expect("dirs");
     }

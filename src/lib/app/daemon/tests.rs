@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{build, startup};
 use crate::channel::{Batch, Channel, Health, Incoming, Outgoing, Rendered, SendError};
-use crate::config::{self, Environment, Home, HomeFlags};
+use crate::config::{self, Environment, Home};
 use crate::control;
 use crate::cost::Ledger;
 use crate::message::{ChatRef, Sender};
@@ -91,11 +91,7 @@ impl Fixture {
 
     /// Starts the path in the home that `dir` is.
     async fn with(settings: &str, dir: tempfile::TempDir) -> Self {
-        let flags = HomeFlags {
-            home: Some(dir.path().to_owned()),
-            ..HomeFlags::default()
-        };
-        let home = Home::resolve(flags, &|_| None).expect("home");
+        let home = Home::at(dir.path());
         home.create().expect("directories");
         let env = Environment::of(&[]);
         let text = format!("[providers]\nload = [\"offline\"]\n{settings}");

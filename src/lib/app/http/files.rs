@@ -94,10 +94,7 @@ pub(super) async fn take_in(
         return Ok(());
     }
     let (tmp, new, id): (_, _, Id) = (api.home.spool_tmp(), api.home.spool_new(), order.id.clone());
-    let work = tokio::task::spawn_blocking(move || attachments::bring(&tmp, &new, &id, &files));
-    let brought = work
-        .await
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    let brought = crate::sys::blocking(move || attachments::bring(&tmp, &new, &id, &files)).await;
     let Some(attachments) = order.command.attachments_mut() else {
         return Ok(());
     };

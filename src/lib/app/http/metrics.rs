@@ -30,13 +30,11 @@ impl Counters {
 
 pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
     let (home, env) = (api.home.clone(), api.env.clone());
-    let work = tokio::task::spawn_blocking(move || {
+    let (status, asked) = crate::sys::blocking(move || {
         let status = documents::status(&home, &env)?;
         Ok::<_, crate::app::cli::Failure>((status, documents::approvals(&home)?.approvals.len()))
-    });
-    let (status, asked) = work
-        .await
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    })
+    .await?;
     let text = text(
         &status,
         asked,

@@ -35,12 +35,10 @@ async fn ask<T: Serialize + Send + 'static>(
     question: impl FnOnce(&Home, &Environment) -> Result<T, Failure> + Send + 'static,
 ) -> Asked {
     let (home, env) = (api.home.clone(), api.env.clone());
-    let work = tokio::task::spawn_blocking(move || {
+    let document = crate::sys::blocking(move || {
         question(&home, &env).map(|document| serde_json::to_value(&document))
-    });
-    let document = work
-        .await
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    })
+    .await?;
     document.map(Json).map_err(|_| ApiError::bug())
 }
 
@@ -180,10 +178,7 @@ pub(super) async fn explain(
 ) -> Asked {
     let target = path.map_err(|_| ApiError::bad("the id is no text"))?.0;
     let home = api.home.clone();
-    let work = tokio::task::spawn_blocking(move || documents::explain(&home, &target));
-    let explained = work
-        .await
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    let explained = crate::sys::blocking(move || documents::explain(&home, &target)).await;
     let explained = explained.map_err(|failure| match failure.exit {
         Exit::Failed => ApiError::not_found(failure.message).hint(failure.hint.unwrap_or_default()),
         _ => ApiError::from(failure),

@@ -41,6 +41,18 @@ pub struct Home {
     credentials: Option<PathBuf>,
 }
 
+#[cfg(test)]
+impl Home {
+    /// Returns the home of a test: everything below `dir`, whatever the environment says.
+    pub(crate) fn at(dir: &Path) -> Self {
+        let flags = HomeFlags {
+            home: Some(dir.to_owned()),
+            ..HomeFlags::default()
+        };
+        Self::resolve(flags, &|_| None).expect("a directory of a test is a home")
+    }
+}
+
 impl Home {
     /// Finds the home: `--home`, `$AGENT_HOME`, systemd's directories, XDG. An empty variable
     /// counts as unset, and so does a relative one of XDG's (its specification wants it so).

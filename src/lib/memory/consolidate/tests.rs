@@ -8,16 +8,11 @@ use serde_json::json;
 
 use super::claim::Owner;
 use super::*;
-use crate::config::HomeFlags;
 use crate::sys::atomic;
 
 pub(super) fn home() -> (tempfile::TempDir, Home) {
     let dir = tempfile::tempdir().expect("dir");
-    let flags = HomeFlags {
-        home: Some(dir.path().to_owned()),
-        ..HomeFlags::default()
-    };
-    let home = Home::resolve(flags, &|_| None).expect("home");
+    let home = Home::at(dir.path());
     home.create().expect("create");
     (dir, home)
 }

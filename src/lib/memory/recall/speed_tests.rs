@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::tests::{DAY_MS, now, owner};
 use super::*;
-use crate::config::{Environment, Home, HomeFlags};
+use crate::config::{Environment, Home};
 use crate::memory::facts::commitments;
 use crate::memory::facts::commitments::Promise;
 use crate::memory::facts::episodes;
@@ -134,14 +134,7 @@ fn figures() {
     let home =
         std::env::var_os("AGENT_BENCH_HOME").map_or_else(|| dir.path().to_owned(), Into::into);
     let questions = std::fs::read_to_string(home.join("questions.txt")).unwrap_or_default();
-    let home = Home::resolve(
-        HomeFlags {
-            home: Some(home),
-            ..Default::default()
-        },
-        &|_| None,
-    )
-    .expect("home");
+    let home = Home::at(&home);
     home.create().expect("made");
     fill(&home);
     let memory = Memory::new(&home).with(embedder::opener(&home, &Environment::of(&[]), None));

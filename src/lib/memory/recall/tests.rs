@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::clock;
-use crate::config::{Home, HomeFlags};
+use crate::config::Home;
 use crate::memory::facts;
 use crate::memory::facts::Fact;
 use crate::memory::facts::commitments;
@@ -34,14 +34,7 @@ struct House {
 impl House {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("dir");
-        let home = Home::resolve(
-            HomeFlags {
-                home: Some(dir.path().to_owned()),
-                ..Default::default()
-            },
-            &|_| None,
-        )
-        .expect("home");
+        let home = Home::at(dir.path());
         home.create().expect("made");
         let memory = Memory::new(&home);
         Self {

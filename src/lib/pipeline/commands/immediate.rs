@@ -191,13 +191,12 @@ impl Pipeline {
             cost::start_of_month(now, zone),
         );
         let path = self.cost_db.clone();
-        let read = tokio::task::spawn_blocking(move || {
+        let read = crate::sys::blocking(move || {
             Ok::<_, crate::db::Error>((cost::by_model(&path, day)?, cost::by_model(&path, month)?))
         });
         let (day, month) = match read.await {
-            Ok(Ok(sums)) => sums,
-            Ok(Err(error)) => return format!("The ledger cannot be read: {error}"),
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+            Ok(sums) => sums,
+            Err(error) => return format!("The ledger cannot be read: {error}"),
         };
         let line = |name: &str, lines: &[cost::Line], cap: f64| {
             let total = cost::total_usd(lines);

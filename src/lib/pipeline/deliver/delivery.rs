@@ -54,6 +54,7 @@ impl Outgoing {
         (!std::mem::replace(&mut chat.is_busy, true)).then(|| ChatWork {
             outgoing: self.clone(),
             key,
+            is_over: false,
         })
     }
 
@@ -67,17 +68,20 @@ impl Outgoing {
 struct ChatWork {
     outgoing: Outgoing,
     key: Route,
+    /// Nothing was left; the chat may be somebody else's by now.
+    is_over: bool,
 }
 
 impl ChatWork {
     /// Takes the next part.
-    fn next(&self) -> Option<Part> {
+    fn next(&mut self) -> Option<Part> {
         let mut chats = self.outgoing.0.lock();
         let chat = chats.get_mut(&self.key)?;
         let part = chat.waiting.pop_front();
         if part.is_none() {
             // Under the same lock: what is pushed from now on finds nobody at work.
             chats.remove(&self.key);
+            self.is_over = true;
         }
         part
     }
@@ -85,6 +89,9 @@ impl ChatWork {
 
 impl Drop for ChatWork {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
         let mut chats = self.outgoing.0.lock();
         if let Some(chat) = chats.get_mut(&self.key) {
             chat.is_busy = false;
@@ -122,7 +129,7 @@ impl Pipeline {
     }
 
     /// Sends what waits for one chat. A part whose sending panics becomes a dead letter; the next one follows.
-    async fn work_off(self: Arc<Self>, work: ChatWork) {
+    async fn work_off(self: Arc<Self>, mut work: ChatWork) {
         while let Some(part) = work.next() {
             let Some(channel) = self.channels.get(work.key.channel.as_str()).cloned() else {
                 // The channel is switched off: its parts stay pending until it is on again.
@@ -321,5 +328,41 @@ impl Pipeline {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::ChatRef;
+    use crate::queue::NewPart;
+
+    fn part(id: i64) -> Part {
+        let route = Route {
+            channel: "telegram".to_owned(),
+            chat: ChatRef::default(),
+        };
+        Part {
+            id,
+            content: NewPart::plain(route, "hi".to_owned()),
+            unknowns: 0,
+            sending_at: None,
+            created_at: 0,
+        }
+    }
+
+    #[test]
+    fn a_chat_has_one_sender_also_when_the_last_one_is_only_just_over() {
+        let outgoing = Outgoing::default();
+        let mut first = outgoing.push(part(1)).expect("nobody is at it");
+        assert!(outgoing.push(part(2)).is_none());
+        assert_eq!(first.next().map(|part| part.id), Some(1));
+        assert_eq!(first.next().map(|part| part.id), Some(2));
+        assert!(first.next().is_none());
+        let second = outgoing.push(part(3)).expect("the first one is over");
+        drop(first);
+        assert!(outgoing.push(part(4)).is_none(), "the second one is at it");
+        drop(second);
+        assert!(outgoing.push(part(5)).is_some(), "it was given up");
     }
 }

@@ -297,7 +297,7 @@ impl Pipeline {
                 (named(session.as_deref())?, Command::Stop { all })
             }
             // One there is not may be there when its turn comes: its first message may be waiting.
-            control::Command::Reset { target } => (named(Some(target))?, Command::ANEW),
+            control::Command::Reset { target } => (named(Some(target))?, Command::NEW),
             control::Command::Compact { session } => (named(session.as_deref())?, Command::Compact),
             control::Command::Approval {
                 request,
@@ -349,7 +349,7 @@ impl Pipeline {
         let one = |(number, key): (usize, SessionKey)| Envelope {
             id: format!("{}/{number}", order.id),
             wants_reply: false,
-            ..input.command(key, Command::ANEW)
+            ..input.command(key, Command::NEW)
         };
         let resets = keys.into_iter().enumerate().map(one).collect();
         let door = input.door.as_str();

@@ -154,8 +154,7 @@ impl Place<'_> {
                 (there.clone(), name.clone(), content_type.map(str::to_owned));
             move || media::look(&there, &name, content_type.as_deref())
         };
-        let seen = tokio::task::spawn_blocking(work).await;
-        let seen = seen.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let seen = crate::sys::blocking(work).await;
         // A photo is its own description; of a file the size tells how much of it there is.
         let sized = Label {
             bytes: Some(seen.bytes),

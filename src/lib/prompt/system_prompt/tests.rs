@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::config::{Environment, HomeFlags, Loaded, load};
+use crate::config::{Environment, Loaded, load};
 use crate::message::{Sender, SessionKey};
 use crate::prompt::{About, survey};
 use crate::sys::atomic;
@@ -18,11 +18,7 @@ struct Place {
 impl Place {
     fn new(toml: &str, files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = HomeFlags {
-            home: Some(dir.path().to_owned()),
-            ..HomeFlags::default()
-        };
-        let home = Home::resolve(flags, &|_| None).expect("home");
+        let home = Home::at(dir.path());
         home.create().expect("directories");
         let sources = Sources::new(&home, Arc::new(Skills::new(&home, None)));
         let place = Self { dir, home, sources };
@@ -308,11 +304,7 @@ fn of_many_skills_the_first_hundred_are_listed() {
 
 #[test]
 fn a_directory_that_is_no_home_has_no_system_text_but_a_name() {
-    let flags = HomeFlags {
-        home: Some(Path::new("/nowhere").to_owned()),
-        ..HomeFlags::default()
-    };
-    let home = Home::resolve(flags, &|_| None).expect("home");
+    let home = Home::at(Path::new("/nowhere"));
     let sources = Sources::new(&home, Arc::new(Skills::new(&home, None)));
     let Loaded { models, .. } = Place::new("", &[]).loaded();
     let envelope = envelope(Source::Cli, None);

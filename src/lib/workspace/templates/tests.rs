@@ -2,14 +2,10 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::config::{Config, Cost, Environment, HomeFlags, Zone, load};
+use crate::config::{Config, Cost, Environment, Zone, load};
 
 fn new_home(dir: &Path) -> Home {
-    let flags = HomeFlags {
-        home: Some(dir.to_owned()),
-        ..HomeFlags::default()
-    };
-    Home::resolve(flags, &|_| None).expect("home")
+    Home::at(dir)
 }
 
 /// Takes the `#` off every line like `#key = value` or `#[table]`.

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::config::{Config, HomeFlags};
+use crate::config::Config;
 use crate::cost::{Ledger, NewCall, Outcome, Reserved};
 use crate::message::Usage;
 
@@ -17,11 +17,7 @@ struct House {
 
 fn house() -> House {
     let dir = tempfile::tempdir().expect("dir");
-    let flags = HomeFlags {
-        home: Some(dir.path().to_owned()),
-        ..HomeFlags::default()
-    };
-    let home = Home::resolve(flags, &|_| None).expect("home");
+    let home = Home::at(dir.path());
     std::fs::create_dir_all(home.archive()).expect("dirs");
     let ledger = Ledger::start(&home.cost_db(), chrono_tz::UTC).expect("ledger");
     House {

@@ -183,17 +183,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::config::HomeFlags;
+
     use crate::sys::atomic;
     use crate::sys::atomic::Durability;
 
     fn home() -> (tempfile::TempDir, Home) {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = HomeFlags {
-            home: Some(dir.path().to_owned()),
-            ..HomeFlags::default()
-        };
-        let home = Home::resolve(flags, &|_| None).expect("home");
+        let home = Home::at(dir.path());
         home.create().expect("directories");
         (dir, home)
     }

@@ -3,7 +3,6 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::HomeFlags;
 use crate::sys::atomic;
 
 fn env() -> crate::config::Environment {
@@ -11,14 +10,7 @@ fn env() -> crate::config::Environment {
 }
 
 fn home(dir: &Path) -> Home {
-    Home::resolve(
-        HomeFlags {
-            home: Some(dir.to_owned()),
-            ..HomeFlags::default()
-        },
-        &|_| None,
-    )
-    .expect("home")
+    Home::at(dir)
 }
 
 fn put(path: &Path, lines: &[Value]) {

@@ -66,10 +66,7 @@ pub(super) async fn page(
         api.env.clone(),
         api.pipeline.memory().clone(),
     );
-    let work = tokio::task::spawn_blocking(move || draw(&home, &env, &memory, &question));
-    let text = work
-        .await
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    let text = crate::sys::blocking(move || draw(&home, &env, &memory, &question)).await;
     let mut response = text.into_response();
     let headers = response.headers_mut();
     headers.insert(

@@ -131,7 +131,7 @@ fn read_memory(home: &Home, index: &index::Place) -> Result<Memory, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::HomeFlags;
+
     use crate::sys::atomic;
 
     #[test]
@@ -155,11 +155,7 @@ mod tests {
     #[test]
     fn a_home_without_databases_is_empty_and_a_damaged_one_says_so() {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = HomeFlags {
-            home: Some(dir.path().to_owned()),
-            ..HomeFlags::default()
-        };
-        let home = Home::resolve(flags, &|_| None).expect("home");
+        let home = Home::at(dir.path());
         let mut reader = Reader::new(home.clone(), Environment::default());
         assert!(reader.look() && !reader.look());
         let databases = reader.databases();

@@ -75,8 +75,8 @@ mod tests {
         };
         let (big, run) = (Some("Big".to_owned()), Some("0199-ab".to_owned()));
         for (text, expected) in [
-            (" /NEW", Some(Command::ANEW)),
-            ("/reset", Some(Command::ANEW)),
+            (" /NEW", Some(Command::NEW)),
+            ("/reset", Some(Command::NEW)),
             (
                 "/New@Our_Bot  How are\nYOU? ",
                 Some(new(None, Some("How are\nYOU?"))),

@@ -111,16 +111,17 @@ fn make_with(
     let sql = "SELECT chunks - vectors FROM totals";
     let missing: i64 = connection.query_row(sql, [], |row| row.get(0))?;
     let total = usize::try_from(missing).unwrap_or(0);
-    let mut last = 0;
     // Without missing vectors the chunks are not read at all.
-    while let Some(batch) = (total > 0).then(|| pending(connection, last, size)) {
-        let batch = batch?;
-        let Some(end) = batch.last() else { break };
-        last = end.id;
+    let mut batch = match total {
+        0 => Vec::new(),
+        _ => pending(connection, 0, size)?,
+    };
+    while let Some(last) = batch.last().map(|chunk| chunk.id) {
         if make_batch(connection, &mut embedder, &batch, &mut made, now)? {
             let done = made.made.min(total);
             each(Progress { done, total });
         }
+        batch = pending(connection, last, size)?;
     }
     if let Embedder::Model(model) = &embedder {
         made.cost_usd = model.spent_usd();

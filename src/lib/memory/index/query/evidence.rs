@@ -101,7 +101,7 @@ pub(crate) fn demote_restatements(ranked: &mut Ranked<'_>, files: &Files) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Home, HomeFlags};
+    use crate::config::Home;
     use crate::memory::consolidate;
     use crate::memory::index::schema::Packed;
     use crate::memory::index::search;
@@ -112,11 +112,7 @@ mod tests {
     /// A home with files below its workspace, from which facts were drawn, indexed.
     fn place(files: &[(&str, &str)]) -> (tempfile::TempDir, Place) {
         let dir = tempfile::tempdir().expect("dir");
-        let flags = HomeFlags {
-            home: Some(dir.path().to_owned()),
-            ..HomeFlags::default()
-        };
-        let home = Home::resolve(flags, &|_| None).expect("home");
+        let home = Home::at(dir.path());
         home.create().expect("create");
         for (name, text) in files {
             let path = home.workspace().join(name);

@@ -217,7 +217,7 @@ fn a_picture_after_words_goes_at_once_and_with_them() {
 #[test]
 fn commands_callers_and_other_people_never_wait() {
     let mut command = said(2, 10, "/new");
-    command.envelope.command = Some(crate::message::Command::ANEW);
+    command.envelope.command = Some(crate::message::Command::NEW);
     let mut caller = said(3, 20, "from the shell");
     caller.envelope.wants_reply = true;
     let mut other = said(5, 40, "me too");

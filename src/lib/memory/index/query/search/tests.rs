@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{Home, HomeFlags};
+use crate::config::Home;
 use crate::memory::index::Mode;
 use crate::memory::index::sync;
 use crate::sys::atomic;
@@ -7,11 +7,7 @@ use crate::sys::atomic;
 /// A home whose workspace has `files`, indexed.
 fn place(files: &[(&str, &str)]) -> (tempfile::TempDir, Place) {
     let dir = tempfile::tempdir().expect("dir");
-    let flags = HomeFlags {
-        home: Some(dir.path().to_owned()),
-        ..HomeFlags::default()
-    };
-    let home = Home::resolve(flags, &|_| None).expect("home");
+    let home = Home::at(dir.path());
     home.create().expect("create");
     for (name, text) in files {
         let path = home.workspace().join(name);
