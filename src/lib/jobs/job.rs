@@ -74,7 +74,7 @@ pub struct Job {
     /// The time of its last run.
     #[serde(default)]
     pub last_at: Option<Time>,
-    /// What came of it.
+    /// Its result.
     #[serde(default)]
     pub last_status: Option<Status>,
     /// Why nothing came of it.
@@ -185,7 +185,7 @@ pub enum Overlap {
     Queue,
 }
 
-/// What came of the last run.
+/// The result of the last run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {

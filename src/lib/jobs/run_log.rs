@@ -14,12 +14,12 @@ const MAX_BYTES: u64 = 256 << 10;
 /// only while several run.
 const LATELY: usize = 64;
 
-/// What came of one time of a job.
+/// The result of one run of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// The time.
     pub at: Time,
-    /// What came of it.
+    /// Its result.
     pub status: Status,
     /// When that was known.
     pub ended_at: Time,

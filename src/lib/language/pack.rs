@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer};
 
-/// Words, or phrases of words parted by one space, in small letters. In the file: one text, whose words are parted by
-/// white space, or a list of texts.
+/// Words, or phrases with one space between words, in lower case. In the file: one text with words between white space,
+/// or a list of texts.
 #[derive(Debug, Default)]
 pub(crate) struct WordList(HashSet<String>);
 

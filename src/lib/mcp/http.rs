@@ -190,7 +190,7 @@ impl Link {
             )));
         }
         let mut body = Vec::new();
-        // What came of it is enough.
+        // The part that was read is enough.
         let _ = read_body(response, &mut body, MAX_REFUSAL, SILENCE).await;
         let words = net::server_text(&String::from_utf8_lossy(&body));
         Err(Error::Protocol(format!(

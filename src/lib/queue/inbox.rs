@@ -109,7 +109,7 @@ pub struct Progress {
     pub state: String,
     /// Why it was given up, or `stopped`.
     pub reason: Option<String>,
-    /// What came of it.
+    /// Its result.
     pub result: Option<Reply>,
     /// Its run.
     pub run_id: Option<String>,

@@ -50,16 +50,16 @@ impl Session {
         }
     }
 
-    /// Opens a session from its snapshot and the events after it, or from all its events when
-    /// the snapshot is missing or damaged. `None` when it has no transcript.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
     /// Returns it with the dates of `zone`.
     pub(super) fn in_zone(self, zone: Tz) -> Self {
         Self { zone, ..self }
     }
 
+    /// Opens a session from its snapshot and the events after it, or from all its events when
+    /// the snapshot is missing or damaged. `None` when it has no transcript.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
     pub(super) fn load(dir: &Path, zone: Tz, id: &str) -> Result<Option<Self>, sys::Error> {
         let (state, saved_seq) = fold(dir, id, atomic::read_json(&snapshot_path(dir, id))?)?;
         Ok(state.head.clone().map(|head| Self {

@@ -12,7 +12,7 @@ use crate::sys;
 use crate::text::{sha256_hex, visible};
 use crate::workspace::{PathPolicy, WriteTarget};
 
-/// What came of an undo.
+/// The result of an undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undone {
     /// The run.

@@ -32,7 +32,7 @@ const REQUEST: &str = "⟦The older part of this conversation will soon be summe
 /// Calls of one step that are run.
 const CALLS: usize = 8;
 
-/// What came of a flush.
+/// The result of a flush.
 #[derive(Debug, Default)]
 struct Flushed {
     /// Answers of the model.

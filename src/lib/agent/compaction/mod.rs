@@ -51,7 +51,7 @@ pub(super) enum Need {
     RefusedAgain,
 }
 
-/// What came of making room.
+/// The result of making room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Room {
     /// Nothing had to be done, or could be.

@@ -29,7 +29,7 @@ pub(crate) struct Jobs {
 pub(crate) struct Job {
     #[serde(flatten)]
     pub fields: Value,
-    /// What came of its last times, the newest last.
+    /// The results of its last runs, the newest last.
     pub runs: Vec<Run>,
 }
 

@@ -99,7 +99,7 @@ pub(super) fn asks_about_text(text: &str, words: &[Word]) -> bool {
     })
 }
 
-/// Returns true when the sentence begins with whose words or what kind of text it is: "SMS from mum: I …", "Fwd: Hello".
+/// Returns true when the sentence begins with the author or the kind of a text: "SMS from mum: I …", "Fwd: Hello".
 /// Who says "I" before the colon goes on to speak.
 pub(super) fn opens_labelled_text(text: &str, words: &[Word]) -> bool {
     let (words, _) = stripped(words, english());

@@ -383,7 +383,7 @@ impl Endpoint {
         let should_retry = header(&response, "x-should-retry").map(str::to_owned);
         let wait = Duration::from_secs(10).min(self.timeouts.between);
         let mut bytes = Vec::new();
-        // What came of the error's body is enough.
+        // The part of the error's body that was read is enough.
         let _ = read_body(response, &mut bytes, MAX_ERROR_BYTES, Timeouts::all(wait)).await;
         let body = ErrorBody::from_text(&String::from_utf8_lossy(&bytes));
         let mut error = body.classify(self.host(), status.as_u16(), retry_after);

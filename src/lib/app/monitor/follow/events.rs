@@ -45,7 +45,7 @@ pub(super) enum Update {
     /// The newest lines of the log.
     Log(Vec<Line>),
     Databases(Box<Databases>),
-    /// What came of an order.
+    /// The result of a command.
     Outcome(Outcome),
 }
 

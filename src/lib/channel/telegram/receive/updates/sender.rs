@@ -1,4 +1,4 @@
-//! Who wrote a message, and whose words it passes on.
+//! The author of a message, and of what it forwards.
 
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ pub(super) fn is_forwarded(message: &Value) -> bool {
         .any(|(name, _)| name.starts_with("forward_") || name == "via_bot")
 }
 
-/// Returns whose words a message passes on: by `forward_origin`, by the fields that came before it,
+/// Returns the author of a forwarded message: by `forward_origin`, by the fields that came before it,
 /// or the bot that wrote them.
 pub(super) fn forwarded_from(message: &Value) -> Option<String> {
     let hidden = || message.text("forward_sender_name");
