@@ -95,9 +95,10 @@ fn unseen(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
     let prompts = loaded
         .models
         .all()
-        .flat_map(|model| sources.prompts(&loaded.config, Some(&model.name)));
-    let prompts =
-        prompts.filter_map(|(_, prompt)| Some((prompt.as_ref()?.name.clone(), prompt?.path)));
+        .flat_map(|model| sources.prompts(&loaded.config, Some(model)))
+        .filter_map(|(_, prompt)| prompt)
+        .chain(sources.persona(&loaded.config))
+        .map(|prompt| (prompt.name, prompt.path));
     let of_tiers = loaded
         .config
         .context

@@ -104,10 +104,10 @@ pub struct Agent {
     /// Seconds a whole turn may take, at least 1; default 1800: three calls that time out.
     pub run_timeout_secs: u64,
     /// Directories with prompts for agents, earlier wins: `agents/NAME/prompts` of each, then `prompts`
-    /// of each; relative ones begin at the directory of agent.toml; default none.
+    /// of each, then those of the workspace; relative ones begin at the directory of agent.toml; default none.
     pub config_path: Vec<PathBuf>,
-    /// The role prompts that go into the system text, in order: `ROLE.md` in `workspace/prompts` or
-    /// `config_path`; what is not there is left out; default `["Memory"]`.
+    /// The role prompts that go into the system text, in order: `ROLE.md` in `config_path` or
+    /// `workspace/prompts`; what is not there is left out; default `["Memory"]`.
     pub roles: Vec<String>,
 }
 

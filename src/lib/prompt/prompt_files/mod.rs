@@ -103,6 +103,27 @@ impl Files {
             .iter()
             .map(|dir| dir.join(&file))
             .find(|path| path.symlink_metadata().is_ok())?;
+        self.prompt_at(there, &file)
+    }
+
+    /// As [`Files::prompt`], for the first of `names` that there is a prompt of, in any case of letters:
+    /// `Gemini.md` is that of `gemini`.
+    pub(crate) fn prompt_like(&self, dirs: &[PathBuf], names: &[String]) -> Option<PromptFile> {
+        let listed: Vec<(&PathBuf, Vec<String>)> =
+            dirs.iter().map(|dir| (dir, prompts_in(dir))).collect();
+        let (dir, file) = names.iter().find_map(|name| {
+            listed.iter().find_map(|(dir, files)| {
+                let is_it = |file: &&String| {
+                    file.strip_suffix(".md")
+                        .is_some_and(|stem| stem.to_lowercase() == name.to_lowercase())
+                };
+                Some((dir, files.iter().find(is_it)?))
+            })
+        })?;
+        self.prompt_at(dir.join(file), file)
+    }
+
+    fn prompt_at(&self, there: PathBuf, file: &str) -> Option<PromptFile> {
         // Nobody but the owner writes there: what is linked is theirs.
         let text = match self.texts.of_own(&there) {
             Ok(text) => text?,
@@ -137,16 +158,25 @@ fn left_out(file: &str, error: &std::io::Error) -> Option<PromptFile> {
     None
 }
 
+/// Returns the names of the files in a directory, sorted; none when it cannot be listed.
+fn prompts_in(dir: &Path) -> Vec<String> {
+    let entries = dir.read_dir().into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
 /// Returns where the prompts of the agent called `name` are looked for, the first place first: its own
-/// in the workspace, its own in `config_path`, then those of all agents.
+/// in `config_path`, those of all agents there, then those of the workspace.
 pub(crate) fn prompt_dirs(workspace: &Path, config_path: &[PathBuf], name: &str) -> Vec<PathBuf> {
     let own = config_path
         .iter()
         .map(|dir| dir.join("agents").join(name).join("prompts"));
     let global = config_path.iter().map(|dir| dir.join("prompts"));
-    std::iter::once(workspace.join("prompts"))
-        .chain(own)
-        .chain(global)
+    own.chain(global)
+        .chain([workspace.join("prompts")])
         .collect()
 }
 

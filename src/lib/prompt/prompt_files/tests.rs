@@ -164,16 +164,16 @@ fn an_agents_own_prompt_goes_before_the_one_of_all_and_earlier_places_before_lat
     };
     assert_eq!(found(), None);
     for place in [
+        "w/prompts",
         "2/prompts",
         "1/prompts",
         "2/agents/ada/prompts",
         "1/agents/ada/prompts",
-        "w/prompts",
     ] {
         put(dir.path(), &format!("{place}/Memory.md"), place.as_bytes());
         assert_eq!(found().as_deref(), Some(place));
     }
     // The owner says that there is none.
-    put(dir.path(), "w/prompts/Memory.md", b"\n");
+    put(dir.path(), "1/agents/ada/prompts/Memory.md", b"\n");
     assert_eq!(found(), None);
 }

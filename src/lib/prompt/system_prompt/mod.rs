@@ -21,6 +21,12 @@ pub(super) const MAX_LISTED: usize = 100;
 /// What the words are called that stand before all files.
 const BASE: &str = "instructions";
 
+/// The prompt that replaces them.
+const PERSONA: &str = "Persona";
+
+/// What is said of the marks, whoever the agent is.
+const MARKS: &str = "Text in ⟦ ⟧ before a message is written by the system, not by the person.";
+
 /// A piece of the system text, for whoever asks what it was made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
@@ -92,12 +98,7 @@ impl Sources {
         let by_source = if is_light { "operational" } else { "full" };
         let tier = envelope.tier.as_deref().unwrap_or(by_source);
         let model = models.get(model, "a turn").ok();
-        let mut pieces = self.pieces(
-            config,
-            model.as_ref().map(|model| model.name.as_str()),
-            tier,
-            owners_alone,
-        );
+        let mut pieces = self.pieces(config, model.as_deref(), tier, owners_alone);
         let mut cut = Vec::new();
         if let Some(model) = model
             && let Some(found) = budget::fit(&mut pieces, window(models, &model))
@@ -105,7 +106,7 @@ impl Sources {
             self.tell(&model, &found);
             cut = found.names;
         }
-        let base = base(&config.agent.name);
+        let base = self.base(config);
         let section = |piece: &Piece| Section {
             name: piece.name.clone(),
             tier: piece.tier,
@@ -128,7 +129,7 @@ impl Sources {
     /// Returns what is cut of the most that a turn for `model` can have.
     pub(super) fn cut(&self, config: &Config, models: &Models, model: &Model) -> Option<Cut> {
         budget::fit(
-            &mut self.pieces(config, Some(&model.name), "full", true),
+            &mut self.pieces(config, Some(model), "full", true),
             window(models, model),
         )
     }
@@ -138,26 +139,46 @@ impl Sources {
     pub(super) fn prompts(
         &self,
         config: &Config,
-        model: Option<&str>,
+        model: Option<&Model>,
     ) -> Vec<(String, Option<PromptFile>)> {
         let agent = &config.agent;
-        let dirs = prompt_dirs(&self.workspace, &self.config_path(config), &agent.name);
-        // A name such as `org/model` is no name of a file.
-        let model = model.filter(|name| !name.contains('/') && !name.starts_with('.'));
-        let mut names: Vec<&str> = Vec::new();
-        for name in model
+        let dirs = self.prompt_dirs(config);
+        let of_model = model.and_then(|model| self.files.prompt_like(&dirs, &names_of(model)));
+        let mut found: Vec<(String, Option<PromptFile>)> = of_model
+            .map(|prompt| (stem(&prompt), Some(prompt)))
             .into_iter()
-            .chain(agent.roles.iter().map(String::as_str))
-            .chain([agent.name.as_str()])
-        {
-            if !names.contains(&name) {
-                names.push(name);
+            .collect();
+        for name in agent.roles.iter().chain([&agent.name]) {
+            if !found.iter().any(|(known, _)| known == name) {
+                found.push((name.clone(), self.files.prompt(&dirs, name)));
             }
         }
-        names
-            .into_iter()
-            .map(|name| (name.to_owned(), self.files.prompt(&dirs, name)))
-            .collect()
+        found
+    }
+
+    /// Returns the prompt that says who the agent is, in place of our own words.
+    pub(super) fn persona(&self, config: &Config) -> Option<PromptFile> {
+        self.files.prompt(&self.prompt_dirs(config), PERSONA)
+    }
+
+    fn prompt_dirs(&self, config: &Config) -> Vec<PathBuf> {
+        prompt_dirs(
+            &self.workspace,
+            &self.config_path(config),
+            &config.agent.name,
+        )
+    }
+
+    /// Returns the words before all files: the persona's, else ours; what the marks mean is always said.
+    fn base(&self, config: &Config) -> String {
+        match self.persona(config) {
+            Some(persona) => format!("{}\n{MARKS}", persona.text),
+            None => format!(
+                "You are {}, a personal assistant that runs on its owner's machine. {MARKS} \
+                 Answer in the person's language. Say what you did, not what you might have done.",
+                config.agent.name
+            ),
+        }
     }
 
     /// Returns the directories of `agent.config_path`, whole.
@@ -185,7 +206,7 @@ impl Sources {
     fn pieces(
         &self,
         config: &Config,
-        model: Option<&str>,
+        model: Option<&Model>,
         tier: &str,
         owners_alone: bool,
     ) -> Vec<Piece> {
@@ -311,11 +332,24 @@ fn xml(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-fn base(name: &str) -> String {
-    format!(
-        "You are {name}, a personal assistant that runs on its owner's machine. Text in ⟦ ⟧ before a message is written by the system, \
-         not by the person. Answer in the person's language. Say what you did, not what you might have done."
-    )
+/// Returns what a prompt for a model may be called, the closest first: the name the user gave it, its family
+/// (`gemini` of `google/gemini-2.5-pro`), its provider, the provider's protocol.
+fn names_of(model: &Model) -> Vec<String> {
+    let id = model.model.rsplit('/').next().unwrap_or_default();
+    let family: String = id.chars().take_while(|c| c.is_alphabetic()).collect();
+    let provider = &model.provider;
+    let names = [&model.name, &family, &provider.name, provider.kind.as_str()];
+    names
+        .into_iter()
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Returns the name of a prompt: `Memory` of `prompts/Memory.md`.
+fn stem(prompt: &PromptFile) -> String {
+    let file = prompt.name.trim_start_matches("prompts/");
+    file.trim_end_matches(".md").to_owned()
 }
 
 fn section(piece: &Piece) -> String {

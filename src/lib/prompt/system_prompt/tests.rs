@@ -190,7 +190,7 @@ fn prompts_come_for_the_model_then_for_the_roles_then_for_the_agent() {
     ] {
         place.put(path, text);
     }
-    let semi = "semi: # prompts/offline.md\n\nmodel\n\n# prompts/Tone.md\n\ntone of ada\n\n# prompts/Memory.md\n\nmemory\n\n\
+    let semi = "semi: # prompts/offline.md\n\nmodel\n\n# prompts/Tone.md\n\ntone of ada\n\n# prompts/Memory.md\n\nmemory of all\n\n\
                 # prompts/ada.md\n\nada";
     assert_eq!(place.system(None, true), ["stable: ", semi]);
     assert_eq!(place.system(None, false), ["stable: ", semi]);
@@ -314,4 +314,43 @@ fn a_directory_that_is_no_home_has_no_system_text_but_a_name() {
             .len(),
         1
     );
+}
+
+#[test]
+fn a_model_has_the_prompt_of_its_name_its_family_or_its_provider() {
+    let toml = "[providers]\nload = [\"cloud\"]\n";
+    let provider = "type = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\n\
+                    [models.primary]\nmodel = \"google/gemini-2.5-pro\"\n";
+    let place = Place::new(toml, &[("providers.d/cloud.toml", provider)]);
+    assert_eq!(place.system(None, true), ["stable: "]);
+    // Each later one is closer to the model.
+    for name in ["OpenAI", "Cloud", "Gemini", "primary"] {
+        place.put(&format!("workspace/prompts/{name}.md"), name);
+        let semi = format!("semi: # prompts/{name}.md\n\n{name}");
+        assert_eq!(place.system(None, true), ["stable: ".to_owned(), semi]);
+    }
+}
+
+#[test]
+fn a_persona_replaces_who_the_agent_is_and_not_what_the_marks_mean() {
+    let place = Place::new("", &[("workspace/SOUL.md", "soul")]);
+    let base = |tier: Option<&str>| {
+        let loaded = place.loaded();
+        let envelope = envelope(Source::Cli, tier);
+        let (config, models) = (&loaded.config, &loaded.models);
+        let blocks = place
+            .sources
+            .system(config, models, "primary", &envelope, true);
+        blocks[0].text.clone()
+    };
+    assert!(base(None).starts_with("You are agent, a personal assistant"));
+    place.put("workspace/prompts/Persona.md", "You are Ada, a pirate.\n");
+    for tier in [None, Some("operational"), Some("none")] {
+        let text = base(tier);
+        assert!(
+            text.starts_with("You are Ada, a pirate.\nText in ⟦ ⟧"),
+            "{text}"
+        );
+        assert!(!text.contains("personal assistant"), "{text}");
+    }
 }
