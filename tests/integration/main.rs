@@ -25,6 +25,7 @@ mod guards;
 mod http;
 mod index;
 mod injections;
+mod install;
 mod jobs;
 mod load;
 mod long;

@@ -1,0 +1,205 @@
+//! `scripts/install`: an installed copy is a whole copy, a second run changes nothing, and removing it
+//! leaves the agent's data.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test writes and reads files plainly"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Output, Running, bin};
+
+/// A prefix and a home of a user, both empty.
+struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            dir: TempDir::with_prefix("agent-install-")
+                .expect("the temporary directory is writable"),
+        }
+    }
+
+    fn prefix(&self) -> PathBuf {
+        self.dir.path().join("prefix")
+    }
+
+    /// Runs `program` with `arguments` and nothing in its environment but `HOME` and `PATH`.
+    fn run(&self, program: &Path, arguments: &[&str], stdin: &str) -> Output {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.dir.path().join("home"))
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("AGENT_HOME", self.dir.path().join("agent"))
+            .current_dir(self.dir.path());
+        let running = Running::start(&mut command);
+        running.write(stdin);
+        running.end()
+    }
+
+    fn install(&self, arguments: &[&str]) -> Output {
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/install");
+        let prefix = self.prefix();
+        let prefix = prefix.to_str().expect("the path of a test is UTF-8");
+        let all: Vec<&str> = ["--prefix", prefix]
+            .iter()
+            .chain(arguments)
+            .copied()
+            .collect();
+        self.run(&script, &all, "")
+    }
+
+    fn installed(&self, program: &str, arguments: &[&str], stdin: &str) -> Output {
+        let ran = self.run(&self.prefix().join("bin").join(program), arguments, stdin);
+        assert_eq!(ran.code, 0, "{program} {arguments:?}: {ran:?}");
+        ran
+    }
+}
+
+fn programs() -> String {
+    let daemon = bin("agent-daemon");
+    let dir = daemon.parent().expect("a program lies in a directory");
+    dir.to_str().expect("UTF-8").to_owned()
+}
+
+/// Returns every file below `dir`.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(files(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+#[test]
+fn an_installed_copy_is_whole_and_goes_without_a_trace_but_the_data() {
+    let place = Place::new();
+    let programs = programs();
+    let user = ["--user", "--bin-from", programs.as_str()];
+    let first = place.install(&user);
+    assert_eq!(first.code, 0, "{first:?}");
+    for file in [
+        "bin/agent-consolidate",
+        "share/agent-toolkit/embeddings/table.bin",
+        "share/man/man1/agent-send.1",
+        "share/man/man5/agent.toml.5",
+        "share/doc/agent-toolkit/crontab.example",
+        "share/systemd/user/agent-daemon@.service",
+        "share/bash-completion/completions/agent-index",
+        "share/zsh/site-functions/_agent-toolkit",
+        "share/fish/vendor_completions.d/agent-send.fish",
+    ] {
+        assert!(place.prefix().join(file).is_file(), "{file}: {first:?}");
+        assert!(first.stdout.contains(file), "nobody was told of {file}");
+    }
+    let here = place.prefix().join("bin/agent-daemon");
+    let unit = place
+        .prefix()
+        .join("share/systemd/user/agent-daemon.service");
+    let unit = fs::read_to_string(unit).expect("a unit");
+    assert!(
+        unit.contains(&format!("\nExecStart={} run\n", here.display())),
+        "{unit}"
+    );
+
+    let second = place.install(&user);
+    assert_eq!(second.code, 0, "{second:?}");
+    assert!(second.stdout.starts_with("up to date"), "{second:?}");
+
+    place.installed("agent-daemon", &["init"], "");
+    let words = "remember that my sister Ana moved to Porto\n";
+    let kept = place.installed("agent-daemon", &["--channel", "cli"], words);
+    assert!(kept.stdout.contains("moved to Porto"), "{kept:?}");
+    place.installed("agent-index", &[], "");
+    let status: Value = place
+        .installed("agent-index", &["status", "--json"], "")
+        .json();
+    assert!(
+        status["vectors"].as_i64() > Some(0),
+        "meaning is not searched: {status}"
+    );
+    assert_eq!(status["lacking"], Value::Null);
+
+    let removed = place.install(&["--user", "--uninstall"]);
+    assert_eq!(removed.code, 0, "{removed:?}");
+    assert_eq!(files(&place.prefix()), Vec::<PathBuf>::new());
+    let agent = place.dir.path().join("agent");
+    assert!(agent.join("agent.toml").is_file() && agent.join("state/queue.db").is_file());
+    let again = place.install(&["--user", "--uninstall"]);
+    assert!(
+        again.code == 0 && again.stdout.contains("nothing to remove"),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn files_of_others_stay_and_what_an_older_version_had_goes() {
+    let place = Place::new();
+    let programs = programs();
+    let system = ["--system", "--bin-from", programs.as_str()];
+    let theirs = place.prefix().join("bin/theirs");
+    let old = place.prefix().join("share/agent-toolkit/old/file");
+    for file in [&theirs, &old] {
+        fs::create_dir_all(file.parent().expect("it has one")).expect("directories");
+        fs::write(file, "x").expect("write");
+    }
+    fs::write(
+        place.prefix().join("share/agent-toolkit/installed.txt"),
+        "share/agent-toolkit/old/file\n",
+    )
+    .expect("write");
+    let ran = place.install(&system);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(
+        place
+            .prefix()
+            .join("lib/systemd/system/agent-daemon.service")
+            .is_file()
+    );
+    assert!(!old.parent().expect("it has one").exists(), "{ran:?}");
+    assert_eq!(place.install(&["--system", "--uninstall"]).code, 0);
+    assert_eq!(files(&place.prefix()), [theirs]);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_and_nothing_is_written() {
+    let place = Place::new();
+    for (arguments, code, says) in [
+        (&["--usr"][..], 2, "unknown option: --usr"),
+        (&["--user", "--system"], 2, "exclude each other"),
+        (
+            &["--bin-from", "/nonexistent"],
+            2,
+            "/nonexistent does not hold",
+        ),
+        (&["--bin-from"], 2, "needs a directory"),
+        (&["--prefix", "/tmp/a b"], 2, "--prefix /tmp/a b"),
+        (
+            &["--prefix", "/dev/null/x"],
+            74,
+            "/dev/null is not a directory",
+        ),
+    ] {
+        let ran = place.install(arguments);
+        assert!(
+            ran.code == code && ran.stderr.contains(says),
+            "{arguments:?}: {ran:?}"
+        );
+    }
+    assert!(!place.prefix().exists());
+}
