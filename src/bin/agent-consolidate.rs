@@ -1,6 +1,8 @@
 //! Turn what was said into facts.
 use std::process::ExitCode;
 
+mod same_program;
+
 fn main() -> ExitCode {
-    agent_toolkit::app::consolidate::main()
+    same_program::run("agent-consolidate")
 }

@@ -1,6 +1,6 @@
-//! The long-running process: channels, queue, agent loop.
+//! All five programs: it is the one by whose name it is called, and the daemon by any other name.
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    agent_toolkit::app::daemon::main()
+    agent_toolkit::app::main()
 }

@@ -1,6 +1,8 @@
 //! Index the memory files and search them.
 use std::process::ExitCode;
 
+mod same_program;
+
 fn main() -> ExitCode {
-    agent_toolkit::app::index::main()
+    same_program::run("agent-index")
 }

@@ -1,6 +1,8 @@
 //! Show what the daemon is doing right now.
 use std::process::ExitCode;
 
+mod same_program;
+
 fn main() -> ExitCode {
-    agent_toolkit::app::monitor::main()
+    same_program::run("agent-monitor")
 }

@@ -1,6 +1,8 @@
 //! Talk to the daemon from a shell.
 use std::process::ExitCode;
 
+mod same_program;
+
 fn main() -> ExitCode {
-    agent_toolkit::app::send::main()
+    same_program::run("agent-send")
 }

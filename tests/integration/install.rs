@@ -185,7 +185,7 @@ fn what_cannot_be_done_is_said_and_nothing_is_written() {
         (
             &["--bin-from", "/nonexistent"],
             2,
-            "/nonexistent does not hold",
+            "no program agent-daemon",
         ),
         (&["--bin-from"], 2, "needs a directory"),
         (&["--prefix", "/tmp/a b"], 2, "--prefix /tmp/a b"),

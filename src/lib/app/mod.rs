@@ -1,5 +1,9 @@
 //! The five programs. Only here is anything printed and an exit code chosen.
 
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::ExitCode;
+
 pub mod cli;
 pub(crate) mod color;
 mod commitment_reminders;
@@ -15,6 +19,18 @@ mod progress_bar;
 pub(crate) mod render;
 pub mod send;
 mod table;
+
+/// Runs the program by whose name this process was started: an installed copy is one file under five names.
+pub fn main() -> ExitCode {
+    let called = std::env::args_os().next().unwrap_or_default();
+    match Path::new(&called).file_name().and_then(OsStr::to_str) {
+        Some("agent-send") => send::main(),
+        Some("agent-monitor") => monitor::main(),
+        Some("agent-index") => index::main(),
+        Some("agent-consolidate") => consolidate::main(),
+        _ => daemon::main(),
+    }
+}
 
 /// Returns the command lines of the five programs.
 pub fn commands() -> Vec<clap::Command> {

@@ -79,7 +79,6 @@ pub fn due(job: &Job, now: i64, may_speak: bool) -> Result<Option<Due>, Stuck> {
     if is_late && !may_speak && job.deliver && job.missed != Missed::Skip {
         return Ok(None);
     }
-    let next_at = times.next_after(now);
     let (runs, why) = match job.missed {
         // The newest is on time, whatever passed before it.
         _ if count == 1 && !is_late => (missed, ""),
@@ -91,42 +90,37 @@ pub fn due(job: &Job, now: i64, may_speak: bool) -> Result<Option<Due>, Stuck> {
         Missed::Skip if !is_late => (missed.last().copied().into_iter().collect(), "missed"),
         Missed::Skip => (Vec::new(), "missed"),
     };
-    let left_out = count.saturating_sub(u64::try_from(runs.len()).unwrap_or(u64::MAX));
-    let first_run = runs.first().copied();
-    let last_left_out = || match first_run {
-        None => times.missed(at - 1, now, 1).0.last().copied().unwrap_or(at),
-        // The one before the first that runs.
-        Some(first) => times
-            .missed(at - 1, first - 1, 1)
-            .0
-            .last()
-            .copied()
-            .unwrap_or(at),
-    };
-    let skipped = (left_out > 0).then(|| Skipped {
-        at: last_left_out(),
-        count: left_out,
-        why,
-    });
-    let busy = job.overlap == Overlap::Skip && !job.running.is_empty();
-    Ok(Some(match (busy, runs.last()) {
-        (true, Some(last)) => {
-            let skipped = Skipped {
-                at: *last,
-                count,
-                why: "the run before it has not ended",
-            };
-            Due {
-                runs: Vec::new(),
-                skipped: Some(skipped),
-                next_at,
-            }
-        }
-        _ => Due {
-            runs,
-            skipped,
+    let next_at = times.next_after(now);
+    if let Some(last) = runs.last().copied()
+        && job.overlap == Overlap::Skip
+        && !job.running.is_empty()
+    {
+        let skipped = Skipped {
+            at: last,
+            count,
+            why: "the run before it has not ended",
+        };
+        return Ok(Some(Due {
+            runs: Vec::new(),
+            skipped: Some(skipped),
             next_at,
-        },
+        }));
+    }
+    let left_out = count.saturating_sub(u64::try_from(runs.len()).unwrap_or(u64::MAX));
+    let skipped = (left_out > 0).then(|| {
+        // The last of all, or the one before the first that runs.
+        let until = runs.first().map_or(now, |first| first - 1);
+        let last = times.missed(at - 1, until, 1).0.last().copied();
+        Skipped {
+            at: last.unwrap_or(at),
+            count: left_out,
+            why,
+        }
+    });
+    Ok(Some(Due {
+        runs,
+        skipped,
+        next_at,
     }))
 }
 

@@ -1,5 +1,7 @@
 //! Reads notes: files that changed, in batches, and those that are gone.
 
+use std::collections::BTreeMap;
+
 use super::Run;
 use crate::clock;
 use crate::memory::consolidate::{Error, notes, watermarks};
@@ -97,6 +99,20 @@ impl Run<'_, '_> {
                 bytes_of_batch = 0;
             }
         }
+        batch.extend(self.lost_notes(known));
+        self.commit(&batch)?;
+        if !restamped.is_empty() {
+            self.write(|connection| {
+                restamped.iter().try_for_each(|(path, stamp, sha256)| {
+                    watermarks::file_done(connection, path, Some((*stamp, sha256)))
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Returns the files of `known`, none of which was found, that are gone for good.
+    fn lost_notes(&mut self, mut known: BTreeMap<String, watermarks::File>) -> Vec<Changed> {
         // A disk that is not there is no reason to forget what stands on it.
         if !known.is_empty()
             && std::fs::read_dir(self.home.workspace())
@@ -109,20 +125,10 @@ impl Run<'_, '_> {
         }
         let skipped = &self.report.skipped;
         known.retain(|path, _| !skipped.iter().any(|skipped| skipped.hides(path)));
-        batch.extend(
-            known
-                .into_iter()
-                .map(|(path, row)| Changed::gone(path, row.sha256)),
-        );
-        self.commit(&batch)?;
-        if !restamped.is_empty() {
-            self.write(|connection| {
-                restamped.iter().try_for_each(|(path, stamp, sha256)| {
-                    watermarks::file_done(connection, path, Some((*stamp, sha256)))
-                })
-            })?;
-        }
-        Ok(())
+        known
+            .into_iter()
+            .map(|(path, row)| Changed::gone(path, row.sha256))
+            .collect()
     }
 
     /// Commits what files state, together; one that another run read meanwhile is left to that.

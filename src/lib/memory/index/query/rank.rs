@@ -258,34 +258,59 @@ struct Unscored<'a> {
     cosine: Option<f32>,
 }
 
+/// The lines of one file, as they come out of its chunks.
+struct FileLines<'a> {
+    /// In order of their positions.
+    places: Vec<Unscored<'a>>,
+    whole: Counted,
+}
+
 fn lines<'a>(
     chunks: &[&'a Chunk],
     scale: &Scale,
     length: Option<f32>,
     mix: &mut Mix<'_>,
 ) -> BTreeMap<usize, Line<'a>> {
-    let mut places: Vec<Unscored<'_>> = Vec::new();
-    let mut file = Counted::NOTHING;
+    let mut file = FileLines {
+        places: Vec::new(),
+        whole: Counted::NOTHING,
+    };
     for chunk in chunks {
+        file.add(chunk, scale, mix);
+    }
+    file.whole.length = length.unwrap_or(file.whole.length);
+    let of_file = scale.part(&file.whole, 3);
+    let near = file.neighbourhoods(scale);
+    file.places
+        .into_iter()
+        .zip(near)
+        .map(|(place, near)| (place.at, place.scored(near, of_file, scale, mix)))
+        .collect()
+}
+
+impl<'a> FileLines<'a> {
+    /// Adds the lines of a chunk; lines that an earlier chunk held already only get its share.
+    fn add(&mut self, chunk: &'a Chunk, scale: &Scale, mix: &mut Mix<'_>) {
         let mut whole = Counted::NOTHING;
         whole.add_words(&chunk.packed.context, &scale.codes);
         let mut rest = chunk.text.as_str();
-        for (at, line) in (chunk.packed.first..).zip(&chunk.packed.lines) {
-            let Some((text, after)) = rest.split_at_checked(line.bytes) else {
+        for (at, packed) in (chunk.packed.first..).zip(&chunk.packed.lines) {
+            let Some((text, after)) = rest.split_at_checked(packed.bytes) else {
                 break;
             };
             rest = after;
-            match places.binary_search_by_key(&at, |place| place.at) {
-                Ok(there) => places
+            match self.places.binary_search_by_key(&at, |place| place.at) {
+                Ok(there) => self
+                    .places
                     .get(there)
                     .into_iter()
                     .for_each(|place| whole.add(&place.counted)),
                 Err(free) => {
                     let mut counted = Counted::NOTHING;
-                    counted.add_words(&line.words, &scale.codes);
+                    counted.add_words(&packed.words, &scale.codes);
                     let words = counted.bits();
                     if let Some(meaning) = mix.meaning.as_deref_mut() {
-                        counted.add_near(&meaning.of_line(text, &line.words));
+                        counted.add_near(&meaning.of_line(text, &packed.words));
                     }
                     if let Some(words) = mix.stated.get(&(chunk.file, at)) {
                         let mut stated = Counted::NOTHING;
@@ -293,9 +318,9 @@ fn lines<'a>(
                         counted.add_near(&stated.times);
                     }
                     whole.add(&counted);
-                    file.add(&counted);
+                    self.whole.add(&counted);
                     let line = Line {
-                        number: line.number,
+                        number: packed.number,
                         text,
                         score: 0.0,
                         text_score: 0.0,
@@ -305,85 +330,80 @@ fn lines<'a>(
                         is_result: false,
                         chunk: chunk.id,
                     };
-                    places.insert(
-                        free,
-                        Unscored {
-                            at,
-                            line,
-                            counted,
-                            in_chunk: 0.0,
-                            cosine: None,
-                        },
-                    );
+                    let place = Unscored {
+                        at,
+                        line,
+                        counted,
+                        in_chunk: 0.0,
+                        cosine: None,
+                    };
+                    self.places.insert(free, place);
                 }
             }
         }
-        let (part, cosine) = (scale.part(&whole, 2), mix.cosines.get(&chunk.id).copied());
         let (first, end) = (
             chunk.packed.first,
             chunk.packed.first + chunk.packed.lines.len(),
         );
-        let start = places.partition_point(|place| place.at < first);
-        for place in places
-            .iter_mut()
-            .skip(start)
-            .take_while(|place| place.at < end)
-        {
+        let start = self.places.partition_point(|place| place.at < first);
+        let held = self.places.iter_mut().skip(start);
+        let (part, cosine) = (scale.part(&whole, 2), mix.cosines.get(&chunk.id).copied());
+        for place in held.take_while(|place| place.at < end) {
             place.in_chunk = place.in_chunk.max(part);
             if let Some(cosine) = cosine {
                 place.cosine = Some(place.cosine.unwrap_or_default().max(cosine));
             }
         }
     }
-    file.length = length.unwrap_or(file.length);
-    let of_file = scale.part(&file, 3);
-    // The neighbourhood of a line, then the best of those it is in.
-    let beside =
-        |number: usize| number.saturating_sub(BESIDE)..(number + BESIDE + 1).min(places.len());
-    let is_near = |one: &Unscored<'_>, other: &Unscored<'_>| one.at.abs_diff(other.at) <= BESIDE;
-    let around = places.iter().enumerate().map(|(number, place)| {
-        let mut near = Counted::NOTHING;
-        let others = places.get(beside(number)).unwrap_or_default().iter();
-        others
-            .filter(|other| is_near(place, other))
-            .for_each(|other| near.add(&other.counted));
-        scale.part(&near, 1)
-    });
-    let around: Vec<f32> = around.collect();
-    let near = places.iter().enumerate().map(|(number, place)| {
-        let others = beside(number).filter(|other| {
-            places
-                .get(*other)
-                .is_some_and(|other| is_near(place, other))
+
+    /// Returns, line by line, the share of the query in the best neighbourhood that the line is in.
+    fn neighbourhoods(&self, scale: &Scale) -> Vec<f32> {
+        let beside = |number: usize| {
+            number.saturating_sub(BESIDE)..(number + BESIDE + 1).min(self.places.len())
+        };
+        let is_near =
+            |one: &Unscored<'_>, other: &Unscored<'_>| one.at.abs_diff(other.at) <= BESIDE;
+        let around = self.places.iter().enumerate().map(|(number, place)| {
+            let mut near = Counted::NOTHING;
+            let others = self.places.get(beside(number)).unwrap_or_default().iter();
+            others
+                .filter(|other| is_near(place, other))
+                .for_each(|other| near.add(&other.counted));
+            scale.part(&near, 1)
         });
-        others
-            .filter_map(|other| around.get(other).copied())
-            .fold(0.0, f32::max)
-    });
-    let near: Vec<f32> = near.collect();
-    let [w_line, w_near, w_chunk, w_file] = WEIGHTS;
-    let scored = places.into_iter().zip(near).map(|(place, near)| {
-        let Unscored {
-            at,
-            mut line,
-            counted,
-            in_chunk,
-            cosine,
-        } = place;
-        line.text_score = w_line * scale.part(&counted, 0)
+        let around: Vec<f32> = around.collect();
+        let best = self.places.iter().enumerate().map(|(number, place)| {
+            let others = beside(number).filter(|other| {
+                self.places
+                    .get(*other)
+                    .is_some_and(|other| is_near(place, other))
+            });
+            others
+                .filter_map(|other| around.get(other).copied())
+                .fold(0.0, f32::max)
+        });
+        best.collect()
+    }
+}
+
+impl<'a> Unscored<'a> {
+    /// Returns the line with its score; `near` and `of_file` are the shares of its neighbourhood and its file.
+    fn scored(self, near: f32, of_file: f32, scale: &Scale, mix: &Mix<'_>) -> Line<'a> {
+        let [w_line, w_near, w_chunk, w_file] = WEIGHTS;
+        let mut line = self.line;
+        line.text_score = w_line * scale.part(&self.counted, 0)
             + w_near * near
-            + w_chunk * in_chunk
+            + w_chunk * self.in_chunk
             + w_file * of_file;
         line.score = line.text_score;
         line.rank = line.text_score;
         // Of the chunk that it stands in, as long as it has none of its own.
-        match cosine {
+        match self.cosine {
             Some(cosine) => line.set_vector(mix.share, cosine),
             None if mix.share > 0.0 && mix.meaning.is_some() => line.score *= 1.0 - mix.share,
             None => {}
         }
         line.is_result = near > 0.0 || (mix.share >= STRONG && line.vector_score.is_some());
-        (at, line)
-    });
-    scored.collect()
+        line
+    }
 }

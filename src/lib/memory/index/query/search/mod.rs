@@ -216,24 +216,25 @@ fn run(
     let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
     let Shortlist {
         terms,
-        mut ids,
+        ids,
         mut cosines,
         share,
     } = shortlist(&view, blocks, words, query, vector.as_ref(), totals)?;
     // Without keywords, words that are similar to them do not count either.
-    let by_words = query.strategy != Strategy::Vector;
-    let mut meaning =
-        vector.map(|vector| Meaning::new(vector, if by_words { &terms } else { &[] }));
+    let similar = match query.strategy {
+        Strategy::Vector => &[],
+        _ => terms.as_slice(),
+    };
+    let mut meaning = vector.map(|vector| Meaning::new(vector, similar));
     let mut files = Files::new();
     let mut chunks = load(&view, &ids, &mut files)?;
     let mut stating = evidence::stating_chunks(&view, &chunks, &files)?;
     stating.retain(|id| !ids.contains(id) && usize::try_from(*id).is_ok_and(&allowed));
     chunks.extend(load(&view, &stating, &mut files)?);
-    ids.extend(stating);
     if let Some(meaning) = meaning.as_ref().filter(|meaning| !meaning.knows_lines()) {
         // Those that were found by keywords.
-        let others = ids.iter().copied().filter(|id| !cosines.contains_key(id));
-        let others: Vec<i64> = others.collect();
+        let ids = ids.into_iter().chain(stating);
+        let others: Vec<i64> = ids.filter(|id| !cosines.contains_key(id)).collect();
         cosines.extend(cosines_of(&view, others.into_iter(), meaning.vector())?);
     }
     let mut mix = Mix {
@@ -244,9 +245,8 @@ fn run(
         signals: (LineSignals::of(&query.text), known),
         examined: HashMap::new(),
     };
-    let days = query
-        .today
-        .and_then(|today| date_mentions::days(&query.text, today));
+    let today = query.today;
+    let days = today.and_then(|today| date_mentions::days(&query.text, today));
     let scored = rank::score_lines(chunks.iter(), &terms, totals, &files, &mut mix);
     let mut scored_again = scored.clone();
     let mut ranked = rank::rerank(scored, &terms, &mut mix);
@@ -274,15 +274,19 @@ fn run(
     let hits = passages
         .iter()
         .filter_map(|passage| hit(passage, &ranked, &files, &terms));
-    Ok(Found {
-        hits: hits.collect(),
-        words: terms
-            .iter()
-            .map(|term| (term.word.text.to_string(), term.weight))
-            .collect(),
+    Ok(found(hits.collect(), &terms))
+}
+
+fn found(hits: Vec<Hit>, terms: &[Term]) -> Found {
+    let words = terms
+        .iter()
+        .map(|term| (term.word.text.to_string(), term.weight));
+    Found {
+        hits,
+        words: words.collect(),
         indexed: true,
         without_vectors: None,
-    })
+    }
 }
 
 /// Ranks lines lower or higher by what their text is.
