@@ -78,6 +78,12 @@ pub fn local(ms: i64, zone: Tz) -> NaiveDateTime {
     at(ms).with_timezone(&zone).naive_local()
 }
 
+/// Returns seconds as milliseconds; what is no time is none.
+pub fn millis(seconds: f64) -> i64 {
+    let duration = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// Returns `ms` in `zone` as a person writes it, with weekday and zone.
 pub fn local_text(ms: i64, zone: Tz) -> String {
     at(ms)

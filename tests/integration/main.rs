@@ -37,6 +37,7 @@ mod memory;
 mod money;
 mod monitor;
 mod outgoing;
+mod persona;
 mod prefix;
 mod progress;
 mod providers;

@@ -43,6 +43,7 @@ impl Line {
                 kind,
                 path: name.to_owned(),
                 filename: name.to_owned(),
+                handle: None,
             },
             path,
         )

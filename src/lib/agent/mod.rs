@@ -6,6 +6,8 @@ mod consolidation;
 mod end_turn;
 mod loop_detector;
 mod more_tools;
+pub mod plan;
+mod single_call;
 mod subagents;
 pub(crate) mod tool;
 mod tool_calls;
@@ -15,11 +17,12 @@ mod turn_request;
 
 pub use compaction::Room;
 pub use end_turn::break_off;
+pub use single_call::Single;
 pub use subagents::{Errand, Sent, Team};
 pub use tool::{Context, Effect, Registry, Rights, Tool, ToolOutput};
 pub use tool_policy::{Asked, Owner, Question, Reach, Verdict};
-pub use turn_loop::Agent;
-pub use turn_request::{Ended, Limits, Order, Reply, Written};
+pub use turn_loop::{Agent, UNREADABLE};
+pub use turn_request::{Ended, Form, Formed, Limits, Order, Reply, Written};
 
 #[cfg(test)]
 mod conversation_tests;

@@ -379,6 +379,11 @@ impl Offer {
         self.tools.get(name)
     }
 
+    /// Returns what the settings say of a tool.
+    pub(super) fn policy(&self, name: &str) -> Policy {
+        self.policies.get(name).copied().unwrap_or_default()
+    }
+
     /// Returns a tool's name as it is; `unknown` for a word that is none.
     pub(super) fn known<'a>(&self, name: &'a str) -> &'a str {
         if name == more_tools::NAME || self.get(name).is_some() {

@@ -16,7 +16,7 @@ use super::end_turn::{break_off, message};
 use super::loop_detector::Guard;
 use super::tool::{Context, Offer, Progress, Registry};
 use super::tool_policy::Circumstances;
-use super::turn_request::{Ended, Limits, Order, Reply, Written};
+use super::turn_request::{Ended, Formed, Limits, Order, Reply, Written};
 use crate::audit;
 use crate::config::Compaction;
 use crate::cost;
@@ -35,6 +35,10 @@ use crate::sys;
 const REMIND: u32 = 5;
 /// What a vendor that made a pause is told.
 const GO_ON: &str = "(go on)";
+/// The answer that says nothing, in a form.
+const EMPTY_FORM: &str = "[]";
+/// How what is said about an answer of the wrong form begins.
+pub const UNREADABLE: &str = "⟦your answer could not be read: ";
 
 /// The loop with everything it needs.
 pub struct Agent {
@@ -123,6 +127,11 @@ impl Agent {
     /// Returns the estimated tokens of the tools that a turn of these bounds is offered.
     pub fn tool_tokens(&self, bounds: Option<&Bounds>) -> u64 {
         self.registry.offer().within(bounds).tokens()
+    }
+
+    /// Returns the tools of this moment.
+    pub(super) fn offer(&self) -> Offer {
+        self.registry.offer()
     }
 
     /// Returns the events of all runs from now on.
@@ -276,9 +285,8 @@ impl Running<'_> {
             system: self.order.system.clone(),
             tools: self.offer.specs.clone(),
             may_call: !last,
-            messages: self
-                .with_pictures(repair(&self.session.state().messages()))
-                .await,
+            messages: self.with_pictures(repair(&self.shown())).await,
+            schema: self.order.form.map(|form| form.schema.clone()),
         };
         let purpose = Purpose {
             run_id: self.order.paying_run,
@@ -301,6 +309,41 @@ impl Running<'_> {
                 .client
                 .complete(purpose, self.order.model, &prompt, &on_text, &on_retry);
         Ok(self.in_time(call).await??)
+    }
+
+    /// Returns the conversation as the model is shown it.
+    fn shown(&self) -> Vec<Message> {
+        let state = self.session.state();
+        let Some(form) = self.order.form else {
+            return state.messages();
+        };
+        let since = state.turn.as_ref().map_or(0, |turn| turn.user_seq);
+        let at = state.entries.partition_point(|entry| entry.seq < since);
+        let (before, of_turn) = state.entries.split_at(at);
+        let mut messages = (form.history)(before);
+        messages.extend(of_turn.iter().map(|entry| entry.message.clone()));
+        messages
+    }
+
+    /// Returns what follows an answer in words.
+    fn formed(&self, words: &str) -> Formed {
+        let Some(form) = self.order.form.filter(|_| self.steps_left() > 1) else {
+            return Formed::Final;
+        };
+        match (form.next)(words) {
+            Formed::Unreadable(_) if self.was_told() => Formed::Final,
+            next => next,
+        }
+    }
+
+    /// Returns true when the model was told in this turn that its answer could not be read.
+    fn was_told(&self) -> bool {
+        let state = self.session.state();
+        let since = state.turn.as_ref().map_or(0, |turn| turn.user_seq);
+        let of_turn = state.entries.iter().filter(|entry| entry.seq > since);
+        of_turn.map(|entry| entry.message.content.as_slice()).any(
+            |content| matches!(content, [Block::Context { text }] if text.starts_with(UNREADABLE)),
+        )
     }
 
     /// Waits for `work`, unless the run is stopped or its time is over: then the work is dropped.
@@ -374,9 +417,22 @@ impl Running<'_> {
 
     /// Writes an answer down and runs what it asks for; returns the final words if these are.
     async fn take_in(&mut self, paid: Paid) -> Result<Option<String>, Break> {
-        let message = paid.response.message;
+        let mut message = paid.response.message;
         let stop = paid.response.stop;
-        let calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
+        let mut calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
+        let is_answer =
+            calls.is_empty() && !matches!(stop, StopReason::Pause | StopReason::Refusal);
+        let formed = if is_answer {
+            self.formed(&message.plain_text())
+        } else {
+            Formed::Final
+        };
+        if let Formed::Calls(asked) = &formed {
+            message
+                .content
+                .extend(asked.iter().cloned().map(Block::ToolCall));
+            calls.clone_from(asked);
+        }
         self.emit(Step::Answered {
             duration_ms: paid.duration_ms,
             usage: paid.response.usage,
@@ -384,7 +440,13 @@ impl Running<'_> {
             tools: calls.iter().map(|call| call.name.clone()).collect(),
         });
         let words = message.plain_text();
+        let is_formed = self.order.form.is_some() && stop != StopReason::Refusal;
         let ours = match (words.trim().is_empty(), stop) {
+            // No words are silence where words are not the answer.
+            (true, _) if is_formed && calls.is_empty() && stop != StopReason::Pause => {
+                Some(EMPTY_FORM.to_owned())
+            }
+            (false, StopReason::MaxTokens) if is_formed => None,
             _ if !calls.is_empty() || stop == StopReason::Pause => None,
             (false, StopReason::MaxTokens) => {
                 Some(format!("{words}\n\n(cut off at the model's token limit)"))
@@ -416,6 +478,12 @@ impl Running<'_> {
                 },
             );
             self.session.append(vec![spoken, go_on], true).await?;
+            return Ok(None);
+        }
+        if let Formed::Unreadable(why) = formed {
+            let text = format!("{UNREADABLE}{why}; write it again, all of it⟧");
+            let told = self.message(Role::User, Block::Context { text });
+            self.session.append(vec![spoken, told], true).await?;
             return Ok(None);
         }
         self.session.append(vec![spoken], true).await?;

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::subagents::Team;
 use super::tool_policy::Owner;
 use crate::memory::Viewer;
-use crate::message::{Bounds, Route, Usage};
+use crate::message::{Bounds, Message, Route, ToolCall, Usage};
 use crate::provider::SystemBlock;
+use crate::session::Entry;
 
 /// How far a turn may go.
 #[derive(Debug, Clone)]
@@ -22,6 +24,28 @@ pub struct Limits {
     pub max_turns_for: BTreeMap<String, u32>,
     /// A whole turn.
     pub run_timeout: Duration,
+}
+
+/// The form of an answer that is more than words, and what the model is shown for it.
+#[derive(Clone, Copy)]
+pub struct Form<'a> {
+    /// Returns the conversation before this turn as the model is shown it.
+    pub history: &'a (dyn Fn(&[Entry]) -> Vec<Message> + Send + Sync),
+    /// Returns what follows an answer.
+    pub next: &'a (dyn Fn(&str) -> Formed + Send + Sync),
+    /// The JSON Schema of an answer.
+    pub schema: &'a Arc<Value>,
+}
+
+/// What follows an answer that should have a form.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Formed {
+    /// The turn ends with it.
+    Final,
+    /// It does not have the form, and this is why; the model is told once a turn.
+    Unreadable(String),
+    /// It asks for these calls, and another answer follows.
+    Calls(Vec<ToolCall>),
 }
 
 /// One turn to run. The user's message is in the session already.
@@ -64,6 +88,8 @@ pub struct Order<'a> {
     pub owner: &'a dyn Owner,
     /// Reads along while the model writes.
     pub reader: &'a (dyn Fn(Written<'_>) + Send + Sync),
+    /// The form of the answer; `None` = words.
+    pub form: Option<Form<'a>>,
 }
 
 /// What the model writes, for those who read along.

@@ -172,6 +172,23 @@ pub trait Channel: Send + Sync {
         Box::pin(async { Err(FetchError::Never("this channel brings no files".to_owned())) })
     }
 
+    /// Returns the handle of a sticker; `None` when its set has none of that name.
+    fn sticker<'a>(
+        &'a self,
+        _set: &'a str,
+        _name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, FetchError>> {
+        Box::pin(async { Err(FetchError::Never("this channel has no stickers".to_owned())) })
+    }
+
+    /// Returns the names of the stickers of a set.
+    fn sticker_names<'a>(
+        &'a self,
+        _set: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<String>, FetchError>> {
+        Box::pin(async { Err(FetchError::Never("this channel has no stickers".to_owned())) })
+    }
+
     /// Puts an emoji on a message as a sign that it arrived; leaves it out when the chat is busy.
     fn mark<'a>(
         &'a self,

@@ -7,7 +7,7 @@ use super::error::Error;
 use super::key_names;
 use super::types::{
     Config, DmPolicy, Keep, MAX_CARRIED, McpServer, Mode, OnBusy, Policy, Sandbox, SearchEngine,
-    Session,
+    Session, Typing,
 };
 
 /// A probable mistake; the agent starts all the same.
@@ -93,6 +93,25 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
             "agent.max_turns",
             agent.max_turns >= 1,
             "expected at least 1",
+        ),
+        (
+            "agent.history_size",
+            agent.history_size >= 1,
+            "expected at least 1",
+        ),
+        (
+            "agent.typing",
+            typing_fits(&agent.typing),
+            "expected 0 to 3600 seconds, and a number of signs",
+        ),
+        (
+            "agent.stickers.stickers",
+            agent
+                .stickers
+                .stickers
+                .iter()
+                .all(|one| sticker(one).is_some()),
+            "expected `SET :: NAME`",
         ),
         (
             "agent.call_timeout_secs",
@@ -667,6 +686,18 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
     warnings
 }
 
+fn typing_fits(typing: &Typing) -> bool {
+    let seconds = [typing.start_delay_secs, typing.sticker_delay_secs];
+    seconds.iter().all(|secs| (0.0..=3600.0).contains(secs)) && typing.chars_per_sec >= 0.0
+}
+
+/// Returns the set and the name of `SET :: NAME`.
+fn sticker(text: &str) -> Option<(&str, &str)> {
+    let (set, name) = text.split_once("::")?;
+    let (set, name) = (set.trim(), name.trim());
+    (!set.is_empty() && !name.is_empty()).then_some((set, name))
+}
+
 /// Returns the settings that are active and have no room in this build.
 pub(super) fn notes(config: &Config) -> Vec<Note> {
     let Config {
@@ -677,14 +708,9 @@ pub(super) fn notes(config: &Config) -> Vec<Note> {
     } = config;
     let active = [
         (
-            "agent.mode",
-            agent.mode != Mode::Tools,
-            "the agent answers and calls tools",
-        ),
-        (
             "pipeline.on_busy",
-            pipeline.on_busy == OnBusy::Replan,
-            "works like `collect`",
+            pipeline.on_busy == OnBusy::Replan && agent.mode != Mode::Plan,
+            "without `[agent] mode = \"plan\"` it works like `collect`",
         ),
         (
             "tools.exec.sandbox",

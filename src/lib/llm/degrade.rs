@@ -64,12 +64,18 @@ impl Shown {
     }
 
     /// Returns what to try after a refusal; `None` when there is nothing to leave out.
-    pub(crate) fn after_refusal(self, model: &Model, messages: &[Message]) -> Option<Self> {
+    pub(crate) fn after_refusal(
+        self,
+        model: &Model,
+        messages: &[Message],
+        has_schema: bool,
+    ) -> Option<Self> {
         let newest = newest(messages).is_some();
         match self {
             Self::All => {
                 let thinks = blocks(messages).any(|block| matches!(block, Block::Thinking(_)));
-                (newest || thinks || (model.vision && has_pictures(messages))).then_some(Self::Bare)
+                let has_more = newest || thinks || has_schema;
+                (has_more || (model.vision && has_pictures(messages))).then_some(Self::Bare)
             }
             Self::Bare => newest.then_some(Self::WithoutNewest),
             Self::WithoutNewest => None,

@@ -44,6 +44,8 @@ pub struct Prompt {
     pub may_call: bool,
     /// The conversation, repaired, with the bytes of its pictures.
     pub messages: Vec<Message>,
+    /// The JSON Schema of the answer, for vendors that enforce one; `None` = words.
+    pub schema: Option<Arc<serde_json::Value>>,
 }
 
 /// For whom a call is made.

@@ -114,6 +114,7 @@ async fn ask_for(
         tools: [].into(),
         may_call: true,
         messages,
+        schema: None,
     };
     client
         .complete(

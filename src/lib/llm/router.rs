@@ -181,7 +181,7 @@ impl Client {
             let answer = self.repeated(model, limit, on_retry, attempt).await;
             let next = match &answer {
                 Err(Error::Failed(provider::Error::Rejected { .. })) => {
-                    shown.after_refusal(model, &prompt.messages)
+                    shown.after_refusal(model, &prompt.messages, prompt.schema.is_some())
                 }
                 // Pictures alone can make a request larger than a server takes.
                 Err(Error::Failed(provider::Error::ContextOverflow { .. }))
@@ -231,6 +231,7 @@ impl Client {
             cache: model.cache && shown == Shown::All,
             thinking: model.thinking && shown == Shown::All,
             begin_within: limit.left(),
+            schema: prompt.schema.clone().filter(|_| shown == Shown::All),
         };
         let rates = Rates::of(model);
         let bound = rates.map(|rates| rates.bound(input_bytes(&request), model.max_tokens));

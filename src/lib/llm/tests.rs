@@ -175,6 +175,7 @@ impl House {
             tools: [].into(),
             may_call: true,
             messages: vec![Message::text(Role::User, "hello")],
+            schema: None,
         };
         let purpose = Purpose {
             run_id: "r",
@@ -307,6 +308,7 @@ fn a_picture_is_reserved_for_as_its_tokens_and_not_as_its_bytes() {
         cache: false,
         thinking: false,
         begin_within: None,
+        schema: None,
     };
     assert!(
         (PICTURE_TOKENS..PICTURE_TOKENS + 500).contains(&input_bytes(&request)),
@@ -366,6 +368,7 @@ async fn a_model_that_does_not_see_is_told_so_and_a_refused_picture_ends_nothing
             tools: [].into(),
             may_call: true,
             messages: picture(),
+            schema: None,
         };
         let purpose = Purpose {
             run_id: "r",

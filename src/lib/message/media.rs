@@ -93,6 +93,9 @@ pub struct OutFile {
     pub path: String,
     /// What it is called.
     pub filename: String,
+    /// The channel's handle of a file that it has already; then there is none here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
 }
 
 /// The message that a message answers.

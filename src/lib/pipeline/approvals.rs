@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::Pipeline;
 use super::commands::immediate::OWNER_DECIDES;
 use super::retry::{Recorded, Unrecorded};
-use super::schedule::slots::Handle;
+use super::schedule::slots::{Handle, Slots};
 use crate::agent::{Asked, Owner, Verdict};
 use crate::control::replies::{Ask, Reply, Status};
 use crate::message::{Approval, Button, ChatRef, Envelope, Route, SessionKey, Source, Trust};
@@ -87,6 +87,13 @@ impl Asking {
             rounds: AtomicU32::new(0),
             slot,
         }
+    }
+
+    /// Asks for something that is done beside the turns; it holds no slot.
+    pub(super) fn beside_turns(pipeline: Arc<Pipeline>, envelope: Envelope, run_id: &str) -> Self {
+        let session_id = envelope.session_key.0.clone();
+        let slot = Slots::default().take().handle();
+        Self::new(pipeline, envelope, (run_id, &session_id), slot)
     }
 
     /// Takes back what is still asked.

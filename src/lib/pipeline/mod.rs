@@ -5,7 +5,7 @@
 //! 3. [`turn`]: session → prompt → agent loop, each step on the disk before the next
 //! 4. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
-//! [`approvals`] and [`subagents`] serve a turn that waits; [`commands`] never reach the model; [`retry`] says
+//! In plan mode the answer of a turn is a graph of tasks, which [`plan`] carries out. [`approvals`] and [`subagents`] serve a turn that waits; [`commands`] never reach the model; [`retry`] says
 //! which failed write is tried again.
 
 mod approvals;
@@ -13,6 +13,7 @@ mod audit_events;
 mod commands;
 mod deliver;
 mod intake;
+mod plan;
 mod retry;
 mod schedule;
 mod subagents;
@@ -22,6 +23,7 @@ use deliver::delivery::Outgoing;
 pub use intake::http::Refusal;
 use intake::jobs::Schedule;
 pub use intake::jobs::{heartbeat, waking};
+pub use plan::rounds::carry_out;
 use schedule::debounce::Bundle;
 pub use schedule::scheduler::drive;
 pub use turn::transcribe::Listener;
@@ -110,6 +112,8 @@ pub struct Pipeline {
     decided: Notify,
     /// Notified when an input has ended.
     ended: Notify,
+    /// Notified when there are tasks of a plan, or no longer.
+    plan_news: Notify,
     /// Notified when the daemon is to restart: something waits in the spool that only its start does.
     restart: Notify,
     schedule: Schedule,
@@ -221,6 +225,7 @@ impl Pipeline {
             runs: Mutex::default(),
             decided: Notify::new(),
             ended: Notify::new(),
+            plan_news: Notify::new(),
             restart: Notify::new(),
             outgoing: Outgoing::default(),
             previews: TaskTracker::new(),

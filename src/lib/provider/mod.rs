@@ -55,6 +55,8 @@ pub struct Request {
     /// How long the server may take until its answer begins, because a fallback is ready; `None` = as
     /// long as slow local servers need.
     pub begin_within: Option<Duration>,
+    /// The JSON Schema of the answer's text, where the vendor enforces one; `None` = words.
+    pub schema: Option<Arc<serde_json::Value>>,
 }
 
 /// A part of the system prompt.

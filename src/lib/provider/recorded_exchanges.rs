@@ -47,6 +47,7 @@ fn asked(file: &Value) -> Request {
         cache: is("cache"),
         thinking: is("thinking"),
         begin_within: Some(Duration::from_secs(5)),
+        schema: None,
     }
 }
 

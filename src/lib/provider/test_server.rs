@@ -228,6 +228,7 @@ pub(super) fn request(messages: Vec<Message>) -> Request {
         cache: false,
         thinking: false,
         begin_within: None,
+        schema: None,
     }
 }
 

@@ -9,6 +9,8 @@ use super::overheard;
 use super::overheard::Note;
 use super::subagents;
 use super::subagents::Ending;
+use super::tasks;
+use super::tasks::NewTask;
 use super::{Store, from_json, remember, routes, to_json};
 use crate::control::replies::{Reply, STOPPED};
 use crate::db;
@@ -91,6 +93,8 @@ pub struct Finish {
     pub subagent: Option<(Box<Task>, Ending)>,
     /// Whether words of others may be in its answer.
     pub tainted: bool,
+    /// The plan that answers it.
+    pub tasks: Vec<NewTask>,
 }
 
 /// What a finish leads to.
@@ -151,7 +155,11 @@ impl Store {
                     match &arrival.verdict {
                         Verdict::Accept(envelopes) => {
                             for envelope in envelopes {
-                                accepted.extend(insert(connection, envelope)?);
+                                let new = insert(connection, envelope)?;
+                                if new.is_some() {
+                                    tasks::make_way(connection, envelope, now)?;
+                                }
+                                accepted.extend(new);
                             }
                         }
                         Verdict::Note(session, note) => overheard::insert(connection, session, note)?,
@@ -286,7 +294,7 @@ impl Store {
                                     AND (state = 'running' OR envelope ->> '$.command.words' IS NOT NULL)))
                          RETURNING id, envelope ->> '$.wants_reply', envelope ->> '$.task'",
                     )?
-                    .query_map((before, session, now), |row| {
+                    .query_map((before, &session, now), |row| {
                         let task: Option<String> = row.get(2)?;
                         let task = task.map(|text| from_json(&text, 2)).transpose()?;
                         Ok(Stopped { inbox_id: row.get(0)?, wants_reply: row.get(1)?, task })
@@ -295,6 +303,7 @@ impl Store {
                 let tasks: Vec<&Task> = stopped.iter().filter_map(|one| one.task.as_deref()).collect();
                 subagents::tell_stopped(connection, &tasks, now)?;
                 stopped.iter().try_for_each(|one| approvals::take_back(connection, &one.inbox_id, now))?;
+                tasks::stop(connection, session.as_deref(), now)?;
                 for one in stopped.iter().filter(|one| one.wants_reply) {
                     connection
                         .prepare_cached("UPDATE inbox SET result = ?1 WHERE id = ?2")?
@@ -381,6 +390,9 @@ impl Store {
                     .zip(&finish.parts)
                     .map(|(number, part)| outbox::insert(connection, Some(first), Some(&run_id), part, (number, count), now));
                 let parts = parts.collect::<rusqlite::Result<Vec<Part>>>()?;
+                if !finish.tasks.is_empty() {
+                    tasks::insert(connection, (first, &run_id), &finish.tasks, now)?;
+                }
                 let of_subagent = finish.subagent.as_ref().map(|(task, _)| subagents::tell(connection, first, task, now));
                 Ok(Some(Finished { parts, report: of_subagent.transpose()?.flatten() }))
             })

@@ -10,6 +10,7 @@
 //! | `shown` | messages to be removed again: progress, previews |
 //! | `approvals` | what the owner is asked: `pending → approved → used`, or `denied`, `expired`, `withdrawn` |
 //! | `grants` | what they allowed for the rest of a conversation |
+//! | `tasks` | what plans are made of: `blocked → ready → done \| dead \| cancelled` |
 //! | `outbox` | rendered parts: `pending → sending → sent`, `unknown` when nobody can say, `dead` |
 //!
 //! Each promise is one transaction: accept (key + input + offset), start (run + attempt), finish
@@ -23,6 +24,7 @@ mod overheard;
 mod previews;
 mod routes;
 mod subagents;
+mod tasks;
 mod trace;
 mod view;
 
@@ -33,6 +35,7 @@ pub use outbox::{Aftermath, NewPart, Part};
 pub use overheard::Note;
 pub use routes::LastRoute;
 pub use subagents::{Ending, Subagent};
+pub use tasks::{AfterFailure, NewTask, ReadyTask, Told};
 pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
 pub use view::{
     Dead, Fate, Listing, Open, counts, examine, fates, knows, listing, result, results,
@@ -52,6 +55,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_approvals.sql"),
     include_str!("migrations/0005_subagents.sql"),
     include_str!("migrations/0006_indexes.sql"),
+    include_str!("migrations/0007_tasks.sql"),
 ];
 
 /// How long keys of inputs and finished rows are kept (specification §3).
@@ -136,8 +140,13 @@ impl Store {
                 let mut parts = connection.prepare_cached(
                     "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown') AND channel = ?1",
                 )?;
+                let mut tasks = connection.prepare_cached(
+                    "SELECT count(*) FROM tasks t JOIN inbox i ON i.id = t.inbox_id
+                     WHERE t.state IN ('blocked', 'ready') AND i.envelope ->> '$.route.channel' = ?1",
+                )?;
                 let mut outbox = 0;
                 for channel in channels {
+                    outbox += tasks.query_row([channel], |row| row.get::<_, i64>(0))?;
                     inbox += inputs.query_row([channel], |row| row.get::<_, i64>(0))?;
                     outbox += parts.query_row([channel], |row| row.get::<_, i64>(0))?;
                 }
@@ -156,6 +165,7 @@ impl Store {
             .write_lazily(move |connection| {
                 connection.execute("DELETE FROM seen WHERE at < ?1", [before])?;
                 connection.execute("DELETE FROM notes WHERE at < ?1", [before])?;
+                connection.execute("DELETE FROM tasks WHERE finished_at < ?1", [before])?;
                 connection.execute(
                     "DELETE FROM inbox WHERE state = 'done' AND finished_at < ?1",
                     [before],

@@ -51,6 +51,7 @@ fn finish(id: &str, texts: &[&str]) -> Finish {
         note: None,
         subagent: None,
         tainted: false,
+        tasks: Vec::new(),
     }
 }
 

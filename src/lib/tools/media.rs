@@ -107,6 +107,18 @@ fn copies(root: &Root, paths: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>, St
     paths.iter().enumerate().map(copy).collect()
 }
 
+/// Copies a file of the outbox into the directory `dir`, which may have it already, and returns its name.
+///
+/// # Errors
+/// Why there is no copy, in words.
+pub fn copy_of_outbox(root: &Root, path: &Path, dir: &Path) -> Result<String, String> {
+    let copied = copies(root, &[path.to_owned()], dir)?;
+    let copy = copied.first().ok_or("there is no copy")?;
+    let name = copy.file_name().unwrap_or_default();
+    std::fs::rename(copy, dir.join(name)).map_err(|error| error.to_string())?;
+    Ok(name.to_string_lossy().into_owned())
+}
+
 pub(super) struct React(pub(super) Arc<Needs>);
 
 #[derive(Deserialize, JsonSchema)]

@@ -24,6 +24,7 @@ use chrono_tz::Tz;
 
 pub use exec::ExecSettings;
 pub use mcp::{names_taken, of_servers};
+pub use media::copy_of_outbox;
 pub use web::{HTML_ARG, Web, html_main};
 
 use crate::agent::{Tool, ToolOutput};

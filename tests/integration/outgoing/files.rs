@@ -284,6 +284,7 @@ async fn a_file_that_can_never_be_sent_is_said_so_before_anything_is() {
         kind: MediaKind::Document,
         path: "gone".to_owned(),
         filename: "gone.txt".to_owned(),
+        handle: None,
     };
     let cases = [
         (

@@ -159,6 +159,14 @@ impl FakeTelegram {
         self.offer_file_at(&format!("documents/file_{number}"), bytes)
     }
 
+    /// Offers a set of stickers, each with its emoji; the id of the N-th sticker's file is `SET-N`.
+    pub(crate) fn offer_stickers(&self, set: &str, emojis: &[&str]) {
+        let emojis = emojis.iter().map(|emoji| (*emoji).to_owned()).collect();
+        lock(&self.shared.state)
+            .sticker_sets
+            .push((set.to_owned(), emojis));
+    }
+
     /// Offers a file that getFile says lies at `path`, and returns its file id.
     pub(crate) fn offer_file_at(&self, path: &str, bytes: &[u8]) -> String {
         let mut state = lock(&self.shared.state);

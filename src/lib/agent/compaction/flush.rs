@@ -96,6 +96,7 @@ impl Running<'_> {
                 may_call: step < STEPS,
                 // As in a turn, or nothing of it comes from the vendor's cache.
                 messages: self.with_pictures(repair(&messages)).await,
+                schema: None,
             };
             let purpose = Purpose {
                 run_id: &run_id,

@@ -468,6 +468,7 @@ impl Running<'_> {
             tools: [].into(),
             may_call: false,
             messages,
+            schema: None,
         };
         let run_id = self.room_run_id();
         let purpose = Purpose {

@@ -236,6 +236,7 @@ fn requests(messages: Vec<Message>) -> impl Iterator<Item = Request> {
         cache: true,
         thinking,
         begin_within: None,
+        schema: None,
     })
 }
 

@@ -223,7 +223,7 @@ async fn turn(house: &House, session: &mut Session, number: u64) -> (Ended, Room
         trust: Trust::Owner,
         ..envelope
     };
-    let content = prompt::message(&envelope, chrono_tz::UTC, "0a1b2c3d");
+    let content = prompt::message(&envelope, chrono_tz::UTC, "0a1b2c3d", false);
     let (inbox_id, trust) = (Some(envelope.id.clone()), Some(Trust::Owner));
     let spoken = Kind::Message(Spoken {
         inbox_id,
@@ -256,6 +256,7 @@ async fn turn(house: &House, session: &mut Session, number: u64) -> (Ended, Room
         interrupted: &interrupted,
         owner: &Nobody,
         reader: &|_| {},
+        form: None,
     };
     let ended = house.agent.run(session, order()).await;
     (ended, house.agent.make_room(session, order(), false).await)

@@ -106,6 +106,7 @@ impl Tasks {
             turns.await;
             drop(end_of_turns);
         });
+        parts.spawn(pipeline::carry_out(pipeline.clone()));
         if let Some(api) = news.api {
             let (env, telegram) = (daemon.env.clone(), news.telegram.clone());
             parts.spawn(api.serve(pipeline.clone(), home.clone(), env, telegram, drained)?);

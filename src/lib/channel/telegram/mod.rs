@@ -31,6 +31,7 @@ use receive::webhook::{Sink, Webhook};
 use send::api::{Api, Error};
 use send::classify_error::says;
 use send::pace::Pace;
+use send::stickers::Sticker;
 
 /// The server whose limits we keep by ourselves.
 const PACED: &str = "api.telegram.org";
@@ -50,6 +51,8 @@ pub struct Telegram {
     pace: Pace,
     /// The new ids of groups, by the old ones.
     moved_groups: Mutex<HashMap<i64, i64>>,
+    /// The stickers of sets that were asked for.
+    stickers: Mutex<HashMap<String, Vec<Sticker>>>,
 }
 
 impl Telegram {
@@ -76,6 +79,7 @@ impl Telegram {
             webhook_sink: Mutex::default(),
             pace: Pace::new(is_paced(config)),
             moved_groups: Mutex::default(),
+            stickers: Mutex::default(),
         })
     }
 

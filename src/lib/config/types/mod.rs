@@ -8,6 +8,7 @@ mod channels;
 mod compaction;
 mod heartbeat;
 mod mcp;
+mod persona;
 mod session;
 mod tools;
 
@@ -23,6 +24,7 @@ pub use channels::{
 pub use compaction::{Compaction, Keep, Preset, Thresholds};
 pub use heartbeat::{Driver, Every, Heartbeat};
 pub use mcp::{Mcp, McpServer};
+pub use persona::{Stickers, Typing};
 pub use session::{DmScope, GroupScope, MAX_CARRIED, Reset, ResetFor, Session, TimeOfDay};
 pub use tools::{Exec, Media, Pattern, Policy, Sandbox, SearchEngine, Tools, Web};
 
@@ -109,6 +111,14 @@ pub struct Agent {
     /// The role prompts that go into the system text, in order: `ROLE.md` in `config_path` or
     /// `workspace/prompts`; what is not there is left out; default `["Memory"]`.
     pub roles: Vec<String>,
+    /// Messages of a conversation that the model is shown in plan mode, at least 1; default 500.
+    pub history_size: usize,
+    /// Milliseconds to wait for more messages before a plan is made, each time again, at most 5 s in all; default 2000.
+    pub plan_pause_ms: u64,
+    /// How long a persona takes to write.
+    pub typing: Typing,
+    /// What a persona may send.
+    pub stickers: Stickers,
 }
 
 impl Default for Agent {
@@ -127,6 +137,10 @@ impl Default for Agent {
             run_timeout_secs: 1800,
             config_path: Vec::new(),
             roles: vec!["Memory".to_owned()],
+            history_size: 500,
+            plan_pause_ms: 2000,
+            typing: Typing::default(),
+            stickers: Stickers::default(),
         }
     }
 }

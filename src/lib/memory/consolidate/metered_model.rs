@@ -71,6 +71,7 @@ impl Model for MeteredModel {
             tools: [].into(),
             may_call: false,
             messages: vec![Message::text(Role::User, question)],
+            schema: None,
         };
         let purpose = Purpose {
             run_id: &self.run_id,

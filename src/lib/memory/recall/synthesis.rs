@@ -53,6 +53,7 @@ pub(crate) async fn rewrite(
             Role::User,
             format!("⟦notes\n{}\n⟧", recalled.body),
         )],
+        schema: None,
     };
     let purpose = Purpose {
         run_id,

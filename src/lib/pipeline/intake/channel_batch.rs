@@ -69,6 +69,8 @@ impl Pipeline {
                     .await;
                 self.deliver(notices);
                 self.answer_presses(channel, after.presses);
+                // What was planned may be cancelled.
+                self.plan_news.notify_one();
                 let _ = self.signals.send(Signal::Accepted(accepted));
             }
             Err(error) => {

@@ -20,6 +20,7 @@ use crate::message::{Command, SessionKey, Trust};
 use crate::pipeline::commands::immediate;
 use crate::pipeline::retry::{Unrecorded, isolated};
 use crate::pipeline::{Pipeline, Run, Signal};
+use crate::pipeline::{plan, turn};
 use crate::queue::Accepted;
 
 /// Who may start next.
@@ -71,6 +72,12 @@ impl Lanes {
         Some((bundle, self.slots.take()))
     }
 
+    /// Returns true when a newer message waits behind the turn of `key` that starts.
+    fn is_superseded(&self, key: &SessionKey) -> bool {
+        let lane = self.waiting.get(key);
+        lane.is_some_and(|lane| lane.iter().any(|bundle| plan::gives_way(bundle.leader())))
+    }
+
     fn is_busy(&self, key: &SessionKey) -> bool {
         self.running.contains(key)
     }
@@ -102,14 +109,14 @@ impl Drop for LaneTurn {
 }
 
 /// Runs one turn. A panic ends this turn and nothing else; its person is told.
-async fn run_turn(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Slot) {
+async fn run_turn(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Slot, superseded: bool) {
     let handle = slot.handle();
     let _turn = LaneTurn {
         pipeline: pipeline.clone(),
         key: bundle.key().clone(),
         slot: Some(slot),
     };
-    let turn = crate::pipeline::turn::run::run(pipeline.clone(), bundle.clone(), handle);
+    let turn = turn::run::run(pipeline.clone(), bundle.clone(), handle, superseded);
     if isolated(turn).await.is_ok() {
         return;
     }
@@ -196,8 +203,13 @@ impl Scheduler {
         let collect = live.config.pipeline.on_busy != OnBusy::Queue;
         self.lanes.slots.give_back(limit);
         while let Some((bundle, slot)) = self.lanes.next(limit, collect) {
+            let (key, leader) = (bundle.key(), bundle.leader());
+            // Of several messages only the newest is answered with a plan.
+            let superseded = plan::is_planned(&live, leader)
+                && plan::gives_way(leader)
+                && (self.lanes.is_superseded(key) || self.gather.waits(key));
             self.tasks
-                .spawn(run_turn(self.pipeline.clone(), bundle, slot));
+                .spawn(run_turn(self.pipeline.clone(), bundle, slot, superseded));
         }
     }
 
@@ -237,8 +249,13 @@ impl Scheduler {
         if waits && may_answer(&row) {
             self.pipeline.deny_waiting(&key).await;
         }
-        let debounce = self.pipeline.live().config.pipeline.debounce_ms;
-        let debounce = Duration::from_millis(debounce);
+        let live = self.pipeline.live();
+        let pause = if plan::is_planned(&live, &row.envelope) {
+            live.config.agent.plan_pause_ms
+        } else {
+            0
+        };
+        let debounce = Duration::from_millis(live.config.pipeline.debounce_ms.max(pause));
         for bundle in self.gather.push(row, debounce, Instant::now()) {
             self.enter(bundle).await;
         }
@@ -253,10 +270,15 @@ impl Scheduler {
     /// Puts a turn into its lane; one that interrupts ends the turn that runs there.
     async fn enter(&mut self, bundle: Bundle) {
         let running = self.pipeline.runs().get(bundle.key()).cloned();
-        let on_busy = self.pipeline.live().config.pipeline.on_busy;
+        let live = self.pipeline.live();
+        let on_busy = live.config.pipeline.on_busy;
         let gives_way = |run: &Run| {
-            on_busy == OnBusy::Interrupt
-                && debounce::go_together(run.bundle.leader(), bundle.leader())
+            let (before, next) = (run.bundle.leader(), bundle.leader());
+            let replans = on_busy == OnBusy::Replan
+                && plan::is_planned(&live, next)
+                && plan::gives_way(before)
+                && plan::gives_way(next);
+            (replans || on_busy == OnBusy::Interrupt && debounce::go_together(before, next))
                 // One that has answered gives way to nobody: it makes room for this very message.
                 && !run.answered.load(Ordering::Relaxed)
         };

@@ -14,7 +14,7 @@ use crate::pipeline::deliver::delivery::SENDING_BROKE;
 use crate::pipeline::retry::{Unrecorded, isolated};
 use crate::pipeline::schedule::debounce::Bundle;
 use crate::pipeline::{Live, Pipeline, Signal};
-use crate::queue::{Ended, Ending, Finish, NewPart, Note};
+use crate::queue::{Ended, Ending, Finish, NewPart, NewTask, Note};
 
 /// The very same words of a heartbeat are not said again within this (specification §16).
 const SAME_WORDS_MS: i64 = 24 * 3_600_000;
@@ -31,6 +31,8 @@ pub(crate) struct Outcome {
     ending: Ending,
     /// Whether words of others may be in the answer.
     tainted: bool,
+    /// The plan that is carried out instead of words.
+    tasks: Vec<NewTask>,
 }
 
 impl Outcome {
@@ -46,6 +48,7 @@ impl Outcome {
             text,
             ending,
             tainted: false,
+            tasks: Vec::new(),
         }
     }
 
@@ -57,6 +60,11 @@ impl Outcome {
     /// Returns it as one in whose answer words of others may be, or not.
     pub(crate) fn tainted(self, tainted: bool) -> Self {
         Self { tainted, ..self }
+    }
+
+    /// Returns it with a plan.
+    pub(crate) fn planning(self, tasks: Vec<NewTask>) -> Self {
+        Self { tasks, ..self }
     }
 
     /// Returns it with another answer for the caller.
@@ -218,6 +226,7 @@ impl Pipeline {
                 .filter(|_| is_heard)
                 .map(|session| (session, told_by_itself(envelope, &words, now))),
             parts,
+            tasks: outcome.tasks,
         };
         let recorded = self
             .persist("the end of a turn", || {
@@ -231,6 +240,9 @@ impl Pipeline {
             Err(Unrecorded::Failed(why)) => return self.say_unrecorded(envelope, &why),
         };
         self.deliver(finished.parts);
+        if !finish.tasks.is_empty() {
+            self.plan_news.notify_one();
+        }
         let _ = self
             .signals
             .send(Signal::Accepted(finished.report.into_iter().collect()));
@@ -256,7 +268,7 @@ impl Pipeline {
     }
 
     /// Renders an answer into what is stored and sent.
-    fn parts(&self, envelope: &Envelope, saying: Saying) -> Vec<NewPart> {
+    pub(crate) fn parts(&self, envelope: &Envelope, saying: Saying) -> Vec<NewPart> {
         let Some((channel, route)) = self.channel(envelope) else {
             return Vec::new();
         };
@@ -410,6 +422,7 @@ fn out_file(file: &Attachment) -> OutFile {
         kind: MediaKind::of_name(&file.filename),
         path: file.path.clone(),
         filename: file.filename.clone(),
+        handle: None,
     }
 }
 

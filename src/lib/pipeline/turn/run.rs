@@ -11,12 +11,14 @@ use super::progress::Progress;
 use super::prompt_trace;
 use super::prompt_trace::Parts;
 use super::stream::Stream;
-use crate::agent::{Ended as TurnEnd, Order, Owner, Team, Written};
+use crate::agent::{Ended as TurnEnd, Form, Order, Owner, Team, Written};
 use crate::control::replies::{Reply, STOPPED, Status};
 use crate::memory::recall::Recalled;
 use crate::memory::{JOINED, Scope, Viewer};
 use crate::message::{Block, Envelope, MediaKind, Role, Source, Trust};
 use crate::pipeline::approvals::Asking;
+use crate::pipeline::plan;
+use crate::pipeline::plan::instructions::PlanForm;
 use crate::pipeline::retry::{Recorded, Unrecorded};
 use crate::pipeline::schedule::debounce::Bundle;
 use crate::pipeline::schedule::lane_commands::{NO_SUMMARY, Step};
@@ -27,11 +29,12 @@ use crate::pipeline::{Live, Pipeline, Run};
 use crate::prompt::Section;
 use crate::provider::SystemBlock;
 use crate::queue::{Ended, Ending, MAX_DEATHS, Note, Started};
-use crate::session::{Kind, PromptBlock, Resume, Session, Spoken, SummaryBy};
+use crate::session::{Entry, Kind, PromptBlock, Resume, Session, Spoken, SummaryBy};
 use crate::trust::fence;
 use crate::{agent, clock, prompt, sys};
 
-pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle) {
+/// Runs a turn. One that is `superseded` is only written down: a newer message of its conversation is answered.
+pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, superseded: bool) {
     let new_id = uuid::Uuid::now_v7().to_string();
     if bundle.attempts() >= MAX_DEATHS {
         let run_id = bundle.run_id().unwrap_or(&new_id);
@@ -53,7 +56,10 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle) {
             return pipeline.finish(&bundle, &new_id, outcome).await;
         }
     };
-    let (outcome, was_turn) = match pipeline.answer_bundle(&bundle, &run_id, &run).await {
+    let (outcome, was_turn) = match pipeline
+        .answer_bundle(&bundle, &run_id, &run, superseded)
+        .await
+    {
         Ok(Some(answered)) => answered,
         Ok(None) | Err(Unrecorded::Ending) => return,
         Err(Unrecorded::Failed(why)) => (pipeline.failed(bundle.leader(), &why, &[]), false),
@@ -80,7 +86,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) run: &'a Run,
     pub(crate) viewer: Viewer,
     pub(crate) model: String,
-    system: Vec<SystemBlock>,
+    pub(crate) system: Vec<SystemBlock>,
     /// What the system text is made of.
     pub(crate) sections: Vec<Section>,
 }
@@ -123,6 +129,7 @@ impl Setting<'_> {
             interrupted: &self.run.interrupted,
             owner,
             reader,
+            form: None,
         }
     }
 }
@@ -134,10 +141,11 @@ impl Pipeline {
         bundle: &Bundle,
         run_id: &str,
         run: &Run,
+        superseded: bool,
     ) -> Recorded<Option<(Outcome, bool)>> {
         Ok(match self.between(bundle, run_id, run).await? {
             Step::Turn(said) => {
-                let outcome = self.converse(&said, run_id, run).await?;
+                let outcome = self.converse(&said, run_id, run, superseded).await?;
                 outcome.map(|outcome| (outcome, true))
             }
             Step::Done(outcome) => Some((*outcome, false)),
@@ -210,6 +218,7 @@ impl Pipeline {
         bundle: &Bundle,
         run_id: &str,
         run: &Run,
+        superseded: bool,
     ) -> Recorded<Option<Outcome>> {
         let began_at = clock::now_ms();
         let live = self.live();
@@ -218,8 +227,14 @@ impl Pipeline {
             mut session,
             carried,
         } = self.take_fresh(&live, bundle).await?;
-        let setting = self.setting(&live, envelope, run_id, run, &session).await;
-        let progress = self.progress(&live, envelope, run_id);
+        let mut setting = self.setting(&live, envelope, run_id, run, &session).await;
+        let target = bundle.newest().reply_to.clone();
+        let planned = plan::is_planned(&live, envelope);
+        let progress = if planned {
+            None
+        } else {
+            self.progress(&live, envelope, run_id)
+        };
         let session_id = session.id().to_owned();
         let named = |reply| Reply {
             session_id: Some(session_id.clone()),
@@ -245,8 +260,22 @@ impl Pipeline {
                 }
             }
         }
+        if superseded {
+            self.sessions.put(session);
+            if let Some(newest) = heard
+                && let Err(error) = self.queue.forget_notes(&envelope.session_key, newest).await
+            {
+                tracing::warn!(%error, "what was heard is heard again");
+            }
+            return Ok(Some(said(envelope, "", None).mapped(named)));
+        }
+        let form = if planned {
+            Some(self.form(&mut setting, &session, target.as_deref()).await?)
+        } else {
+            None
+        };
         let ended = self
-            .run_agent(&setting, &mut session, progress.as_ref())
+            .run_agent(&setting, &mut session, progress.as_ref(), form.as_ref())
             .await;
         if let Some(progress) = progress {
             progress.end().await;
@@ -258,8 +287,14 @@ impl Pipeline {
             tracing::warn!(%error, "what was heard is heard again");
         }
         let tainted = session.state().is_tainted();
+        let outcome = match ended {
+            TurnEnd::Reply(reply) => Some(
+                self.outcome_of_plan(&setting, &session, target.as_deref(), &reply)
+                    .await,
+            ),
+            ended => self.outcome(envelope, &session_id, ended),
+        };
         self.sessions.put(session);
-        let outcome = self.outcome(envelope, &session_id, ended);
         Ok(outcome.map(|outcome| outcome.mapped(named).tainted(tainted)))
     }
 
@@ -322,6 +357,7 @@ impl Pipeline {
         setting: &Setting<'_>,
         session: &mut Session,
         progress: Option<&Progress>,
+        form: Option<&PlanForm>,
     ) -> TurnEnd {
         let Setting {
             envelope,
@@ -329,9 +365,8 @@ impl Pipeline {
             run,
             ..
         } = *setting;
-        let stream = envelope
-            .stream
-            .then(|| Stream::begin(&self.replies, &envelope.id));
+        let stream =
+            (envelope.stream && form.is_none()).then(|| Stream::begin(&self.replies, &envelope.id));
         let reader = |written: Written<'_>| {
             stream.iter().for_each(|stream| stream.write(written));
             progress.iter().for_each(|progress| progress.write(written));
@@ -351,8 +386,15 @@ impl Pipeline {
             (&setting.model, owners_alone),
             run.slot.clone(),
         ));
+        let history =
+            |entries: &[Entry]| form.map_or_else(Vec::new, |form| form.history.shown(entries));
         let order = Order {
             team: Some(team),
+            form: form.map(|form| Form {
+                history: &history,
+                next: &plan::answer::next,
+                schema: &form.schema,
+            }),
             ..setting.order(&asking, &reader)
         };
         let ended = setting.live.agent.run(session, order).await;
@@ -479,7 +521,8 @@ impl Pipeline {
         parts.add("memories", recalled.as_slice());
         let mut beside: Vec<Block> = before.into_iter().chain(heard).chain(recalled).collect();
         for message in messages {
-            let mut blocks = prompt::message(message, zone, &marker);
+            let shows_id = plan::is_planned(place.live, message);
+            let mut blocks = prompt::message(message, zone, &marker, shows_id);
             parts.add("message", &blocks);
             // What is known beside the words stands between the first head and them.
             blocks.splice(1..1, std::mem::take(&mut beside));

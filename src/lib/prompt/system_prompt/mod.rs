@@ -181,6 +181,21 @@ impl Sources {
         }
     }
 
+    /// Returns what is known of a person, whole: what was written by hand, then, where nobody else reads it
+    /// (`alone`), what the agent noted.
+    pub fn partner(&self, id: &str, alone: bool) -> Vec<String> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if id.is_empty() || !id.chars().all(is_name) {
+            return Vec::new();
+        }
+        let mut paths = vec![format!("memory/people/{id}.md")];
+        if alone {
+            paths.push(format!("memory/people/{id}.episodes.md"));
+        }
+        let files = self.files.at(&paths).into_iter();
+        files.map(|file| file.text.to_string()).collect()
+    }
+
     /// Returns the directories of `agent.config_path`, whole.
     pub(super) fn config_path(&self, config: &Config) -> Vec<PathBuf> {
         config

@@ -110,6 +110,9 @@ pub fn body(request: &Request) -> Value {
     if let Some(thinking) = mode.value(request.max_tokens) {
         body["thinking"] = thinking;
     }
+    if let Some(schema) = &request.schema {
+        body["output_config"] = json!({"format": {"type": "json_schema", "schema": **schema}});
+    }
     if !tools.is_empty() {
         body["tools"] = Value::Array(tools);
     }

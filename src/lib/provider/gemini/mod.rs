@@ -108,6 +108,15 @@ pub fn body(request: &Request) -> Value {
             json!({"thinkingLevel": "high"})
         };
     }
+    // Together with tools it is refused up to 2.5.
+    if let Some(schema) = request
+        .schema
+        .as_ref()
+        .filter(|_| request.tools.is_empty() || !old)
+    {
+        body["generationConfig"]["responseMimeType"] = json!("application/json");
+        body["generationConfig"]["responseJsonSchema"] = schema.as_ref().clone();
+    }
     let turns = wire::turns(Candidate::PROTOCOL, request);
     body["contents"] = contents(&turns, !old).into();
     body

@@ -142,6 +142,10 @@ pub fn body(request: &Request, dialect: Dialect) -> Value {
             EffortField::Reasoning => body["reasoning"] = json!({"enabled": true}),
         }
     }
+    if let Some(schema) = &request.schema {
+        let format = json!({"name": "answer", "strict": true, "schema": **schema});
+        body["response_format"] = json!({"type": "json_schema", "json_schema": format});
+    }
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|spec| {
             let name = wire::safe_name(&spec.name);

@@ -121,6 +121,11 @@ impl ReadTarget {
 }
 
 impl PathPolicy {
+    /// Returns the workspace.
+    pub fn workspace(&self) -> &Arc<Root> {
+        &self.workspace
+    }
+
     /// Returns the path_policy of a workspace and the directories `allowed` beside it, which need not be there
     /// yet. Nothing in the directories `hidden` is ever used, but for the workspace.
     pub fn new(workspace: Arc<Root>, allowed: Vec<PathBuf>, hidden: Vec<PathBuf>) -> Self {

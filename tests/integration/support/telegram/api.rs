@@ -113,6 +113,7 @@ pub(super) fn answer(
         "sendmessagedraft" => draft(params),
         "setmessagereaction" => reactions::set(state, message_key(params), params),
         "getfile" => media::get_file(state, params),
+        "getstickerset" => media::sticker_set(state, params),
         "setwebhook" | "deletewebhook" => {
             params.text("url").clone_into(&mut state.webhook);
             Ok(Value::Bool(true))

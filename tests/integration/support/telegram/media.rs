@@ -32,11 +32,27 @@ pub(super) fn send(
     field: &str,
     params: &Params,
 ) -> Result<Value, Refusal> {
-    let file = params
-        .files()
-        .get(field)
-        .ok_or_else(|| Refusal::bad("there is no file in the request"))?;
-    check(field, file)?;
+    // A sticker that the service has already is named by the id of its file.
+    let known = params.text(field);
+    let is_known = field == "sticker"
+        && state
+            .sticker_sets
+            .iter()
+            .any(|(set, names)| (1..=names.len()).any(|number| known == format!("{set}-{number}")));
+    let sticker = Upload {
+        filename: known.to_owned(),
+        bytes: Vec::new(),
+    };
+    let file = if is_known {
+        &sticker
+    } else {
+        let file = params
+            .files()
+            .get(field)
+            .ok_or_else(|| Refusal::bad("there is no file in the request"))?;
+        check(field, file)?;
+        file
+    };
     let caption = caption(params.text("caption"), params.text("parse_mode"))?;
     post(
         state,
@@ -196,6 +212,23 @@ fn caption(source: &str, mode: &str) -> Result<(String, String), Refusal> {
         return Err(Refusal::bad("message caption is too long"));
     }
     Ok((source.to_owned(), shown))
+}
+
+/// Answers getStickerSet; the id of the N-th sticker's file is `SET-N`.
+pub(super) fn sticker_set(state: &State, params: &Params) -> Result<Value, Refusal> {
+    let wanted = params.text("name");
+    let set = state.sticker_sets.iter().find(|(set, _)| set == wanted);
+    let (set, emojis) = set.ok_or_else(|| Refusal::bad("STICKERSET_INVALID"))?;
+    let stickers: Vec<Value> = emojis
+        .iter()
+        .enumerate()
+        .map(|(at, emoji)| {
+            let id = format!("{set}-{}", at + 1);
+            json!({"file_id": id, "file_unique_id": format!("u-{id}"), "type": "regular", "width": 512, "height": 512,
+                   "is_animated": false, "is_video": false, "emoji": emoji, "set_name": set})
+        })
+        .collect();
+    Ok(json!({"name": set, "title": set, "sticker_type": "regular", "stickers": stickers}))
 }
 
 /// Answers getFile.

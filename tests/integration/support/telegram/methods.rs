@@ -163,6 +163,7 @@ const METHODS: &[(&str, &[Fields])] = &[
         &[&[("commands", Json), ("scope", Json), ("language_code", Text)]],
     ),
     ("getFile", &[&[("file_id", Text)]]),
+    ("getStickerSet", &[&[("name", Text)]]),
     ("deleteWebhook", &[&[("drop_pending_updates", Bool)]]),
     (
         "answerCallbackQuery",

@@ -41,6 +41,8 @@ pub(super) struct State {
     pub(super) faults: Vec<Fault>,
     pub(super) plan: Option<Plan>,
     pub(super) offered: Vec<Offered>,
+    /// Sets of stickers, each with its emoji in order.
+    pub(super) sticker_sets: Vec<(String, Vec<String>)>,
     /// What was said to each press of a button; nothing yet, or the empty text.
     pub(super) presses: BTreeMap<String, Option<String>>,
     /// The bot's reactions.

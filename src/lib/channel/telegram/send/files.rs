@@ -25,6 +25,20 @@ const ALBUM: usize = 10;
 
 impl Telegram {
     pub(crate) async fn send_files(&self, message: Outgoing<'_>) -> Result<String, SendError> {
+        if let [
+            (
+                OutFile {
+                    kind,
+                    handle: Some(handle),
+                    ..
+                },
+                _,
+            ),
+        ] = message.files
+        {
+            let (method, field) = method(*kind);
+            return self.send_handle(message, (method, field, handle)).await;
+        }
         let target = Target::new(message.chat, message.reply_to)?;
         let caption = caption(&message)?;
         let all = message.files.iter().map(|(file, _)| file.clone());

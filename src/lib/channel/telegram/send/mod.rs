@@ -10,6 +10,7 @@ pub(crate) mod pace;
 mod preview;
 mod retry;
 pub(crate) mod split;
+pub(crate) mod stickers;
 pub(crate) mod upload;
 
 use std::path::Path;
@@ -79,6 +80,21 @@ impl Channel for Telegram {
             None if message.files.is_empty() => Box::pin(self.send_text(message)),
             None => Box::pin(self.send_files(message)),
         }
+    }
+
+    fn sticker<'a>(
+        &'a self,
+        set: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, FetchError>> {
+        Box::pin(self.sticker_handle(set, name))
+    }
+
+    fn sticker_names<'a>(&'a self, set: &'a str) -> BoxFuture<'a, Result<Vec<String>, FetchError>> {
+        Box::pin(async move {
+            let stickers = self.sticker_set(set).await?;
+            Ok(stickers.into_iter().map(|sticker| sticker.name).collect())
+        })
     }
 
     fn fetch<'a>(

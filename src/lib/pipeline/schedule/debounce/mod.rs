@@ -70,6 +70,11 @@ impl Bundle {
         &self.0.first().expect("a bundle is never empty").envelope
     }
 
+    /// Returns the input that came last.
+    pub(crate) fn newest(&self) -> &Envelope {
+        &self.last().envelope
+    }
+
     fn last(&self) -> &Accepted {
         self.0.last().expect("a bundle is never empty")
     }
@@ -288,6 +293,11 @@ impl Gather {
             None => ready.push(bundle),
         }
         ready
+    }
+
+    /// Returns true when something of a conversation waits for more.
+    pub(crate) fn waits(&self, key: &SessionKey) -> bool {
+        self.open.contains_key(key)
     }
 
     /// Returns when something need not wait any more.

@@ -1,0 +1,59 @@
+//! What of a plan that cannot be read was meant for the chat.
+
+use serde_json::Value;
+
+use super::{PRIVATE, Reading, headings, json, read, tamed, unfenced};
+
+/// Returns the words for the chat in answers that are no plan, the first answer first; the next ones are what the
+/// model answered when it was asked to write its plan again. Neither JSON nor headings are among them, nor what only
+/// the agent itself is to read. `None` when nothing can be said.
+pub fn words(answers: &[&str]) -> Option<String> {
+    let prose = || {
+        answers.iter().rev().find_map(|answer| match read(answer) {
+            Reading::Prose(text) => Some(tamed(&text)),
+            Reading::Plan(_) | Reading::Broken(_) => None,
+        })
+    };
+    let found = answers
+        .iter()
+        .map(|answer| in_broken(unfenced(answer.trim())).join("\n\n"))
+        .find(|text| !text.is_empty());
+    found.or_else(prose).filter(|text| !text.is_empty())
+}
+
+fn in_broken(text: &str) -> Vec<String> {
+    let in_objects: Vec<String> = json::objects(text).iter().flat_map(said).collect();
+    if !in_objects.is_empty() || json::names_a_kind(text) || text.starts_with(['[', '{', '⟦']) {
+        return in_objects;
+    }
+    let sections = headings::sections(text).unwrap_or_default();
+    let public = sections
+        .iter()
+        .filter(|section| is_public(&section.kind))
+        .map(|section| tamed(section.body));
+    public.filter(|text| !text.is_empty()).collect()
+}
+
+/// Returns the words in a task that nobody could read, or in the tasks of an object.
+fn said(value: &Value) -> Vec<String> {
+    if let Some(kind) = value.get("kind").and_then(Value::as_str) {
+        let text = value.get("text").and_then(Value::as_str);
+        let text = text.filter(|_| is_public(kind)).map(tamed);
+        return text.filter(|text| !text.is_empty()).into_iter().collect();
+    }
+    let lists = value
+        .as_object()
+        .into_iter()
+        .flat_map(|fields| fields.values());
+    let tasks = lists.filter_map(Value::as_array).flatten();
+    tasks
+        .filter(|task| task.get("kind").is_some())
+        .flat_map(said)
+        .collect()
+}
+
+fn is_public(kind: &str) -> bool {
+    let kind = kind.trim().to_lowercase();
+    let first = kind.split([' ', '_', '-']).next().unwrap_or_default();
+    !PRIVATE.contains(&kind.as_str()) && !PRIVATE.contains(&first)
+}

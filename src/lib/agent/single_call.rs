@@ -1,0 +1,123 @@
+//! A call outside of the loop: the same tool policy and the same audit log, and no transcript.
+
+use serde_json::Value;
+
+use super::tool::{Context, Progress, Tool, ToolOutput};
+use super::tool_policy::{self, Asked, Circumstances, Decision, Owner, Verdict};
+use super::turn_loop::Agent;
+use crate::audit;
+use crate::config::Policy;
+use crate::memory::{Scope, Viewer};
+use crate::message::{Route, SessionKey, ToolCall};
+use tokio_util::sync::CancellationToken;
+
+/// For whom a call is made.
+#[derive(Debug, Clone)]
+pub struct Single {
+    /// The run that led to it.
+    pub run_id: String,
+    /// The conversation.
+    pub conversation: SessionKey,
+    /// Who speaks, by their id.
+    pub person: String,
+    /// Whether it is an owner.
+    pub from_owner: bool,
+    /// Whose memories it may use.
+    pub viewer: Viewer,
+    /// The chat that is talked in, if it is one.
+    pub route: Option<Route>,
+    /// Whether words of others may have led to it.
+    pub tainted: bool,
+}
+
+impl Single {
+    fn context(&self, call_id: &str) -> Context {
+        Context {
+            run_id: self.run_id.clone(),
+            call_id: call_id.to_owned(),
+            team: None,
+            session_id: self.conversation.0.clone(),
+            conversation: self.conversation.clone(),
+            person: self.person.clone(),
+            viewer: self.viewer.clone(),
+            route: self.route.clone(),
+            message_id: None,
+            pins: Vec::new(),
+            approved: false,
+            tainted: self.tainted,
+            cancel: CancellationToken::new(),
+            progress: Progress::default(),
+        }
+    }
+}
+
+impl Agent {
+    /// Decides whether a call may be made, and asks the owner where the tool policy says so. The error says why
+    /// not. `own` is the tool where none is offered to the model. What the settings allow outright runs, whoever
+    /// speaks.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub async fn permit(
+        &self,
+        of: &Single,
+        call: &ToolCall,
+        own: Option<&dyn Tool>,
+        owner: &dyn Owner,
+    ) -> Result<(), String> {
+        let offer = self.offer();
+        let offered = offer.get(&call.name).cloned();
+        let tool = own.or(offered.as_deref());
+        let tool = tool.ok_or_else(|| format!("there is no {} here", call.name))?;
+        let context = of.context(&call.id);
+        let policy = offer.policy(&call.name);
+        if policy == Policy::Allow {
+            return Ok(());
+        }
+        let circumstances = Circumstances {
+            from_owner: of.from_owner,
+            tainted: of.tainted,
+            others_read: !of.viewer.may_see(&Scope::Owner),
+        };
+        let decision = tool_policy::decide(
+            tool,
+            (&call.input, &context),
+            policy,
+            circumstances,
+            &|_| false,
+        );
+        let why = match decision {
+            Decision::Run => return Ok(()),
+            Decision::Refuse(why) => return Err(why),
+            Decision::Ask(why) => why,
+        };
+        let asked = Asked {
+            call_id: call.id.clone(),
+            tool: call.name.clone(),
+            question: tool.question(&call.input, &context),
+            why,
+        };
+        match owner.ask(std::slice::from_ref(&asked)).await.pop() {
+            Some(Verdict::Yes) => Ok(()),
+            Some(Verdict::No(why)) => Err(why),
+            None => Err("nobody answered".to_owned()),
+        }
+    }
+
+    /// Makes a call that nobody is asked about.
+    pub async fn call(&self, of: &Single, name: &str, input: &Value) -> ToolOutput {
+        let offer = self.offer();
+        let record = self.audit.begin(
+            audit::Call {
+                session: &of.conversation.0,
+                run: &of.run_id,
+                id: name,
+                tool: offer.known(name),
+            },
+            input,
+        );
+        let output = offer.run(name, input, &of.context(name)).await;
+        record.end(output.is_error, &output.text);
+        output
+    }
+}

@@ -1,0 +1,140 @@
+//! Stickers out: a set is asked for once in the life of the process, and its stickers go out by the ids of their
+//! files. A set may hold pictures (WebP), drawings that move (TGS) and films (WebM): to be sent, all are alike.
+
+use serde_json::{Value, json};
+
+use super::api::Request;
+use super::classify_error::says;
+use super::{Error, classify, message_id};
+use crate::channel::telegram::Telegram;
+use crate::channel::telegram::send::retry::{Target, Turn};
+use crate::channel::{FetchError, Outgoing, SendError};
+
+/// A sticker of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sticker {
+    /// What it goes by: its emoji, and its number where another one before it has the same.
+    pub(crate) name: String,
+    /// The id of its file.
+    pub(crate) handle: String,
+}
+
+impl Telegram {
+    /// Returns the stickers of a set.
+    pub(crate) async fn sticker_set(&self, set: &str) -> Result<Vec<Sticker>, FetchError> {
+        if let Some(known) = self.stickers.lock().get(set) {
+            return Ok(known.clone());
+        }
+        let request = Request::new("getStickerSet", json!({"name": set}));
+        let answer = self.call(request).await.map_err(|error| match error {
+            Error::Refused { status: 400, .. } if says(&error, "STICKERSET_INVALID") => {
+                FetchError::Never(format!("there is no set of stickers called {set}"))
+            }
+            Error::Refused {
+                status: 400..=404, ..
+            } => FetchError::Never(error.to_string()),
+            error => FetchError::Again(error.to_string()),
+        })?;
+        let stickers = stickers(&answer);
+        self.stickers
+            .lock()
+            .insert(set.to_owned(), stickers.clone());
+        Ok(stickers)
+    }
+
+    /// Returns the id of the file of a sticker; `None` when the set has none of that name.
+    pub(crate) async fn sticker_handle(
+        &self,
+        set: &str,
+        name: &str,
+    ) -> Result<Option<String>, FetchError> {
+        let stickers = self.sticker_set(set).await?;
+        let wanted = plain(name);
+        let number = name
+            .trim()
+            .parse::<usize>()
+            .ok()
+            .and_then(|n| n.checked_sub(1));
+        let named = stickers
+            .iter()
+            .find(|sticker| plain(&sticker.name) == wanted);
+        let found = named.or_else(|| stickers.get(number?));
+        Ok(found.map(|sticker| sticker.handle.clone()))
+    }
+
+    /// Sends a file that Telegram has already.
+    pub(crate) async fn send_handle(
+        &self,
+        message: Outgoing<'_>,
+        (method, field, handle): (&'static str, &'static str, &str),
+    ) -> Result<String, SendError> {
+        let target = Target::new(message.chat, message.reply_to)?;
+        let request = move |target: Target| {
+            let mut parameters = json!({
+                "chat_id": target.chat,
+                "message_thread_id": target.topic(),
+                "reply_parameters": target.reply(),
+            });
+            parameters[field] = json!(handle);
+            Ok(Request::new(method, parameters))
+        };
+        let sent = self.call_in_chat(target, Turn::Wait, request).await;
+        message_id(&sent.map_err(|error| classify(&error, false))?)
+    }
+}
+
+/// Returns the stickers in an answer, each under a name of its own.
+fn stickers(set: &Value) -> Vec<Sticker> {
+    let all = set.get("stickers").and_then(Value::as_array);
+    let mut found: Vec<Sticker> = Vec::new();
+    for (at, sticker) in all.into_iter().flatten().enumerate() {
+        let text = |name: &str| sticker.get(name).and_then(Value::as_str);
+        let Some(handle) = text("file_id") else {
+            continue;
+        };
+        let number = (at + 1).to_string();
+        let name = match text("emoji") {
+            Some(emoji) if !found.iter().any(|other| plain(&other.name) == plain(emoji)) => {
+                emoji.to_owned()
+            }
+            Some(emoji) => format!("{emoji}{number}"),
+            None => number,
+        };
+        found.push(Sticker {
+            name,
+            handle: handle.to_owned(),
+        });
+    }
+    found
+}
+
+/// Returns an emoji without the sign that asks for colours.
+fn plain(name: &str) -> String {
+    name.trim().replace('\u{fe0f}', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sticker_of_a_set_has_a_name_of_its_own() {
+        let set = json!({"stickers": [
+            {"file_id": "a", "emoji": "❤\u{fe0f}"},
+            {"file_id": "b", "emoji": "😿"},
+            {"emoji": "🐈"},
+            {"file_id": "c", "emoji": "❤"},
+            {"file_id": "d"},
+        ]});
+        let names: Vec<(String, String)> = stickers(&set)
+            .into_iter()
+            .map(|sticker| (sticker.name, sticker.handle))
+            .collect();
+        let expected = [("❤\u{fe0f}", "a"), ("😿", "b"), ("❤4", "c"), ("5", "d")];
+        assert_eq!(
+            names,
+            expected.map(|(name, handle)| (name.to_owned(), handle.to_owned()))
+        );
+        assert!(stickers(&json!({"stickers": 7})).is_empty());
+    }
+}

@@ -1,0 +1,163 @@
+//! What a persona is told beside its prompts: how it answers, what it knows of its partner, the time, where it is and
+//! which message it answers.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::history::History;
+use crate::agent::plan;
+use crate::clock;
+use crate::message::Envelope;
+use crate::pipeline::retry::Recorded;
+use crate::pipeline::turn::run::Setting;
+use crate::pipeline::{Live, Pipeline};
+use crate::prompt::Section;
+use crate::provider::{SystemBlock, Tier};
+use crate::session::Session;
+use crate::text::estimate_tokens;
+
+/// What a turn needs for a plan.
+pub(crate) struct PlanForm {
+    pub history: History,
+    pub schema: Arc<Value>,
+}
+
+impl Pipeline {
+    /// Adds what a persona is told to the system text of a turn, and returns the form of its answer.
+    pub(crate) async fn form(
+        self: &Arc<Self>,
+        setting: &mut Setting<'_>,
+        session: &Session,
+        target: Option<&str>,
+    ) -> Recorded<PlanForm> {
+        let key = &setting.envelope.session_key;
+        let told = self
+            .persist("what was done of plans", || self.queue.told_tasks(key))
+            .await?;
+        let config = &setting.live.config;
+        let (prompt, id, alone) = (
+            self.prompt.clone(),
+            setting.envelope.sender.id.clone(),
+            setting.envelope.group.is_none(),
+        );
+        let partner = crate::sys::blocking(move || prompt.partner(&id, alone)).await;
+        let stickers = self.stickers(setting).await;
+        let known = Circumstances {
+            stickers: &stickers,
+            partner: &partner,
+            target,
+        };
+        let text = text(setting.live, setting.envelope, &known);
+        setting.sections.push(Section {
+            name: "how a persona answers".to_owned(),
+            tier: Tier::SemiStable,
+            tokens: estimate_tokens(&text),
+            cut: false,
+        });
+        setting.system.push(SystemBlock {
+            tier: Tier::SemiStable,
+            text,
+        });
+        Ok(PlanForm {
+            history: History::new(
+                session.id(),
+                told,
+                config.agent.history_size,
+                config.agent.timezone.0,
+            ),
+            schema: Arc::new(plan::schema()),
+        })
+    }
+
+    /// Returns the stickers that the agent may send, one a line.
+    async fn stickers(self: &Arc<Self>, setting: &Setting<'_>) -> Vec<String> {
+        let stickers = &setting.live.config.agent.stickers;
+        let mut lines: Vec<String> = Vec::new();
+        if let Some((channel, _)) = self.channel(setting.envelope) {
+            for set in &stickers.sets {
+                match channel.sticker_names(set).await {
+                    Ok(names) => lines.extend(names.iter().map(|name| format!("{set} :: {name}"))),
+                    Err(error) => tracing::warn!(set, %error, "a set of stickers is not known"),
+                }
+            }
+        }
+        for sticker in &stickers.stickers {
+            if !lines.contains(sticker) {
+                lines.push(sticker.clone());
+            }
+        }
+        lines
+    }
+}
+
+/// How the model answers.
+const FORM: &str = "# How you answer
+
+You take part in a chat. You answer with a plan: a JSON array of tasks and nothing else. A task is an object with \"kind\", \
+and may have \"id\", \"depends_on\" (the ids of the tasks before it; without it, it follows the task before it) and \"reply_to\" (the id of a message).
+- {\"kind\": \"think\", \"text\"}: a thought that nobody reads; begin with one
+- {\"kind\": \"send\", \"text\"}: words for the chat; several short ones are better than a long one
+- {\"kind\": \"wait\", \"delay\"}: a pause, seconds
+- {\"kind\": \"react\", \"emoji\", \"reply_to\"}: an emoji on a message
+- {\"kind\": \"sticker\", \"set\", \"name\"}: one of the stickers that you may send
+- {\"kind\": \"send_media\", \"path\"}: a file of outbox/
+- {\"kind\": \"remember\", \"text\"}: something about your partner, kept for good
+- {\"kind\": \"retrieve\", \"urls\"}: read up to 3 pages; you plan again when you have read them
+- {\"kind\": \"xsend\", \"to\", \"text\"}: words for another chat
+- {\"kind\": \"block\"}, {\"kind\": \"unblock\"}: your partner is answered no more, or again
+- {\"kind\": \"clear\"}: forget this conversation
+An empty array is silence. When a new message comes, what you have not done yet is cancelled, and you plan again. \
+Never write ⟦ or ⟧: the lines in them are notes of the system.";
+
+/// What is known beside the prompts.
+pub(crate) struct Circumstances<'a> {
+    /// The stickers that may be sent, one a line.
+    pub stickers: &'a [String],
+    /// What is remembered of the partner: written by hand, then by the agent.
+    pub partner: &'a [String],
+    /// The message to answer.
+    pub target: Option<&'a str>,
+}
+
+/// Returns the last part of the system text.
+pub(crate) fn text(live: &Live, envelope: &Envelope, known: &Circumstances<'_>) -> String {
+    let mut parts = vec![FORM.to_owned()];
+    if !known.stickers.is_empty() {
+        parts.push(format!(
+            "# Stickers you may send\n\n{}",
+            known.stickers.join("\n")
+        ));
+    }
+    if !known.partner.is_empty() {
+        parts.push(format!(
+            "# What you remember of {}\n\n{}",
+            named(&envelope.sender.name),
+            known.partner.join("\n\n")
+        ));
+    }
+    let zone = live.config.agent.timezone.0;
+    parts.push(format!(
+        "# Current time\n\n{}",
+        clock::local_text(clock::now_ms(), zone)
+    ));
+    let place = match &envelope.group {
+        Some(group) => format!("A group chat, \"{}\".", named(group)),
+        None => format!("A direct chat with {}.", named(&envelope.sender.name)),
+    };
+    parts.push(format!("# Chat type\n\n{place}"));
+    if let Some(target) = known.target {
+        parts.push(format!(
+            "# Target message\n\nConsider responding to message with message_id {target}."
+        ));
+    }
+    parts.join("\n\n")
+}
+
+/// Returns a name that its owner chose, short and on one line.
+fn named(name: &str) -> String {
+    crate::text::shorten(
+        &crate::text::visible(&name.replace(['⟦', '⟧', '"'], "")),
+        80,
+    )
+}
