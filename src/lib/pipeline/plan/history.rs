@@ -71,15 +71,17 @@ impl History {
             .message_id
             .as_ref()
             .map_or_else(String::new, |id| format!("; message {id}"));
-        let did = |what: String| format!("⟦{}; you{id}{what}⟧", clock::local_text(at, self.zone));
+        let time = clock::local_text(at, self.zone);
+        let sent = |what: String| format!("⟦{time}; you{id}{what}⟧");
+        let did = |what: String| format!("⟦{time}; you{what}⟧");
         Some(match task.act {
-            Act::Send { text } => format!("{}\n{text}", did(String::new())),
+            Act::Send { text } => format!("{}\n{text}", sent(String::new())),
             Act::React { emoji } => did(format!(
                 " reacted {emoji} to message {}",
                 task.reply_to.unwrap_or_default()
             )),
-            Act::Sticker { set, name } => did(format!(" sent the sticker {set} :: {name}")),
-            Act::SendMedia { path } => did(format!(" sent {path}")),
+            Act::Sticker { set, name } => sent(format!(" sent the sticker {set} :: {name}")),
+            Act::SendMedia { path } => sent(format!(" sent {path}")),
             Act::Xsend { to, text } => did(format!(" wrote to {to}: {text}")),
             Act::Block => did(" blocked them".to_owned()),
             Act::Unblock => did(" unblocked them".to_owned()),
