@@ -20,7 +20,7 @@ fn house(more: &str) -> House {
     House::with(&format!("{QUICK}{more}"))
 }
 
-fn plan(tasks: Value) -> Reply {
+fn plan(tasks: &Value) -> Reply {
     Reply::Text(tasks.to_string())
 }
 
@@ -51,7 +51,7 @@ fn settled(sandbox: &Sandbox) {
 #[test]
 fn a_plan_is_carried_out_and_the_next_one_sees_what_was_said() {
     let house = house("");
-    house.model.push(plan(json!([
+    house.model.push(plan(&json!([
         {"kind": "think", "text": "a secret thought"},
         {"kind": "remember", "text": "likes tea"},
         {"kind": "send", "id": "a", "text": "Hello Ana."},
@@ -89,7 +89,7 @@ fn a_plan_is_carried_out_and_the_next_one_sees_what_was_said() {
 
     house
         .model
-        .push(plan(json!([{"kind": "send", "text": "Good."}])));
+        .push(plan(&json!([{"kind": "send", "text": "Good."}])));
     house.telegram.say(ANA, ANA, "fine");
     house.telegram.wait_sent(|sent| sent.text == "Good.", SOON);
     let request = house.model.requests().pop().expect("a request");
@@ -111,7 +111,7 @@ fn a_plan_is_carried_out_and_the_next_one_sees_what_was_said() {
 #[test]
 fn ten_quick_messages_cost_one_call_and_cancel_what_was_planned() {
     let house = house("");
-    house.model.push(plan(json!([
+    house.model.push(plan(&json!([
         {"kind": "send", "text": "One moment."},
         {"kind": "wait", "delay": 3600},
         {"kind": "send", "text": "never said"}
@@ -122,7 +122,7 @@ fn ten_quick_messages_cost_one_call_and_cancel_what_was_planned() {
         .wait_sent(|sent| sent.text == "One moment.", SOON);
     house
         .model
-        .push(plan(json!([{"kind": "send", "text": "Ten!"}])));
+        .push(plan(&json!([{"kind": "send", "text": "Ten!"}])));
     let ids: Vec<i64> = (1..=10)
         .map(|n| house.telegram.say(ANA, ANA, &format!("word {n}")).1)
         .collect();
@@ -188,7 +188,7 @@ fn what_is_no_plan_is_repaired_once_and_never_shown() {
 fn chatter_in_a_group_cancels_nothing_and_a_callout_does() {
     let house = house("[telegram.groups.\"-100500\"]\nallow_from = [1001, 1002]\n");
     let bot = format!("@{}", house.telegram.username());
-    house.model.push(plan(json!([
+    house.model.push(plan(&json!([
         {"kind": "send", "text": "First."},
         {"kind": "wait", "delay": 3600},
         {"kind": "send", "text": "never said"}
@@ -209,7 +209,7 @@ fn chatter_in_a_group_cancels_nothing_and_a_callout_does() {
     assert_eq!(house.model.requests().len(), 1);
     house
         .model
-        .push(plan(json!([{"kind": "send", "text": "Second."}])));
+        .push(plan(&json!([{"kind": "send", "text": "Second."}])));
     house.telegram.say(GROUP, OWNER, &format!("{bot} well?"));
     house
         .telegram
@@ -222,7 +222,7 @@ fn chatter_in_a_group_cancels_nothing_and_a_callout_does() {
 fn a_sticker_goes_out_by_the_id_of_its_file_and_its_set_is_asked_for_once() {
     let house = house("[agent.stickers]\nsets = [\"Cats\"]\nstickers = [\"Dogs :: 🐶\"]\n");
     house.telegram.offer_stickers("Cats", &["😿", "😺"]);
-    house.model.push(plan(json!([
+    house.model.push(plan(&json!([
         {"kind": "sticker", "set": "Cats", "name": "😺"},
         {"kind": "sticker", "set": "Cats", "name": "👽"},
         {"kind": "send", "text": "Done."}
@@ -257,7 +257,7 @@ fn a_persona_takes_its_time_and_a_new_message_stops_it() {
     let house = House::with("[agent]\nmode = \"plan\"\nplan_pause_ms = 100\n");
     house
         .model
-        .push(plan(json!([{"kind": "send", "text": &"x".repeat(30)}])));
+        .push(plan(&json!([{"kind": "send", "text": &"x".repeat(30)}])));
     let asked = Instant::now();
     house.telegram.say(ANA, ANA, "hi");
     house.telegram.wait_sent(|sent| sent.chat == ANA, SOON);
@@ -268,7 +268,7 @@ fn a_persona_takes_its_time_and_a_new_message_stops_it() {
     assert!(!house.telegram.calls_of("sendChatAction").is_empty());
     house
         .model
-        .push(plan(json!([{"kind": "send", "text": &"y".repeat(6000)}])));
+        .push(plan(&json!([{"kind": "send", "text": &"y".repeat(6000)}])));
     house.telegram.say(ANA, ANA, "a story!");
     house.model.wait_requests(2, SOON);
     let typed = "SELECT 1 FROM tasks WHERE state = 'ready'";
@@ -277,7 +277,7 @@ fn a_persona_takes_its_time_and_a_new_message_stops_it() {
     });
     house
         .model
-        .push(plan(json!([{"kind": "send", "text": "Fine."}])));
+        .push(plan(&json!([{"kind": "send", "text": "Fine."}])));
     house.telegram.say(ANA, ANA, "no, stop");
     house.telegram.wait_sent(|sent| sent.text == "Fine.", SOON);
     assert_eq!(texts(&house, ANA).len(), 2);
@@ -299,7 +299,7 @@ fn a_killed_daemon_does_every_task_once() {
             ]
         })
         .collect();
-    model.push(plan(json!(tasks)));
+    model.push(plan(&json!(tasks)));
     let mut daemon = sandbox.ready();
     telegram.say(ANA, ANA, "go");
     for kill in 1..count {
@@ -325,7 +325,7 @@ fn what_acts_beyond_the_chat_asks_the_owner_and_blocks_nothing() {
     let house = house("");
     house.telegram.say(OWNER, OWNER, "hello");
     house.telegram.wait_sent(|sent| sent.chat == OWNER, SOON);
-    house.model.push(plan(json!([
+    house.model.push(plan(&json!([
         {"kind": "xsend", "id": "x", "depends_on": [], "to": "1003", "text": "psst"},
         {"kind": "block", "id": "y", "depends_on": []},
         {"kind": "send", "id": "z", "depends_on": [], "text": "Told them."},
@@ -352,13 +352,13 @@ fn pages_are_read_and_a_new_plan_follows() {
     pages.put("/page", 200, "text/plain", "The answer is 4711.");
     let house = house(&format!("[tools.web]\nallow = [\"{}\"]\n", pages.host()));
     let url = pages.url("/page");
-    house.model.push(plan(json!([
+    house.model.push(plan(&json!([
         {"kind": "send", "text": "Let me look."},
         {"kind": "retrieve", "urls": [url]}
     ])));
     house
         .model
-        .push(plan(json!([{"kind": "send", "text": "It says 4711."}])));
+        .push(plan(&json!([{"kind": "send", "text": "It says 4711."}])));
     house
         .telegram
         .say(OWNER, OWNER, &format!("what does {url} say?"));
@@ -382,7 +382,7 @@ fn a_task_that_fails_for_now_is_tried_again_after_a_pause() {
         kind: FaultKind::Status(502),
         count: 1,
     });
-    house.model.push(plan(json!([{"kind": "sticker", "set": "Cats", "name": "😿"}, {"kind": "send", "text": "There."}])));
+    house.model.push(plan(&json!([{"kind": "sticker", "set": "Cats", "name": "😿"}, {"kind": "send", "text": "There."}])));
     house.telegram.say(ANA, ANA, "hi");
     house.telegram.wait_sent(|sent| sent.text == "There.", SOON);
     assert_eq!(house.telegram.calls_of("sendSticker").len(), 1);
@@ -396,7 +396,7 @@ fn a_task_that_fails_for_now_is_tried_again_after_a_pause() {
 #[test]
 fn a_caller_who_waits_reads_the_words_of_the_plan() {
     let house = house("");
-    house.model.push(plan(json!([
+    house.model.push(plan(&json!([
         {"kind": "think", "text": "secret"},
         {"kind": "send", "text": "Hello."},
         {"kind": "wait", "delay": 60},

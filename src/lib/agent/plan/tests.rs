@@ -201,6 +201,11 @@ fn of_what_is_broken_only_words_for_the_chat_are_said() {
     );
     check(&[r#"{"plan":[{"kind":"sing","text":"La"}]}"#], Some("La"));
     check(&["# snd\nHi\n# think\nsecret"], Some("Hi"));
+    check(
+        &[r#"[{"kind":"send","text":"a"},{"kind":"send","text":"half \n a\u00"#],
+        Some("a\n\nhalf \n a"),
+    );
+    check(&[r#"[{"kind":"think","text":"half"#], None);
     check(&[r#"{"answer":"Hi"}"#, "Hello."], Some("Hello."));
     check(&[r#"{"answer":"Hi"}"#, r#"{"answer":"Hi"}"#], None);
     check(&["[[[[", "⟦x⟧"], None);

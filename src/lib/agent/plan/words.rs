@@ -22,7 +22,8 @@ pub fn words(answers: &[&str]) -> Option<String> {
 }
 
 fn in_broken(text: &str) -> Vec<String> {
-    let in_objects: Vec<String> = json::objects(text).iter().flat_map(said).collect();
+    let mut in_objects: Vec<String> = json::objects(text).iter().flat_map(said).collect();
+    in_objects.extend(cut_off(text));
     if !in_objects.is_empty() || json::names_a_kind(text) || text.starts_with(['[', '{', '⟦']) {
         return in_objects;
     }
@@ -50,6 +51,24 @@ fn said(value: &Value) -> Vec<String> {
         .filter(|task| task.get("kind").is_some())
         .flat_map(said)
         .collect()
+}
+
+/// Returns the words of a `send` that the answer breaks off in.
+fn cut_off(text: &str) -> Option<String> {
+    let last = text.rsplit_once('{').map(|(_, last)| last)?;
+    let after = |text: &str, name: &str| -> Option<String> {
+        let rest = text.split_once(name)?.1.trim_start().strip_prefix(':')?;
+        Some(rest.trim_start().strip_prefix('"')?.to_owned())
+    };
+    let is_send = after(last, "\"kind\"").is_some_and(|kind| kind.starts_with("send\""));
+    let words = after(last, "\"text\"").filter(|_| is_send)?;
+    // An escape may be cut in two.
+    let whole = (0..8).find_map(|less| {
+        let kept = words.len().checked_sub(less)?;
+        let quoted = format!("\"{}\"", words.get(..kept)?);
+        serde_json::from_str::<String>(&quoted).ok()
+    })?;
+    Some(tamed(&whole)).filter(|text| !text.is_empty())
 }
 
 fn is_public(kind: &str) -> bool {
