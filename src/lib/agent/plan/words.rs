@@ -55,7 +55,10 @@ fn said(value: &Value) -> Vec<String> {
 
 /// Returns the words of a `send` that the answer breaks off in.
 fn cut_off(text: &str) -> Option<String> {
-    let last = text.rsplit_once('{').map(|(_, last)| last)?;
+    let last = text.rfind('{').and_then(|at| text.get(at..))?;
+    if !json::objects(last).is_empty() {
+        return None;
+    }
     let after = |text: &str, name: &str| -> Option<String> {
         let rest = text.split_once(name)?.1.trim_start().strip_prefix(':')?;
         Some(rest.trim_start().strip_prefix('"')?.to_owned())
