@@ -144,6 +144,9 @@ const RESERVED: &[Reserved] = &[
             "sandbox",
             "app/daemon/login/browser.rs",
             "app/daemon/mod.rs",
+            // `init` on a terminal: systemctl, and our own programs for the first message.
+            "app/daemon/init/service.rs",
+            "app/daemon/init/greeting.rs",
         ],
         because: "sandbox starts processes, nobody else",
     },

@@ -37,7 +37,7 @@ fn path() -> String {
 
 /// A home with only its settings, and the programs in `$PATH`.
 fn settings_only() -> Sandbox {
-    Sandbox::new().env("PATH", &path())
+    Sandbox::new().env("PATH", &path()).env("TZ", "UTC")
 }
 
 /// A new home in which nothing is wrong.
@@ -560,6 +560,13 @@ impl Nobody {
                 .or_else(|_| fs::copy(bin(name), &copy).map(drop))
                 .expect("a copy");
         }
+        let table = "share/embeddings/table.bin";
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join(table);
+        let copy = dir.path().join(table);
+        fs::create_dir_all(copy.parent().expect("a directory")).expect("own directory");
+        fs::hard_link(&shipped, &copy)
+            .or_else(|_| fs::copy(&shipped, &copy).map(drop))
+            .expect("a copy");
         let nobody = Self { dir };
         nobody.make("house");
         let told = nobody.run(&["init", "-q"]);

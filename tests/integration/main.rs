@@ -45,6 +45,7 @@ mod queries;
 mod recall;
 mod sandbox;
 mod sessions;
+mod setup;
 mod shell;
 mod signin;
 mod skills;

@@ -130,22 +130,6 @@ fn a_file_of_settings_that_is_no_text_is_named() {
 }
 
 #[test]
-fn a_key_nobody_knows_is_a_warning_with_the_nearest_name() {
-    let sandbox = Sandbox::new();
-    sandbox.put(
-        "agent.toml",
-        b"[agent]\nmax_turn = 9\n[telegramm]\nenabled = false\n",
-    );
-    let told = sandbox.run("agent-daemon", &["check"], "");
-    assert_eq!(told.code, 0, "{told:?}");
-    for words in ["max_turn", "max_turns", "telegramm", "telegram"] {
-        assert!(told.stderr.contains(words), "{words}: {}", told.stderr);
-    }
-    let daemon = sandbox.ready();
-    assert!(daemon.log().contains("max_turns"), "{}", daemon.log());
-}
-
-#[test]
 fn secrets_that_others_can_read_are_refused() {
     let (_model, sandbox) = Sandbox::with_model();
     sandbox.put(".env", b"MOCK_KEY=sk-canary\n");

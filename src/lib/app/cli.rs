@@ -48,9 +48,31 @@ impl Shared {
             instance: self.instance.clone(),
             config: self.config.clone(),
         };
-        let home = Home::resolve(flags, &|name| env.get(name))?;
+        let home = Home::resolve(flags, &|name| env.raw(name))?;
+        must_exist(&env, &home)?;
         Ok((env, home))
     }
+}
+
+/// Checks that the user's own directory is there, if the home lies in it: it is not ours to make.
+fn must_exist(env: &Environment, home: &Home) -> Result<(), Failure> {
+    let Some(dir) = env.get("HOME").map(PathBuf::from) else {
+        return Ok(());
+    };
+    let places = [home.config_dir(), home.state(), home.workspace()];
+    let is_used = places
+        .iter()
+        .any(|place| place.starts_with(&dir) && !place.exists());
+    // A directory that cannot be looked at is told by who needs it.
+    if !is_used || dir.try_exists().unwrap_or(true) {
+        return Ok(());
+    }
+    let message = format!(
+        "the home directory {} does not exist ($HOME)",
+        dir.display()
+    );
+    Err(Failure::new(Exit::Config, message)
+        .hint("set HOME to your home directory, or name the agent's with --home DIR"))
 }
 
 /// Exit codes, after sysexits(3).

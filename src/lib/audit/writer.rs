@@ -122,7 +122,7 @@ impl Writer {
         match Chain::open(&self.place) {
             Ok(chain) => {
                 let last = chain.last();
-                tracing::info!(
+                tracing::debug!(
                     entries = last.seq,
                     hash = last.hash,
                     "the audit log goes on"

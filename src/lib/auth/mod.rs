@@ -4,7 +4,7 @@
 //! ```text
 //! state/auth.json   0600, written whole (fsync, rename), changed under auth.lock
 //! {"version": 1, "providers": {
-//!   "anthropic": {"api_key": {"key": "…", "obtained_at": "2026-11-22T12:00:00.000Z"}},
+//!   "anthropic": {"api_key": {"key": "…", "obtained_at": "2026-11-22T12:00:00.000Z", "unverified": true?}},
 //!   "house":     {"oauth": {"access": "…", "refresh": "…", "expires_at": "…", "obtained_at": "…",
 //!                           "scope": "…", "token_url": "…", "client_id": "…"}}}}
 //! ```
@@ -27,10 +27,10 @@ mod verify_key;
 
 pub use callback::{Callback, Listener};
 pub use keys::{Keys, Origin, ProviderKey, Source};
-pub use oauth::{Flow, Granted, OPENROUTER, is_openrouter};
+pub use oauth::{Flow, Granted, is_openrouter};
 pub use refresh::Renewals;
 pub use store::{Contents, State};
-pub use verify_key::{Verdict, probe};
+pub use verify_key::{Verdict, models, probe};
 
 use std::path::PathBuf;
 

@@ -35,6 +35,11 @@ impl Environment {
         self.0.get(name).filter(|value| !value.is_empty()).cloned()
     }
 
+    /// Returns the value of `name`, also an empty one.
+    pub fn raw(&self, name: &str) -> Option<OsString> {
+        self.0.get(name).cloned()
+    }
+
     /// Returns whether `name` is set and not empty.
     pub fn has(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| !value.is_empty())

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::key_names::UnknownKey;
+
 /// Why the settings, the home or the secrets cannot be used. Its text names the file or setting,
 /// [`Error::hint`] the next step.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +53,9 @@ pub enum Error {
         /// What is wrong and what was expected.
         message: String,
     },
+    /// Keys and tables that no setting has.
+    #[error("{}", one_a_line(.0))]
+    UnknownKeys(Vec<UnknownKey>),
     /// A name in `providers.load` has no file.
     #[error("{}: the provider file is missing (`providers.load` names `{name}`)", file.display())]
     NoProviderFile {
@@ -60,14 +65,14 @@ pub enum Error {
         file: PathBuf,
     },
     /// Two providers name a model alike.
-    #[error("{}: the model `{name}` is already defined in {first}", second.display())]
+    #[error("{second}: the model `{name}` is already defined in {first}")]
     DuplicateModel {
         /// The name.
         name: String,
         /// Where it stood first.
         first: String,
         /// Where it stands again.
-        second: PathBuf,
+        second: String,
     },
     /// No loaded provider has a model `primary`.
     #[error("no loaded provider defines the model `primary` (loaded: {loaded})")]
@@ -151,6 +156,7 @@ impl Error {
             | Self::BadName { .. }
             | Self::Syntax { .. }
             | Self::Value { .. }
+            | Self::UnknownKeys(_)
             | Self::NoProviderFile { .. }
             | Self::DuplicateModel { .. }
             | Self::NoPrimary { .. }
@@ -167,7 +173,13 @@ impl Error {
     pub fn hint(&self) -> String {
         match self {
             Self::NoHome => "say where it is: --home DIR".to_owned(),
+            Self::BadName { what: "$HOME", .. } => {
+                "set HOME to your home directory, or name the agent's with --home DIR".to_owned()
+            }
             Self::BadName { .. } => "a name has 1 to 32 letters, digits, `_` or `-`".to_owned(),
+            Self::Io { path, source, .. } if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
+                format!("{} is on a file system that is mounted read-only: remount it, or choose another home with --home DIR", path.display())
+            }
             Self::Io { path, source, .. } if is_refusal(source) => {
                 format!("run it as the owner of {0}: `sudo -u agent …`, or give the owner access: `ls -ld {0}`", path.display())
             }
@@ -177,11 +189,18 @@ impl Error {
             Self::Io { path, .. } => format!("look at it: `ls -ld {0}` and `df {0}`", path.display()),
             Self::Syntax { file, line, .. } => format!("correct line {line} of {}, then `agent-daemon check`", file.display()),
             Self::Value { origin, key, .. } => format!("correct {}{origin}, then `agent-daemon check`", quoted(key, " in ")),
+            Self::UnknownKeys(keys) => {
+                let (what, from) = match keys.as_slice() {
+                    [only] => ("it", only.origin.as_str()),
+                    _ => ("them", "the places named above"),
+                };
+                format!("correct or remove {what} in {from}, then `agent-daemon check`; `man agent.toml` has every key")
+            }
             Self::NoProviderFile { name, file } => {
                 let file = file.display();
-                format!("create {file} (`agent-daemon init` writes examples beside it) or take `{name}` out of `providers.load`")
+                format!("create {file} (examples are beside it) or take `{name}` out of `providers.load`")
             }
-            Self::DuplicateModel { name, second, .. } => format!("rename [models.{name}] in {}", second.display()),
+            Self::DuplicateModel { name, second, .. } => format!("rename [models.{name}] in {second}"),
             Self::NoPrimary { file, .. } => format!("add a table [models.primary] to {}", file.display()),
             Self::UnknownModel { name, .. } => {
                 format!("correct the name, or define [models.{name}] in a loaded providers.d file")
@@ -236,6 +255,11 @@ impl Error {
             source,
         }
     }
+}
+
+fn one_a_line(keys: &[UnknownKey]) -> String {
+    let lines: Vec<String> = keys.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }
 
 fn quoted(key: &str, after: &str) -> String {

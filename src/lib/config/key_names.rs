@@ -1,8 +1,68 @@
 //! The names of all keys, taken from the types, and the nearest one to a wrong name.
 
+use std::fmt::{Display, Formatter};
+
 use serde_json::Value;
 
 use super::types::{Config, Group, ROLES, Tier};
+
+/// A key or table that no setting has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownKey {
+    /// The file and line, variable, credential or flag it stands in.
+    pub origin: String,
+    /// Its path.
+    pub key: String,
+    /// Whether it is a table.
+    is_table: bool,
+    /// The known key or table that was probably meant.
+    nearest: Option<String>,
+}
+
+impl UnknownKey {
+    /// Returns the unknown `key` of `origin`; `known` are the keys there are.
+    pub(super) fn new(origin: String, key: &str, is_table: bool, known: &[String]) -> Self {
+        Self {
+            origin,
+            key: key.to_owned(),
+            is_table,
+            nearest: nearest(key, known),
+        }
+    }
+}
+
+impl Display for UnknownKey {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            origin,
+            key,
+            is_table,
+            nearest,
+        } = self;
+        let split = |path: &str| match path.rsplit_once('.') {
+            Some((table, name)) => (table.to_owned(), name.to_owned()),
+            None => (String::new(), path.to_owned()),
+        };
+        let (table, name) = split(key);
+        match (is_table, table.as_str()) {
+            (true, _) => write!(f, "{origin}: unknown section [{key}]")?,
+            (false, "") => write!(f, "{origin}: unknown key `{name}` outside any section")?,
+            (false, table) => write!(f, "{origin}: unknown key `{name}` in [{table}]")?,
+        }
+        let Some(nearest) = nearest else {
+            return Ok(());
+        };
+        let (near_table, near) = split(nearest);
+        match (is_table, near_table == table) {
+            (true, _) => write!(f, "; did you mean [{nearest}]?"),
+            (false, true) => write!(f, "; did you mean `{near}`?"),
+            (false, false) if near_table.is_empty() => {
+                write!(f, "; did you mean the section [{near}]?")
+            }
+            (false, false) => write!(f, "; did you mean `{near}` in [{near_table}]?"),
+        }
+    }
+}
 
 /// Returns `parent.key`.
 pub(super) fn join(parent: &str, key: &str) -> String {
@@ -69,14 +129,16 @@ pub(super) fn nearest(unknown: &str, known: &[String]) -> Option<String> {
         _ => {
             let below = format!(".{unknown}");
             let ends = known.iter().find(|key| key.ends_with(&below));
-            ends.or_else(|| {
-                known
-                    .iter()
-                    .find(|key| key.rsplit('.').next() == Some(name))
-            })
-            .cloned()
+            let named = || known.iter().find_map(|key| ancestor(key, name));
+            ends.cloned().or_else(named)
         }
     }
+}
+
+/// Returns `key` up to its part `name`: `tools.exec` for `exec`.
+fn ancestor(key: &str, name: &str) -> Option<String> {
+    let depth = key.split('.').position(|part| part == name)?;
+    Some(key.split('.').take(depth + 1).collect::<Vec<_>>().join("."))
 }
 
 /// Cuts `key` to the level below `parent`, if it lies there: `telegram.groups.*.members` below
@@ -137,6 +199,60 @@ mod tests {
     fn a_right_name_in_the_wrong_table_finds_its_table() {
         check("telegram.day_usd", Some("cost.day_usd"));
         check("exec.policy", Some("tools.exec.policy"));
+        check("exec", Some("tools.exec"));
+        check("day_usd", Some("cost.day_usd"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_told_with_its_section_and_the_nearest_name() {
+        let told = |key: &str, is_table| {
+            UnknownKey::new("f:1".to_owned(), key, is_table, &all()).to_string()
+        };
+        let cases = [
+            (
+                "cost.day_usdd",
+                false,
+                "f:1: unknown key `day_usdd` in [cost]; did you mean `day_usd`?",
+            ),
+            (
+                "costs",
+                true,
+                "f:1: unknown section [costs]; did you mean [cost]?",
+            ),
+            ("agent.quux", false, "f:1: unknown key `quux` in [agent]"),
+            (
+                "telegram.day_usd",
+                false,
+                "f:1: unknown key `day_usd` in [telegram]; did you mean `day_usd` in [cost]?",
+            ),
+            (
+                "day_usd",
+                false,
+                "f:1: unknown key `day_usd` outside any section; did you mean `day_usd` in [cost]?",
+            ),
+            (
+                "exec",
+                true,
+                "f:1: unknown section [exec]; did you mean [tools.exec]?",
+            ),
+        ];
+        for (key, is_table, expected) in cases {
+            assert_eq!(told(key, is_table), expected);
+        }
+    }
+
+    /// An unknown key is an error, so a file of an earlier release must find all of its keys again.
+    #[test]
+    fn every_key_that_was_ever_in_the_template_is_still_known() {
+        let known = all();
+        let keys = include_str!("released_keys.txt").lines();
+        let gone: Vec<&str> = keys
+            .filter(|key| !known.iter().any(|known| known == key))
+            .collect();
+        assert!(
+            gone.is_empty(),
+            "read them under both names, or say what became of them: {gone:?}"
+        );
     }
 
     #[test]

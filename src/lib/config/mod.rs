@@ -6,8 +6,8 @@
 //!                          └─→ Secrets::open(&home, &env).get("TELEGRAM_BOT_TOKEN")
 //! ```
 //! Layers: defaults < agent.toml < environment and systemd credentials < flags. agent.toml is read,
-//! never renamed and never written; an unknown key is a warning, so that a file of a newer or older
-//! release still loads.
+//! never renamed and never written; an unknown key or section is an error: a typo in a limit must
+//! not lift it.
 
 mod auto_load;
 mod command_patterns;
@@ -23,11 +23,13 @@ mod share_dir;
 mod toml_file;
 mod types;
 mod validate;
+mod vendors;
 
 pub use command_patterns::runs_others;
 pub use environment::{Environment, machine_zone};
 pub use error::{Error, Kind};
 pub use home::{Home, HomeFlags};
+pub use key_names::UnknownKey;
 pub(crate) use key_names::edits;
 pub use load::{Loaded, Origin, Setting, load, load_config, providers_wanted};
 pub use provider_file::{
@@ -43,3 +45,4 @@ pub use types::{
     Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools, Typing, Web, Zone,
 };
 pub use validate::{Note, Warning};
+pub use vendors::{KeyInUse, VENDORS, Vendor, vendor};

@@ -25,10 +25,16 @@ fn beside(program: &Path) -> Option<PathBuf> {
     let source = built
         .and_then(Path::parent)
         .filter(|tree| tree.join("Cargo.toml").is_file());
+    // A build somewhere else, by CARGO_TARGET_DIR.
+    let is_build = dir
+        .ancestors()
+        .take(2)
+        .any(|dir| dir.ends_with("debug") || dir.ends_with("release"));
     let places = [
         Some(dir.join("share")),
         dir.parent().map(|prefix| prefix.join(INSTALLED)),
         source.map(|tree| tree.join("share")),
+        is_build.then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("share")),
     ];
     places.into_iter().flatten().find(|place| place.is_dir())
 }
@@ -61,11 +67,9 @@ mod tests {
         assert_eq!(found("usr/bin/agent-daemon"), Some("usr/bin/share".into()));
         make("src/target/debug/deps");
         make("src/share");
-        assert_eq!(
-            found("src/target/debug/agent-daemon"),
-            None,
-            "no source tree"
-        );
+        let elsewhere = beside(&dir.path().join("src/target/debug/agent-daemon"));
+        let of_project = Path::new(env!("CARGO_MANIFEST_DIR")).join("share");
+        assert_eq!(elsewhere, Some(of_project), "no source tree beside it");
         crate::sys::atomic::write(
             &dir.path().join("src/Cargo.toml"),
             b"",

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use toml::de::{DeTable, Deserializer};
 
 use super::error::Error;
+use super::key_names::UnknownKey;
 
 /// A parsed file.
 pub(super) struct TomlFile {
@@ -28,6 +29,11 @@ impl TomlFile {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io("read", path)(error)),
         }
+    }
+
+    /// Reads a file that is built in; `path` names it in messages.
+    pub(super) fn built_in(path: &Path, text: &str) -> Result<Self, Error> {
+        Self::parse(path, text.as_bytes().to_vec())
     }
 
     fn parse(path: &Path, bytes: Vec<u8>) -> Result<Self, Error> {
@@ -66,7 +72,10 @@ impl TomlFile {
     pub(super) fn decode<T: DeserializeOwned>(&self) -> Result<(T, Vec<String>), Error> {
         let mut unknown = Vec::new();
         let decoded = Deserializer::parse(&self.text).and_then(|deserializer| {
-            serde_ignored::deserialize(deserializer, |key| unknown.push(key.to_string()))
+            serde_ignored::deserialize(deserializer, |key| {
+                // An optional table is a step of its own.
+                unknown.push(key.to_string().replace(".?", ""));
+            })
         });
         match decoded {
             Ok(value) => Ok((value, unknown)),
@@ -80,6 +89,27 @@ impl TomlFile {
             Some(line) => format!("{}:{line}", self.path.display()),
             None => self.path.display().to_string(),
         }
+    }
+
+    /// Returns these keys, which [`TomlFile::decode`] did not know, with their places; `known` are those there are.
+    pub(super) fn unknown(
+        &self,
+        keys: &[String],
+        known: impl FnOnce() -> Vec<String>,
+    ) -> Vec<UnknownKey> {
+        if keys.is_empty() {
+            return Vec::new();
+        }
+        let known = known();
+        let is_table = |key: &str| {
+            let mut parts = key.split('.');
+            let top = parts.next().and_then(|part| self.table.get(part));
+            let value = parts.try_fold(top?, |value, part| value.get(part));
+            value.map(toml::Value::is_table)
+        };
+        let is_table = |key: &str| is_table(key).unwrap_or(false);
+        let unknown = |key: &String| UnknownKey::new(self.place(key), key, is_table(key), &known);
+        keys.iter().map(unknown).collect()
     }
 
     /// Returns the line of a key, from 1.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::error::Error;
 use super::key_names;
+use super::key_names::UnknownKey;
 use super::types::{
     Config, DmPolicy, Keep, MAX_CARRIED, McpServer, Mode, OnBusy, Policy, Sandbox, SearchEngine,
     Session, Typing,
@@ -19,20 +20,6 @@ pub struct Warning {
     pub key: String,
     /// What is wrong.
     pub message: String,
-}
-
-impl Warning {
-    pub(super) fn unknown_key(origin: impl Into<String>, key: &str, known: &[String]) -> Self {
-        let message = match key_names::nearest(key, known) {
-            Some(name) => format!("is no known key (did you mean `{name}`?)"),
-            None => "is no known key".to_owned(),
-        };
-        Self {
-            origin: origin.into(),
-            key: key.to_owned(),
-            message,
-        }
-    }
 }
 
 impl std::fmt::Display for Warning {
@@ -675,13 +662,12 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
             warn(&key_names::join("session.identity_links", person), &what);
         }
     }
-    for role in config
-        .routing
-        .keys()
-        .filter(|role| !super::types::ROLES.contains(&role.as_str()))
-    {
-        let key = key_names::join("routing", role);
-        warnings.push(Warning::unknown_key(origin(&key), &key, &key_names::all()));
+    if config.http.enabled && !config.http.is_local() {
+        warn(
+            "http.listen",
+            "is reached from other machines over plain HTTP: the token and every word can be read on the way; listen on \
+             127.0.0.1 behind a reverse proxy with TLS, or on a private network only",
+        );
     }
     warnings
 }
@@ -696,6 +682,18 @@ fn sticker(text: &str) -> Option<(&str, &str)> {
     let (set, name) = text.split_once("::")?;
     let (set, name) = (set.trim(), name.trim());
     (!set.is_empty() && !name.is_empty()).then_some((set, name))
+}
+
+/// Returns the roles of `[routing]` that do not exist.
+pub(super) fn unknown_roles(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<UnknownKey> {
+    let is_unknown = |role: &&String| !super::types::ROLES.contains(&role.as_str());
+    let roles = config.routing.keys().filter(is_unknown);
+    roles
+        .map(|role| {
+            let key = key_names::join("routing", role);
+            UnknownKey::new(origin(&key), &key, false, &key_names::all())
+        })
+        .collect()
 }
 
 /// Returns the settings that are active and have no room in this build.

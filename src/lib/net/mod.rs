@@ -6,6 +6,7 @@ mod body;
 mod decompress;
 mod listener;
 mod public_address;
+mod resolve;
 pub(crate) mod sse;
 mod ssrf_guard;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 pub(crate) use backoff::backoff;
 pub(crate) use body::{BodyError, Timeouts, innermost, read_body, server_text};
 pub use listener::{Listener, Stream, probe};
+pub use resolve::{host_name, unresolved};
 pub use ssrf_guard::error::Error;
 pub use ssrf_guard::target::{Origin, Rules, join, parameter, with_query};
 pub use ssrf_guard::{Answer, Guard, Request};

@@ -244,7 +244,7 @@ fn settings_that_cannot_be_are_opened_at_their_line() {
     }
     let sandbox = healthy();
     put(&sandbox, "agent.toml", b"[agent]\n\nnmae = \"a\"\n");
-    let finding = only(&sandbox, "config-unknown-key", "warning");
+    let finding = only(&sandbox, "config-unknown-key", "error");
     assert_eq!(
         command(&finding),
         format!(
@@ -255,8 +255,8 @@ fn settings_that_cannot_be_are_opened_at_their_line() {
     check_cured(
         &sandbox,
         "config-unknown-key",
-        "warning",
-        &["nmae", "`agent.name`", ":3"],
+        "error",
+        &["nmae", "`name`", ":3"],
         good,
     );
     put(&sandbox, ".env", b"AGENT_LOG__LEVEL=debug\n");
@@ -277,21 +277,31 @@ fn settings_that_cannot_be_are_opened_at_their_line() {
 }
 
 #[test]
-fn a_provider_file_that_is_missing_is_made_from_its_example() {
+fn a_key_that_nobody_uses_is_named_by_doctor_and_check() {
     let sandbox = healthy().env("OPENAI_API_KEY", "sk-not-a-key");
     put(
         &sandbox,
         "agent.toml",
-        b"[providers]\nload = [\"openai\"]\n",
+        b"[providers]\nload = [\"offline\"]\n",
+    );
+    let finding = only(&sandbox, "key-unused", "warning");
+    let evidence = finding["evidence"].as_str().expect("text").to_owned();
+    assert!(
+        evidence.contains("OPENAI_API_KEY is set (environment) and not used"),
+        "{evidence}"
+    );
+    let told = sandbox.run("agent-daemon", &["check"], "");
+    assert!(
+        told.code == 0 && told.stderr.contains(&evidence),
+        "{told:?}"
+    );
+    put(
+        &sandbox,
+        "agent.toml",
+        b"[providers]\nload = [\"no-such\"]\n",
     );
     let finding = only(&sandbox, "config-invalid", "error");
-    let dir = sandbox.path("providers.d").display().to_string();
-    assert_eq!(
-        command(&finding),
-        format!("cp {dir}/openai.toml.example {dir}/openai.toml")
-    );
-    paste(&sandbox, &command(&finding), "");
-    assert!(!ids(&sandbox).contains(&"config-invalid".to_owned()));
+    assert!(command(&finding).contains("agent.toml"), "{finding:#}");
 }
 
 #[test]

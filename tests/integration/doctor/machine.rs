@@ -112,7 +112,7 @@ fn a_weaker_wall_is_named_with_what_it_lets_through() {
         .find(weaker)
         .unwrap_or_else(|| panic!("{findings:#?}"));
     assert!(
-        command(finding).contains("sysctl -e user.max_user_namespaces"),
+        command(finding) == "sudo sysctl -w user.max_user_namespaces=15000",
         "{finding:#}"
     );
 }
@@ -153,6 +153,7 @@ fn a_program_that_was_not_installed_is_named() {
     let output = Command::new(&alone)
         .args(["doctor", "--json"])
         .env_clear()
+        .env("AGENT_SHARE", concat!(env!("CARGO_MANIFEST_DIR"), "/share"))
         .envs(
             like.get_envs()
                 .filter_map(|(name, value)| Some((name, value?))),

@@ -18,6 +18,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use super::cli;
 use super::cli::{Exit, Failure, Shared};
 use crate::app::documents::zone;
+use crate::config;
 use crate::config::{Environment, Home};
 use crate::forget as forgetting;
 use crate::memory::facts::Error;
@@ -176,6 +177,8 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         );
     }
     cli::must_be_there(&context.home)?;
+    // A setting that cannot be read is no reason to guess its value.
+    config::load_config(&context.home, &context.env)?;
     match verb {
         None => run::run(&context, *run),
         Some(Verb::Run(own)) => {

@@ -16,6 +16,7 @@ use crate::net;
 use crate::provider;
 use crate::provider::KeySource;
 use crate::secret::Secret;
+use crate::sys::lock;
 
 /// Shorter keys are not shown at all: four letters would be too much of them.
 const MIN_SHOWN: usize = 12;
@@ -132,7 +133,8 @@ pub(super) fn auth(shared: &Shared, check: bool, json: bool) -> Result<Exit, Fai
     Ok(exit)
 }
 
-/// Asks the server of each loaded provider about its key. One whose sign-in has ended has none.
+/// Asks the server of each loaded provider about its key, and of each stored key that was not verified yet: one that
+/// is good counts from now on. A provider whose sign-in has ended has none.
 fn ask_all(
     home: &Home,
     env: &Environment,
@@ -146,7 +148,17 @@ fn ask_all(
     let http = net::client()
         .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
     let mut verdicts = HashMap::new();
-    for name in config::providers_wanted(home, env)?.0 {
+    let mut names = config::providers_wanted(home, env)?.0;
+    let unverified = keys
+        .store()
+        .read()?
+        .entries
+        .into_iter()
+        .filter(|(_, entry)| entry.unverified);
+    names.extend(unverified.map(|(name, _)| name));
+    names.dedup();
+    let mut is_news = false;
+    for name in names {
         let Ok(Some(provider)) = config::provider(home, &name) else {
             continue;
         };
@@ -157,7 +169,14 @@ fn ask_all(
             Err(error @ provider::Error::Auth { .. }) => Verdict::Refused(error.to_string()),
             Err(error) => Verdict::Unknown(error.to_string()),
         };
+        if matches!(verdict, Verdict::Good(_)) && keys.store().entry(&name)?.unverified {
+            keys.store().set_verified(&name, true)?;
+            is_news = true;
+        }
         verdicts.insert(name, verdict);
+    }
+    if is_news {
+        super::tell_to_reload(home, lock::holder(&home.lock())?);
     }
     Ok(verdicts)
 }
@@ -167,6 +186,14 @@ fn look(home: &Home, env: &Environment, keys: &Keys, contents: &Contents) -> Res
     let (wanted, _) = config::providers_wanted(home, env)?;
     let mut names = wanted.clone();
     names.extend(config::provider_files(home)?);
+    // A key may be stored for a vendor that is built in and not loaded.
+    names.extend(
+        contents
+            .entries
+            .keys()
+            .filter(|name| config::vendor(name).is_some())
+            .cloned(),
+    );
     let (mut rows, mut trouble, mut seen) = (Vec::<Row>::new(), Vec::new(), Vec::new());
     for name in names {
         if name == "offline" || seen.contains(&name) {

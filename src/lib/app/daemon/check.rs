@@ -5,21 +5,60 @@ use std::sync::Arc;
 use super::build;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
+use crate::app::doctor;
+use crate::app::doctor::Finding;
 use crate::app::http;
 use crate::app::llm_client;
 use crate::auth::Keys;
 use crate::config;
+use crate::config::{Loaded, Origin};
 use crate::prompt;
 use crate::skills::Skills;
 
+/// Returns an error of the settings with which a daemon would start and not do what it is for.
+fn failure(finding: &Finding) -> Failure {
+    Failure::new(Exit::Config, finding.evidence.clone()).hint(finding.command.clone())
+}
+
+fn complain(finding: &Finding) {
+    cli::complain("agent-daemon", &failure(finding));
+}
+
+/// Says who answers and who listens, and why just these.
+fn models_in_use(loaded: &Loaded) -> Vec<String> {
+    let said = |role: &str, what: &str| {
+        let model = loaded.models.for_role(role)?;
+        let provider = &model.provider.name;
+        Some(format!(
+            "{what}: {} of {provider} (model `{}`)",
+            model.model, model.name
+        ))
+    };
+    let answers = match loaded.origin("providers.load") {
+        Origin::Default => Some(
+            "no provider is set up: agent-daemon login anthropic gives the agent a model"
+                .to_owned(),
+        ),
+        origin => said("cli", "answers").map(|answers| {
+            format!(
+                "{answers}; providers.load = {:?}: {origin}",
+                loaded.config.providers.load
+            )
+        }),
+    };
+    let listens = said("speech_to_text", "listens to recordings");
+    answers.into_iter().chain(listens).collect()
+}
+
 pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
+    cli::must_be_there(&home)?;
     let loaded = config::load(&home, &env, &[])?;
     let keys = Arc::new(Keys::open(&home, &env)?);
     llm_client::check(&loaded.models, &keys)?;
     let secrets = keys.secrets();
     build::telegram(&loaded.config, secrets, Arc::default())?;
-    let api = http::settings(&loaded.config, secrets)?;
+    let api = http::settings(&home, &loaded.config, secrets)?;
     let mut warnings: Vec<String> = loaded
         .warnings
         .iter()
@@ -35,7 +74,18 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     );
     warnings.extend(api.and_then(|settings| settings.warning));
     warnings.extend(build::signed_out(&loaded.models, &keys));
+    let (errors, doubts): (Vec<Finding>, Vec<Finding>) = doctor::of_settings(shared)?
+        .into_iter()
+        .partition(Finding::is_error);
+    warnings.extend(doubts.into_iter().map(|finding| finding.evidence));
+    if let Some((last, before)) = errors.split_last() {
+        if !json {
+            before.iter().for_each(complain);
+        }
+        return Err(failure(last));
+    }
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
+    let models = models_in_use(&loaded);
     if json {
         let settings: Vec<_> = loaded
             .settings()
@@ -44,7 +94,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
             .map(|setting| serde_json::json!({"key": setting.key, "value": setting.value, "origin": setting.origin.to_string()}))
             .collect();
         cli::json(
-            &serde_json::json!({"ok": true, "warnings": warnings, "notes": notes, "settings": settings}),
+            &serde_json::json!({"ok": true, "warnings": warnings, "notes": notes, "models": models, "settings": settings}),
         );
         return Ok(Exit::Ok);
     }
@@ -63,6 +113,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
         cli::err(&format!("note: {note}"));
     }
     if !shared.quiet {
+        models.iter().for_each(|model| cli::err(model));
         let file = home.config_file();
         let what = if file.exists() {
             "the configuration is good"

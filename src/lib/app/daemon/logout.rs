@@ -6,6 +6,7 @@ use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::auth::{Keys, State};
 use crate::config;
+use crate::sys::lock;
 
 pub(super) fn logout(
     shared: &Shared,
@@ -38,6 +39,9 @@ pub(super) fn logout(
         },
     };
     let removed = keys.store().remove(name.as_deref())?;
+    if !removed.is_empty() {
+        super::tell_to_reload(&home, lock::holder(&home.lock())?);
+    }
     let exit = done(&removed, json, &keys, &contents.state)?;
     if !json && !shared.quiet {
         for name in &removed {

@@ -29,6 +29,8 @@ use run::End;
 
 use super::cli;
 use super::cli::{Exit, Failure, Shared};
+use crate::config::Home;
+use crate::sys::fifo;
 use crate::{media, sandbox, tools};
 
 /// The agent's daemon: channels, queue, agent loop
@@ -55,7 +57,7 @@ enum Verb {
     Run(#[command(flatten)] Channels),
     /// Make the home: directories, templates, configuration; overwrites nothing
     Init {
-        /// Ask nothing (nothing is asked in this build)
+        /// Ask nothing
         #[arg(long)]
         yes: bool,
     },
@@ -70,6 +72,9 @@ enum Verb {
         /// Repair modes and make missing directories first
         #[arg(long)]
         fix: bool,
+        /// List the id of every finding there can be, and look at nothing
+        #[arg(long, conflicts_with = "fix")]
+        list: bool,
     },
     /// Store a key for a provider of models, or sign in there
     Login(#[command(flatten)] login::Login),
@@ -83,7 +88,7 @@ enum Verb {
     },
     /// Show for each provider which key is in force and where it came from
     Auth {
-        /// Ask each loaded provider whether its key is good; exit code 1 when one is not
+        /// Try each key: those of loaded providers, and stored ones that were not verified; exit code 1 when one is refused
         #[arg(long)]
         check: bool,
     },
@@ -147,14 +152,21 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
             "--channel and --once go with run",
         )
         .hint("agent-daemon run --help")),
-        Verb::Init { yes: _ } => init::init(&shared),
+        Verb::Init { yes } => init::init(&shared, yes),
         Verb::Check { show_origin } => check::check(&shared, show_origin, json),
-        Verb::Doctor { fix } => super::doctor::doctor(&shared, fix, json),
+        Verb::Doctor { list: true, .. } => Ok(super::doctor::list(json)),
+        Verb::Doctor { fix, .. } => super::doctor::doctor(&shared, fix, json),
         Verb::Login(arguments) => login::login(&shared, &arguments, json),
         Verb::Logout { provider, all } => logout::logout(&shared, provider.as_deref(), all, json),
         Verb::Auth { check } => auth::auth(&shared, check, json),
         Verb::Completions { shell } => completions::completions(shell),
     }
+}
+
+/// Has a running daemon read its settings again; returns whether it heard.
+fn tell_to_reload(home: &Home, daemon: Option<i32>) -> bool {
+    let rung = daemon.map(|_| fifo::ring(&home.fifo(), r#"{"v":1,"cmd":"reload"}"#));
+    matches!(rung, Some(Ok(fifo::Rung::Heard | fifo::Rung::Full)))
 }
 
 /// Becomes the same program with the same arguments, in the same process: whoever supervises it notices nothing. Returns

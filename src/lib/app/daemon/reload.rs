@@ -7,8 +7,23 @@ use crate::app::cli::Failure;
 use crate::audit;
 use crate::auth::Keys;
 use crate::config;
+use crate::config::{Config, DmPolicy, Telegram};
 use crate::pipeline::Live;
 use crate::sandbox;
+
+/// Returns the sections that changed and are read at the start only. Who may talk counts at once.
+fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
+    let lasting = |config: &Config| Telegram {
+        owner: Vec::new(),
+        allow_from: Vec::new(),
+        dm_policy: DmPolicy::default(),
+        ..config.telegram.clone()
+    };
+    let telegram = lasting(before) != lasting(after);
+    let http = before.http != after.http;
+    let sections = [telegram.then_some("telegram"), http.then_some("http")];
+    sections.into_iter().flatten().collect()
+}
 
 impl Daemon {
     /// Puts the configuration in force again; an invalid one changes nothing and is reported.
@@ -16,14 +31,7 @@ impl Daemon {
         match self.build_again() {
             Ok((live, signed_out)) => {
                 let before = self.pipeline.live();
-                if live.config.telegram != before.config.telegram {
-                    tracing::warn!(
-                        "changes of [telegram] beyond who may talk take effect at the next start"
-                    );
-                }
-                if live.config.http != before.config.http {
-                    tracing::warn!("changes of [http] take effect at the next start");
-                }
+                let waiting = needs_restart(&before.config, &live.config);
                 let zone = live.config.agent.timezone.0;
                 self.pipeline.sessions().set_zone(zone);
                 self.kept.ledger.set_zone(zone);
@@ -32,6 +40,13 @@ impl Daemon {
                 tracing::info!("the configuration was read again");
                 self.audit_configuration("reload");
                 note_signed_out(&self.pipeline, &signed_out);
+                for section in waiting {
+                    let words = format!(
+                        "changes of [{section}] take effect at the next start: restart the daemon"
+                    );
+                    tracing::warn!("{words}");
+                    self.pipeline.note_trouble(&words);
+                }
             }
             Err(failure) => self.report_failed_reload(&failure),
         }
@@ -82,8 +97,37 @@ impl Daemon {
                 sandbox::level()
             };
             audit.configured(at, true, &level.to_string(), files);
-            tracing::info!(wall = %level, risk = level.remaining_risk(), "sandbox of exec");
+            match level {
+                sandbox::Level::Namespaces => tracing::debug!(wall = %level, "sandbox of exec"),
+                _ => {
+                    tracing::info!(wall = %level, "sandbox of exec; agent-daemon doctor says what it lets through")
+                }
+            }
             systemd.status(&format!("open; sandbox of exec: {level}"));
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_talk_needs_no_restart_and_an_address_does() {
+        let before = Config::default();
+        let changed = |change: fn(&mut Config)| {
+            let mut after = Config::default();
+            change(&mut after);
+            needs_restart(&before, &after)
+        };
+        assert_eq!(
+            changed(|config| config.telegram.allow_from.push(1)),
+            [] as [&str; 0]
+        );
+        assert_eq!(
+            changed(|config| config.telegram.enabled = true),
+            ["telegram"]
+        );
+        assert_eq!(changed(|config| config.http.listen.push('1')), ["http"]);
     }
 }

@@ -1,5 +1,6 @@
 //! `agent-daemon run`: opens the daemon, serves until something ends it, and takes it apart.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -12,8 +13,10 @@ use super::once::Channels;
 use super::startup;
 use super::startup::{Daemon, News};
 use super::{command_intake, job_timer, maintenance, once, publish_state, telegram};
+use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::documents;
+use crate::config::ProviderType;
 use crate::pipeline;
 use crate::sys::atomic;
 
@@ -166,6 +169,7 @@ impl Daemon {
         let pipeline = &self.pipeline;
         self.systemd.say("READY=1\nSTATUS=open");
         self.audit_configuration("start");
+        self.greet();
         let mut beat = self.systemd.beat().map(tokio::time::interval);
         // After a stop (SIGSTOP, a suspended machine) one beat, not all that were missed.
         if let Some(beat) = &mut beat {
@@ -194,6 +198,22 @@ impl Daemon {
         };
         self.shut_down(&end, tasks).await;
         Ok(end)
+    }
+
+    /// Tells who started it by hand what to do next.
+    fn greet(&self) {
+        if self.options.once || self.options.cli() || !std::io::stderr().is_terminal() {
+            return;
+        }
+        let live = self.pipeline.live();
+        let model = live.agent.client().models().for_role("cli");
+        let answers = match model.filter(|model| model.provider.kind != ProviderType::Offline) {
+            Some(model) => format!("{} of {} answers", model.model, model.provider.name),
+            None => "no model yet (agent-daemon login anthropic)".to_owned(),
+        };
+        cli::err(&format!(
+            "ready: {answers}; talk to it in another terminal with agent-send --chat, end it with Ctrl-C"
+        ));
     }
 
     /// Lets running turns and sends end, and records what they did.

@@ -80,6 +80,7 @@ pub(super) fn prepare(
     options: Channels,
 ) -> Result<(Prepared, lock::Lock), Failure> {
     let (env, home) = shared.home()?;
+    let is_new = make_new(&home, &env);
     let loaded = config::load(&home, &env, &options.settings())?;
     home.create()?;
     let lock = take_lock(&home)?;
@@ -100,6 +101,9 @@ pub(super) fn prepare(
         keep_days: loaded.config.log.keep_days,
     });
     let log = log.map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
+    if is_new {
+        tracing::info!(home = %home.config_dir().display(), "made a new home, as agent-daemon init does");
+    }
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
@@ -117,6 +121,13 @@ pub(super) fn prepare(
         doorbell,
     };
     Ok((prepared, lock))
+}
+
+/// Makes a home that is not there at all as `init` does. Where the settings may not be written (a container, a system
+/// unit) the built-in ones are as good; what else is wrong is told by who needs it.
+fn make_new(home: &Home, env: &Environment) -> bool {
+    let is_new = !home.config_file().exists() && !home.state().exists();
+    is_new && !home.config_is_named() && workspace::init(home, config::machine_zone(env)).is_ok()
 }
 
 /// Erases what is ordered, and returns a report of each. A supervisor hears meanwhile that this process lives.
@@ -187,11 +198,11 @@ fn open_ledger(home: &Home, loaded: &Loaded) -> Result<(Ledger, Option<String>),
 
 /// Listens for requests, if the settings say so. With `--once` nobody has time for them.
 async fn open_api(
-    options: &Channels,
+    (home, options): (&Home, &Channels),
     loaded: &Loaded,
     secrets: &Secrets,
 ) -> Result<Option<http::BoundServer>, Failure> {
-    let settings = http::settings(&loaded.config, secrets)?;
+    let settings = http::settings(home, &loaded.config, secrets)?;
     let Some(settings) = settings.filter(|_| !options.once) else {
         return Ok(None);
     };
@@ -221,7 +232,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     let secrets = Secrets::open(&home, &env)?;
     let health = Arc::new(Notify::new());
     let telegram = build::telegram(&loaded.config, &secrets, health.clone())?;
-    let api = open_api(&options, &loaded, &secrets).await?;
+    let api = open_api((&home, &options), &loaded, &secrets).await?;
     let signed_out = build::signed_out(&loaded.models, &Keys::open(&home, &env)?);
     let (tell, troubles) = mpsc::unbounded_channel();
     let (kept, events) = keep(&home, &env, ledger, tell)?;

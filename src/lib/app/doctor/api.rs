@@ -4,7 +4,8 @@ use super::subject::{Patient, blocks, quote};
 use super::{Finding, Level, service};
 use crate::app::http;
 use crate::app::http::{Strength, strength};
-use crate::config::{Http, Listen, Secrets};
+use crate::config;
+use crate::config::{Listen, Secrets};
 
 pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     let Ok(loaded) = &patient.settings else {
@@ -34,11 +35,18 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     findings
 }
 
-fn token(patient: &Patient, http: &Http, secrets: &Secrets) -> Option<Finding> {
+fn token(patient: &Patient, http: &config::Http, secrets: &Secrets) -> Option<Finding> {
     let (name, env_file) = (&http.token_env, patient.home.env_file());
     let edit = patient.edit(&env_file, None);
     let is_socket = matches!(http.address(), Some(Listen::Unix(_)));
     match secrets.get(name).ok().flatten() {
+        None if http::is_in_workspace(&patient.home, http) => {
+            let evidence = format!(
+                "[http] listen = \"{}\" is in the workspace, where commands of the agent could use it, and the token {name} is not set",
+                http.listen
+            );
+            Some(Finding::error("http-socket-open", evidence, edit))
+        }
         // A daemon that runs has it, from wherever it was started.
         None if is_socket || patient.pid().is_some() => None,
         None => {

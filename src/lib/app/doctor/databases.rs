@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Finding;
 use super::subject::{Patient, blocks, quote};
+use super::{Finding, share};
 use crate::audit;
 use crate::audit::Place as Record;
 use crate::db;
@@ -45,7 +45,8 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
 /// What has no vector is found by its words, and by nothing else.
 fn vectors(patient: &Patient) -> Option<Finding> {
     let place = Place::of(&patient.home).with(embedder::opener(&patient.home, &patient.env, None));
-    if patient.settings.is_err() || blocks(&place.database()) {
+    // Without the table nothing can be given a vector; that is told with the installed files.
+    if patient.settings.is_err() || blocks(&place.database()) || share::check(patient).is_some() {
         return None;
     }
     let why = index::lack(&place).ok()??;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::sys::statvfs::statvfs;
+use nix::sys::statvfs::{FsFlags, statvfs};
 use notify::{RecursiveMode, Watcher};
 
 use super::subject::{Patient, age, is_program, quote, user};
@@ -65,6 +65,10 @@ fn disks(patient: &Patient) -> Vec<Finding> {
             continue;
         }
         let Ok(fs) = statvfs(place) else { continue };
+        // What cannot be written is told as such.
+        if fs.flags().contains(FsFlags::ST_RDONLY) {
+            continue;
+        }
         let size = |blocks: u64| blocks.saturating_mul(fs.fragment_size());
         if let Some(evidence) = little_room(size(fs.blocks_available()), size(fs.blocks())) {
             let evidence = format!("{evidence} on the file system of {}", dir.display());
@@ -189,17 +193,62 @@ fn wall(patient: &Patient) -> Option<Finding> {
     if runs { weak(sandbox::level()) } else { None }
 }
 
+/// What forbids user namespaces: the setting of the kernel, the value that does, and the one that allows them.
+const FORBIDDING: [(&str, &str, &str, &str); 3] = [
+    (
+        "kernel.apparmor_restrict_unprivileged_userns",
+        "1",
+        "0",
+        "AppArmor",
+    ),
+    (
+        "kernel.unprivileged_userns_clone",
+        "0",
+        "1",
+        "the distribution",
+    ),
+    (
+        "user.max_user_namespaces",
+        "0",
+        "15000",
+        "the administrator",
+    ),
+];
+
+/// Returns who forbids namespaces, and the command that allows them.
+fn remedy(value: &dyn Fn(&str) -> Option<String>) -> (String, String) {
+    let forbids = |(name, forbidding, ..): &&(&str, &str, &str, &str)| {
+        value(name).as_deref() == Some(forbidding)
+    };
+    match FORBIDDING.iter().find(forbids) {
+        Some((name, is, allowed, who)) => (
+            format!(" ({who} forbids user namespaces: {name} = {is})"),
+            format!("sudo sysctl -w {name}={allowed}"),
+        ),
+        None => {
+            let names: Vec<&str> = FORBIDDING.iter().map(|(name, ..)| *name).collect();
+            (String::new(), format!("sysctl -e {}", names.join(" ")))
+        }
+    }
+}
+
+fn kernel_setting(name: &str) -> Option<String> {
+    let path = Path::new("/proc/sys").join(name.replace('.', "/"));
+    Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
 fn weak(level: &Level) -> Option<Finding> {
-    let command = "sysctl -e user.max_user_namespaces kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns";
+    let (cause, command) = remedy(&kernel_setting);
     match level {
         Level::Namespaces | Level::Off => None,
         Level::Refused(why) => {
-            let evidence = format!("commands are refused, no wall can be built around them: {why}");
+            let evidence =
+                format!("commands are refused, no wall can be built around them: {why}{cause}");
             Some(Finding::warning("sandbox-refused", evidence, command))
         }
         Level::Landlock(_) => {
             let evidence = format!(
-                "commands run behind a weaker wall, {level}. {}",
+                "commands run behind a weaker wall, {level}{cause}. {}",
                 level.remaining_risk()
             );
             Some(Finding::warning("sandbox-weak", evidence, command))
@@ -297,6 +346,21 @@ mod tests {
             id(&Level::Refused("no".to_owned())),
             Some("sandbox-refused")
         );
+    }
+
+    #[test]
+    fn what_forbids_namespaces_is_named_with_the_command_that_allows_them() {
+        let told = |set: &str, is: &str| remedy(&|name| (name == set).then(|| is.to_owned())).1;
+        let expected = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0";
+        assert_eq!(
+            told("kernel.apparmor_restrict_unprivileged_userns", "1"),
+            expected
+        );
+        assert_eq!(
+            told("user.max_user_namespaces", "0"),
+            "sudo sysctl -w user.max_user_namespaces=15000"
+        );
+        assert!(told("user.max_user_namespaces", "100").starts_with("sysctl -e "));
     }
 
     #[test]

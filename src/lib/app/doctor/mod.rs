@@ -9,34 +9,41 @@ mod api;
 mod databases;
 mod files;
 mod home;
+mod ids;
 mod jobs;
+mod limits;
 mod machine;
 mod money;
+mod network;
+mod place;
 mod prompt;
 mod repair;
 mod running;
 mod servers;
 mod service;
 mod settings;
+mod share;
 mod show;
 mod subject;
+mod transcripts;
 
 use serde::Serialize;
 
+use super::cli;
 use super::cli::{Exit, Failure, Shared};
 use repair::Repair;
 use subject::{Found, Patient};
 
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Finding {
+pub(super) struct Finding {
     /// The same for ever, so that scripts can wait for it.
     id: &'static str,
     level: Level,
     /// What was seen, with the path or the number.
-    evidence: String,
+    pub(super) evidence: String,
     /// What to paste into a shell, to mend it or to see more.
-    command: String,
+    pub(super) command: String,
     /// What `--fix` would do.
     #[serde(skip)]
     repair: Option<Repair>,
@@ -53,6 +60,10 @@ enum Level {
 }
 
 impl Finding {
+    pub(super) fn is_error(&self) -> bool {
+        self.level == Level::Error
+    }
+
     fn error(id: &'static str, evidence: impl Into<String>, command: impl Into<String>) -> Self {
         Self {
             id,
@@ -85,6 +96,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("home", home::check),
     ("files", files::check),
     ("settings", settings::check),
+    ("installed files", |patient| {
+        share::check(patient).into_iter().collect()
+    }),
     ("HTTP API", api::check),
     ("prompt", prompt::check),
     ("databases", databases::check),
@@ -92,11 +106,31 @@ const CHECKS: &[(&str, Check)] = &[
     ("daemon", running::check),
     ("tool servers", servers::check),
     ("jobs", jobs::check),
+    ("conversations", |patient| {
+        transcripts::check(patient).into_iter().collect()
+    }),
     ("machine", machine::check),
+    ("limits", limits::check),
+    ("place", place::check),
+    ("network", network::check),
 ];
 
 /// How deep troubles hide behind each other: a closed directory, in it another one, in it a file.
 const ROUNDS: usize = 3;
+
+/// Prints every id that there is, and what it means.
+pub(crate) fn list(json: bool) -> Exit {
+    if json {
+        let id = |(id, meaning): &(&str, &str)| serde_json::json!({"id": id, "meaning": meaning});
+        cli::json(&serde_json::json!({"ids": ids::IDS.iter().map(id).collect::<Vec<_>>()}));
+        return Exit::Ok;
+    }
+    let width = ids::IDS.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
+    ids::IDS
+        .iter()
+        .for_each(|(id, meaning)| cli::out(&format!("{id:<width$}  {meaning}")));
+    Exit::Ok
+}
 
 /// Looks, repairs if `fix`, and tells what is wrong.
 pub(crate) fn doctor(shared: &Shared, fix: bool, json: bool) -> Result<Exit, Failure> {
@@ -114,6 +148,35 @@ pub(crate) fn doctor(shared: &Shared, fix: bool, json: bool) -> Result<Exit, Fai
     } else {
         Exit::Failed
     })
+}
+
+/// Returns what is wrong with the settings beside that with which no daemon starts: `check` says the same.
+pub(super) fn of_settings(shared: &Shared) -> Result<Vec<Finding>, Failure> {
+    let Found::Patient(patient) = Patient::meet(shared)? else {
+        return Ok(Vec::new());
+    };
+    let checks: [(&str, Check); 3] = [
+        ("settings", settings::beyond_start),
+        ("installed files", |patient| {
+            share::check(patient).into_iter().collect()
+        }),
+        ("money", |patient| {
+            patient
+                .settings
+                .iter()
+                .flat_map(|loaded| money::unpriced(patient, loaded))
+                .collect()
+        }),
+    ];
+    Ok(run(&patient, &checks))
+}
+
+/// Returns the user's unit of this home, where it is installed.
+pub(super) fn user_unit(shared: &Shared) -> Option<String> {
+    match Patient::meet(shared).ok()? {
+        Found::Patient(patient) => service::of_user(&patient),
+        Found::Nobody(_) => None,
+    }
 }
 
 fn see(

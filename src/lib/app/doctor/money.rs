@@ -50,14 +50,22 @@ fn cache(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
 }
 
 /// With a cap, a model without a price is refused every time.
-fn unpriced(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+pub(super) fn unpriced(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     if !loaded.config.cost.capped() {
         return Vec::new();
     }
-    let models = loaded.models.all().filter(|model| model.rates.is_none());
+    let models = loaded
+        .models
+        .all()
+        .filter(|model| model.rates.is_none() && !model.is_for_speech());
+    let used: Vec<String> = loaded
+        .models
+        .in_use()
+        .map(|model| model.name.clone())
+        .collect();
     let finding = |model: &std::sync::Arc<crate::config::Model>| {
         let evidence = format!(
-            "a limit is set in [cost], and the model `{}` has no price, so each call of it is refused; a free model says cost_per_mtok = [0, 0, 0, 0]",
+            "a cap is set in [cost], and the model `{}` has no price, so each call of it is refused; a free model says cost_per_mtok = [0, 0, 0, 0]",
             model.name
         );
         let file = model
@@ -65,7 +73,11 @@ fn unpriced(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
             .file
             .clone()
             .unwrap_or_else(|| patient.home.config_file().to_owned());
-        Finding::error("model-unpriced", evidence, patient.edit(&file, None))
+        let command = patient.edit(&file, None);
+        match used.contains(&model.name) {
+            true => Finding::error("model-unpriced", evidence, command),
+            false => Finding::warning("model-unpriced", evidence, command),
+        }
     };
     models.map(finding).collect()
 }

@@ -91,6 +91,32 @@ pub(super) fn installed(patient: &Patient) -> bool {
     systemctl(patient, "start").is_some()
 }
 
+/// Returns the file of the unit that would start this agent, and its text.
+pub(super) fn installed_unit(patient: &Patient) -> Option<(PathBuf, String)> {
+    if !patient.usual {
+        return None;
+    }
+    let file = match patient.instance {
+        Some(_) => "agent-daemon@.service",
+        None => "agent-daemon.service",
+    };
+    let own = user_units(patient);
+    let dirs = own.iter().map(PathBuf::as_path);
+    let dirs = dirs
+        .chain(USER_DIRS.map(Path::new))
+        .chain(SYSTEM_DIRS.map(Path::new));
+    let path = dirs.map(|dir| dir.join(file)).find(|path| path.exists())?;
+    let text = std::fs::read_to_string(&path).ok()?;
+    Some((path, text))
+}
+
+/// Returns the user's unit, where it is installed for this home.
+pub(super) fn of_user(patient: &Patient) -> Option<String> {
+    systemctl(patient, "start")
+        .filter(|command| command.starts_with("systemctl --user"))
+        .map(|_| unit(patient))
+}
+
 /// A unit belongs to the usual home; another one is started by hand.
 fn systemctl(patient: &Patient, verb: &str) -> Option<String> {
     let unit = unit(patient);

@@ -12,8 +12,9 @@ use crate::app::llm_client;
 use crate::auth;
 use crate::auth::Keys;
 use crate::config;
-use crate::config::{Error, Loaded, Sandbox, Secrets, Warning};
+use crate::config::{DmPolicy, Error, Loaded, Sandbox, Secrets, UnknownKey, Warning};
 use crate::memory::Memory;
+use crate::people::People;
 use crate::sandbox;
 use crate::sandbox::Root;
 use crate::skills::Skills;
@@ -25,6 +26,9 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         Ok(loaded) => loaded,
         // What is no file is told with the other places.
         Err(_) if blocks(patient.home.config_file()) => return Vec::new(),
+        Err(Error::UnknownKeys(keys)) => {
+            return keys.iter().map(|key| unknown(patient, key)).collect();
+        }
         Err(error) => return vec![invalid(patient, error)],
     };
     let mut findings: Vec<Finding> = loaded
@@ -49,10 +53,104 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         Err(error) => findings.push(invalid(patient, &error)),
     }
     findings.extend(wall(patient, loaded));
-    findings.extend(tool_names(patient, loaded));
-    findings.extend(allowed_paths(patient, loaded));
+    findings.extend(beyond_start(patient));
     findings.extend(marks(patient));
     findings
+}
+
+/// What a daemon starts with and should not have.
+pub(super) fn beyond_start(patient: &Patient) -> Vec<Finding> {
+    let Ok(loaded) = &patient.settings else {
+        return Vec::new();
+    };
+    let mut findings = allowed_paths(patient, loaded);
+    findings.extend(owner(patient, loaded));
+    findings.extend(model_names(patient, loaded));
+    findings.extend(tool_names(patient, loaded));
+    findings.extend(unused_keys(patient, loaded));
+    findings.extend(shell_only(patient, loaded));
+    findings
+}
+
+/// The model hangs on a variable of this shell, and systemd is to start the daemon.
+fn shell_only(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+    let config::Origin::Key(name, config::SecretOrigin::Environment) =
+        loaded.origin("providers.load")
+    else {
+        return None;
+    };
+    let provider = loaded.config.providers.load.first()?;
+    (service::installed(patient) && patient.pid().is_none()).then(|| {
+        let evidence = format!(
+            "{name} is set in this shell; a daemon that systemd starts has no model unless its unit or {} has it too",
+            patient.home.env_file().display()
+        );
+        Finding::warning("key-shell-only", evidence, patient.agent(&format!("login {provider}")))
+    })
+}
+
+/// A bot to which nobody is the owner answers nobody, and nobody can let others in.
+fn owner(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+    let telegram = &loaded.config.telegram;
+    if !telegram.enabled || !telegram.owners().is_empty() || telegram.dm_policy != DmPolicy::Pairing
+    {
+        return None;
+    }
+    // A list that cannot be read is told with the databases.
+    let path = Some(patient.home.people()).filter(|path| !blocks(path))?;
+    let people = People::read(&path).ok()?;
+    people.first_owner(telegram).is_none().then(|| {
+        let evidence = "[telegram] is enabled, and the bot has no owner: it answers nobody";
+        Finding::warning(
+            "owner-missing",
+            evidence,
+            patient.program("agent-send", "--pair owner"),
+        )
+    })
+}
+
+/// A model's id with a space or an end of a line in it, which no vendor has: a slip of the clipboard.
+fn model_names(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+    let is_odd = |c: char| c.is_whitespace() || c.is_control();
+    let odd = loaded
+        .models
+        .all()
+        .filter(|model| model.model.contains(is_odd));
+    let finding = |model: &Arc<config::Model>| {
+        let evidence = format!(
+            "the model `{}` is called {:?} at {}, with a space in it: no vendor has such a name",
+            model.name, model.model, model.provider.name
+        );
+        let file = model.provider.file.clone();
+        let file = file.unwrap_or_else(|| patient.home.config_file().to_owned());
+        Finding::warning("model-name", evidence, patient.edit(&file, None))
+    };
+    odd.map(finding).collect()
+}
+
+/// A vendor's key that is set, perhaps for this agent, and that no loaded provider uses.
+fn unused_keys(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+    let unused = loaded.keys.iter().filter(|key| key.provider.is_none());
+    let (line, why) = match loaded.origin("providers.load") {
+        config::Origin::File { line, .. } => (Some(line), "[providers] load"),
+        config::Origin::SignedIn(_) => (None, "agent-daemon login"),
+        config::Origin::Key(..) => (None, "the order in which keys are looked at"),
+        _ => (None, "providers.load"),
+    };
+    let finding = |key: &config::KeyInUse| {
+        let evidence = format!(
+            "{} is set ({}) and not used: {why} chooses {}",
+            key.variable,
+            key.place,
+            loaded.config.providers.load.join(", ")
+        );
+        Finding::warning(
+            "key-unused",
+            evidence,
+            patient.edit(patient.home.config_file(), line),
+        )
+    };
+    unused.map(finding).collect()
 }
 
 /// An error of the settings, with an editor at its line.
@@ -64,26 +162,12 @@ fn invalid(patient: &Patient, error: &Error) -> Finding {
             Some((file, line)) => patient.edit(&file, Some(line)),
             None => patient.agent("check --show-origin"),
         },
-        Error::NoProviderFile { file, .. } => missing_provider(patient, file),
-        Error::NoPrimary { file, .. } | Error::DuplicateModel { second: file, .. } => {
-            patient.edit(file, None)
-        }
+        Error::NoProviderFile { .. } => patient.edit(patient.home.config_file(), None),
+        Error::NoPrimary { file, .. } => patient.edit(file, None),
         Error::Io { path, .. } => format!("ls -ld {}", quote(path)),
         _ => patient.agent("check"),
     };
     Finding::error("config-invalid", error.to_string(), command)
-}
-
-/// `init` leaves an example beside most provider files.
-fn missing_provider(patient: &Patient, file: &std::path::Path) -> String {
-    let mut example = file.as_os_str().to_owned();
-    example.push(".example");
-    let example = PathBuf::from(example);
-    if example.exists() {
-        format!("{}cp {} {}", patient.sudo(), quote(&example), quote(file))
-    } else {
-        patient.edit(patient.home.config_file(), None)
-    }
 }
 
 /// A probable mistake. That there is no wall is told in other words.
@@ -91,17 +175,29 @@ fn doubtful(patient: &Patient, warning: &Warning) -> Option<Finding> {
     if warning.key == "tools.exec.sandbox" {
         return None;
     }
-    let unknown = warning.message.starts_with("is no known key");
-    let command = match place(&warning.origin) {
+    let command = edit_at(patient, &warning.origin);
+    Some(Finding::warning(
+        "config-doubtful",
+        warning.to_string(),
+        command,
+    ))
+}
+
+/// A key or section that no setting has: the daemon does not start with it.
+fn unknown(patient: &Patient, key: &UnknownKey) -> Finding {
+    Finding::error(
+        "config-unknown-key",
+        key.to_string(),
+        edit_at(patient, &key.origin),
+    )
+}
+
+/// Returns the command that opens `FILE:LINE`; for another origin the one that shows all of them.
+fn edit_at(patient: &Patient, origin: &str) -> String {
+    match place(origin) {
         Some((file, line)) => patient.edit(&file, Some(line)),
         None => patient.agent("check --show-origin"),
-    };
-    let id = if unknown {
-        "config-unknown-key"
-    } else {
-        "config-doubtful"
-    };
-    Some(Finding::warning(id, warning.to_string(), command))
+    }
 }
 
 /// Reads `FILE:LINE`.
@@ -110,12 +206,9 @@ fn place(origin: &str) -> Option<(PathBuf, usize)> {
     Some((PathBuf::from(file), line.parse().ok()?))
 }
 
-/// Keys and tokens that are not there. A daemon that runs has them, from wherever it was started.
+/// Keys and tokens that are not there.
 fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding> {
     let mut findings = signed_in(patient, loaded, keys);
-    if patient.pid().is_some() {
-        return findings;
-    }
     let env_file = patient.home.env_file();
     let edit = patient.edit(&env_file, None);
     let mut seen = Vec::new();
@@ -149,18 +242,25 @@ fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding>
     let secrets = keys.secrets();
     findings.extend(token(loaded, secrets, &env_file, &edit));
     findings.extend(search_key(loaded, secrets, &env_file, &edit));
-    if service::installed(patient) {
-        for finding in findings
+    // What the daemon was started with is its own; a bot that runs has a token.
+    let elsewhere = match patient.pid() {
+        Some(_) => Some("the running daemon may have it"),
+        None => service::installed(patient).then_some("the unit of systemd may have it"),
+    };
+    if let Some(elsewhere) = elsewhere {
+        findings.retain(|finding| !has_it(patient, finding));
+        // A bot that the running daemon does not have is surely without a token.
+        let is_sure =
+            |finding: &Finding| finding.id == "bot-token-missing" && patient.pid().is_some();
+        let missing = findings
             .iter_mut()
-            .filter(|finding| finding.id.ends_with("-missing"))
-        {
+            .filter(|finding| finding.id.ends_with("-missing") && !is_sure(finding));
+        for finding in missing {
             finding.level = Level::Warning;
-            finding
-                .evidence
-                .push_str("; the unit of systemd may have it");
+            finding.evidence.push_str(&format!("; {elsewhere}"));
         }
     }
-    if findings.is_empty() && keys.store().read().is_ok() {
+    if findings.is_empty() && patient.pid().is_none() && keys.store().read().is_ok() {
         let built = llm_client::check(&loaded.models, keys)
             .and_then(|()| build::telegram(&loaded.config, secrets, Arc::default()).map(drop));
         findings.extend(built.err().map(|failure| {
@@ -168,6 +268,22 @@ fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding>
         }));
     }
     findings
+}
+
+/// Returns whether a running daemon surely has the secret that is missing here: its bot runs, or its provider answered.
+fn has_it(patient: &Patient, finding: &Finding) -> bool {
+    let Some(state) = patient.monitor.as_ref().filter(|_| patient.pid().is_some()) else {
+        return false;
+    };
+    match finding.id {
+        "bot-token-missing" => state
+            .channels
+            .iter()
+            .any(|channel| channel.name == "telegram"),
+        // A daemon without a key of a loaded provider does not start.
+        "provider-key-missing" | "search-key-missing" => true,
+        _ => false,
+    }
 }
 
 /// What is wrong with what `login` stored.
@@ -192,6 +308,18 @@ fn signed_in(patient: &Patient, loaded: &Loaded, keys: &Keys) -> Vec<Finding> {
         let command = format!("{}${{EDITOR:-vi}} {}", patient.sudo(), quote(path));
         return vec![Finding::error("auth-unreadable", evidence, command)];
     }
+    let untested = contents
+        .entries
+        .iter()
+        .filter(|(_, entry)| entry.unverified);
+    let mut findings: Vec<Finding> = untested
+        .map(|(name, _)| {
+            let evidence = format!(
+                "the key of {name} was stored and could not be verified; it is not used until it is"
+            );
+            Finding::warning("key-unverified", evidence, patient.agent("auth --check"))
+        })
+        .collect();
     let loaded: Vec<&str> = loaded
         .models
         .all()
@@ -202,7 +330,7 @@ fn signed_in(patient: &Patient, loaded: &Loaded, keys: &Keys) -> Vec<Finding> {
         .entries
         .iter()
         .filter_map(|(name, entry)| Some((name, entry.tokens.as_ref()?.ended(now)?)));
-    ended
+    let ended = ended
         .filter(|(name, _)| loaded.contains(&name.as_str()))
         .map(|(name, reason)| {
             let evidence = format!("the sign-in at {name} has ended: {reason}");
@@ -211,8 +339,9 @@ fn signed_in(patient: &Patient, loaded: &Loaded, keys: &Keys) -> Vec<Finding> {
                 evidence,
                 patient.agent(&format!("login {name} --oauth")),
             )
-        })
-        .collect()
+        });
+    findings.extend(ended);
+    findings
 }
 
 fn token(
@@ -321,16 +450,59 @@ fn allowed_paths(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
         .collect()
 }
 
-/// A tool that is asked for and never comes.
-fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
-    let wanted = loaded.config.tools.enabled.as_ref()?;
+/// Tools that are asked for and never come, and policies of tools that do not exist.
+fn tool_names(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
+    let tools = &loaded.config.tools;
+    if tools.enabled.is_none() && tools.policies.is_empty() {
+        return Vec::new();
+    }
+    let Some(known) = known_tools(patient, loaded) else {
+        return Vec::new();
+    };
+    let of_server = |name: &String| {
+        let mut servers = loaded.config.mcp.servers.keys();
+        servers.any(|server| name.starts_with(server.as_str()))
+    };
+    let enabled = tools.enabled.iter().flatten();
+    let enabled: Vec<&String> = enabled.filter(|name| !known.contains(name)).collect();
+    // What is switched off is known all the same.
+    let off = ["exec", "bash", "web_search"];
+    let is_known =
+        |name: &String| known.contains(name) || off.contains(&name.as_str()) || of_server(name);
+    let policies: Vec<&String> = tools
+        .policies
+        .keys()
+        .filter(|name| !is_known(name))
+        .collect();
+    let finding = |key: &str, absent: &[&String]| {
+        let first = absent.first()?;
+        let mut origin = loaded.origin(key);
+        if origin == config::Origin::Default {
+            origin = loaded.origin(&format!("{key}.{first}"));
+        }
+        let names: Vec<&str> = absent.iter().map(|name| name.as_str()).collect();
+        let evidence = format!(
+            "{key} ({origin}) names {}, which this agent does not have; it has {}",
+            names.join(", "),
+            known.join(", ")
+        );
+        let command = edit_at(patient, &origin.to_string());
+        Some(Finding::warning("tool-unknown", evidence, command))
+    };
+    let found = [
+        finding("tools.enabled", &enabled),
+        finding("tools.policies", &policies),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// Returns the names of the tools that this agent has with these settings.
+fn known_tools(patient: &Patient, loaded: &Loaded) -> Option<Vec<String>> {
     let root = Arc::new(Root::open(patient.home.workspace()).ok()?);
+    let path_policy = build::path_policy(&patient.home, &loaded.config, root.clone());
+    let secrets = Secrets::open(&patient.home, &patient.env).ok()?;
     let needs = Needs {
-        path_policy: Arc::new(build::path_policy(
-            &patient.home,
-            &loaded.config,
-            root.clone(),
-        )),
+        path_policy: Arc::new(path_policy),
         undo: Arc::new(build::undo(&patient.home)),
         root,
         memory: Arc::new(Memory::new(&patient.home)),
@@ -338,35 +510,16 @@ fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
         zone: loaded.config.agent.timezone.0,
         windows: HashMap::new(),
         exec: build::exec_settings(&patient.home, &patient.env, &loaded.config, &[]),
-        web: Arc::new(
-            Secrets::open(&patient.home, &patient.env)
-                .ok()
-                .and_then(|secrets| build::web(&loaded.config, &secrets).ok())?,
-        ),
+        web: Arc::new(build::web(&loaded.config, &secrets).ok()?),
         episodes: Mutex::default(),
     };
-    let known: Vec<String> = tools::all(needs)
-        .iter()
-        .map(|tool| tool.spec().name.into_owned())
-        .collect();
-    let absent: Vec<&str> = wanted
-        .iter()
-        .filter(|name| !known.contains(name))
-        .map(String::as_str)
-        .collect();
-    (!absent.is_empty()).then(|| {
-        let origin = loaded.origin("tools.enabled");
-        let evidence = format!(
-            "tools.enabled ({origin}) names {}, which this agent does not have; it has {}",
-            absent.join(", "),
-            known.join(", ")
-        );
-        let command = match origin {
-            config::Origin::File { path, line } => patient.edit(&path, Some(line)),
-            _ => patient.agent("check --show-origin"),
-        };
-        Finding::warning("tool-unknown", evidence, command)
-    })
+    let tools = tools::all(needs);
+    Some(
+        tools
+            .iter()
+            .map(|tool| tool.spec().name.into_owned())
+            .collect(),
+    )
 }
 
 #[cfg(test)]

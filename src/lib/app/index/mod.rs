@@ -136,11 +136,9 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         verb,
     } = arguments;
     let (env, home) = shared.home()?;
+    cli::must_be_there(&home)?;
     let place = Place::of(&home).with(embedder::opener(&home, &env, None));
-    // What is wrong with the settings is said elsewhere: words find without them.
-    let zone = config::load_config(&home, &env)
-        .ok()
-        .map(|config| config.agent.timezone.0);
+    let zone = config::load_config(&home, &env)?.agent.timezone.0;
     let context = Context {
         place,
         home,
@@ -182,7 +180,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
 struct Context<'a> {
     home: Home,
     place: Place,
-    zone: Option<Tz>,
+    zone: Tz,
     shared: &'a Shared,
     json: bool,
 }
@@ -190,8 +188,7 @@ struct Context<'a> {
 impl Context<'_> {
     /// Returns the day by which a question for yesterday is understood.
     fn today(&self) -> Option<NaiveDate> {
-        self.zone
-            .map(|zone| clock::local_date(clock::now_ms(), zone))
+        Some(clock::local_date(clock::now_ms(), self.zone))
     }
 }
 

@@ -7,6 +7,7 @@ use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
 use crate::clock;
+use crate::config;
 use crate::logging;
 use crate::people::Store;
 
@@ -59,6 +60,9 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
             let code = store.change(|people| people.new_owner_code(now))?;
             context.done(&json!({"owner_code": code}), &code);
             cli::err("send this code to your bot within 10 minutes, as a message: it makes you its owner");
+            if config::load_config(home, context.env).is_ok_and(|config| !config.telegram.enabled) {
+                cli::err("warning: the bot does not run: set `enabled = true` in [telegram] of agent.toml, its token in .env, and restart the daemon");
+            }
             Ok(Exit::Ok)
         }
         _ => Err(Failure::new(

@@ -21,8 +21,6 @@ use crate::net;
 use crate::net::{BodyError, Timeouts, innermost, read_body};
 use crate::secret::Secret;
 
-pub const OPENROUTER: &str = "https://openrouter.ai/api/v1";
-
 /// The longest an issuer may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest answer that is read, bytes.

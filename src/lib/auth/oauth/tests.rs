@@ -64,7 +64,7 @@ fn an_issuer_is_sent_everything_and_its_own_query_stays() {
 #[test]
 fn openrouter_gets_a_path_that_nobody_can_guess() {
     for (name, base) in [
-        ("or", OPENROUTER),
+        ("or", "https://openrouter.ai/api/v1"),
         ("openrouter", "http://127.0.0.1:9/api/v1"),
     ] {
         let flow = Flow::new(&provider(name, base, None), 4711).expect("a sign-in");

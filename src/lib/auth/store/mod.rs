@@ -22,6 +22,8 @@ const VERSION: u64 = 1;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entry {
     pub key: Option<Secret>,
+    /// Whether nobody could say that the key is good when it was stored.
+    pub unverified: bool,
     pub tokens: Option<Tokens>,
 }
 
@@ -132,6 +134,26 @@ impl Store {
                 json!({"key": key.expose(), "obtained_at": now}),
             );
         })
+    }
+
+    /// Notes whether the stored key of `provider` was verified. A home that names no providers does not load one for a
+    /// key that was not.
+    ///
+    /// # Errors
+    /// As [`Store::put_key`].
+    pub fn set_verified(&self, provider: &str, is_verified: bool) -> Result<(), Error> {
+        self.change(|entries| {
+            let entry = entries
+                .get_mut(provider)
+                .and_then(|entry| entry.get_mut("api_key"));
+            if let Some(key) = entry.and_then(Value::as_object_mut) {
+                match is_verified {
+                    true => drop(key.shift_remove("unverified")),
+                    false => drop(key.insert("unverified".to_owned(), json!(true))),
+                }
+            }
+        })
+        .map(drop)
     }
 
     /// Stores a sign-in; a stored key stays behind it. Returns where a corrupt file was put.
@@ -332,6 +354,7 @@ fn read_entry(entry: &Value) -> Entry {
     });
     Entry {
         key: secret(&entry["api_key"]["key"]),
+        unverified: entry["api_key"]["unverified"] == true,
         tokens,
     }
 }

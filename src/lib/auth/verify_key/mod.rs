@@ -28,7 +28,7 @@ pub enum Verdict {
 }
 
 pub async fn probe(http: &Client, provider: &Provider, key: &Credential) -> Verdict {
-    let Some((url, name, prefix)) = question(provider) else {
+    let Some((url, name, prefix)) = question(provider, false) else {
         return Verdict::Unknown("there is no server to ask".to_owned());
     };
     let (name, prefix) = if key.is_token {
@@ -45,20 +45,56 @@ pub async fn probe(http: &Client, provider: &Provider, key: &Credential) -> Verd
         .header("anthropic-version", "2023-06-01");
     let host = host(&url);
     match exchange(request, TIMEOUT, MAX_ANSWER).await {
-        Err(why) => Verdict::Unknown(format!("{host} cannot be asked: {why}")),
+        Err(why) => Verdict::Unknown(format!("cannot reach {host}: {why}")),
         Ok((status, answer)) => verdict(provider, &host, status.as_u16(), &answer),
     }
 }
 
-/// Returns what to ask, and the header and prefix of a key.
-fn question(provider: &Provider) -> Option<(Url, &'static str, &'static str)> {
+/// Returns the ids of the models that the server offers, in its order; `limit` is the longest it may take.
+///
+/// # Errors
+/// Why they are not known, in words.
+pub async fn models(
+    http: &Client,
+    provider: &Provider,
+    key: Option<&Credential>,
+    limit: Duration,
+) -> Result<Vec<String>, String> {
+    let (url, name, prefix) = question(provider, true).ok_or("there is no server to ask")?;
+    let mut request = http
+        .get(url.clone())
+        .header("anthropic-version", "2023-06-01");
+    if let Some(key) = key {
+        let value = key_header(prefix, &key.secret)
+            .map_err(|_| "the key has characters that no header can carry")?;
+        request = request.header(name, value);
+    }
+    let (status, answer) = exchange(request, limit, MAX_ANSWER).await?;
+    let list = answer["data"]
+        .as_array()
+        .or_else(|| answer["models"].as_array());
+    let Some(list) = list.filter(|_| status.is_success()) else {
+        return Err(format!(
+            "{} answered {status} without a list of models",
+            host(&url)
+        ));
+    };
+    let id = |model: &Value| {
+        let id = model["id"].as_str().or_else(|| model["name"].as_str())?;
+        Some(id.strip_prefix("models/").unwrap_or(id).to_owned())
+    };
+    Ok(list.iter().filter_map(id).collect())
+}
+
+/// Returns what to ask, and the header and prefix of a key. OpenRouter gives its `list` to everybody.
+fn question(provider: &Provider, list: bool) -> Option<(Url, &'static str, &'static str)> {
     let mut url = Url::parse(&provider.base_url).ok()?;
     let base = url.path().trim_end_matches('/').to_owned();
     let bearer = ("authorization", "Bearer ");
     let (path, (name, prefix)) = match provider.kind {
         ProviderType::Anthropic if base.ends_with("/v1") => ("/models", ("x-api-key", "")),
         ProviderType::Anthropic => ("/v1/models", ("x-api-key", "")),
-        ProviderType::Openai if is_openrouter(provider) => ("/key", bearer),
+        ProviderType::Openai if is_openrouter(provider) && !list => ("/key", bearer),
         ProviderType::Openai if base.is_empty() => ("/v1/models", bearer),
         ProviderType::Openai => ("/models", bearer),
         ProviderType::Gemini if base.contains("/v1") => ("/models", ("x-goog-api-key", "")),

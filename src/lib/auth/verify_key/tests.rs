@@ -77,10 +77,11 @@ fn each_vendor_is_asked_in_its_own_way() {
         ),
     ];
     for (name, kind, base, url, header, prefix) in cases {
-        let (asked, found, before) = question(&provider(name, kind, base)).expect("a question");
+        let (asked, found, before) =
+            question(&provider(name, kind, base), false).expect("a question");
         assert_eq!((asked.as_str(), found, before), (url, header, prefix));
     }
-    assert!(question(&provider("offline", ProviderType::Offline, "")).is_none());
+    assert!(question(&provider("offline", ProviderType::Offline, ""), false).is_none());
 }
 
 #[test]

@@ -107,6 +107,25 @@ impl Telegram {
         Ok(())
     }
 
+    /// Returns the bot's `@username`, which proves that the token is good; `None` when nobody could say.
+    ///
+    /// # Errors
+    /// Telegram's words when it refuses the token.
+    pub async fn verify(&self) -> Result<Option<String>, String> {
+        match self.learn_name().await {
+            Ok(()) => Ok(self.username.lock().clone()),
+            Err(Error::Refused {
+                status: 401 | 404,
+                description,
+                ..
+            }) => Err(description),
+            Err(error) => {
+                tracing::debug!(%error, "the token could not be verified");
+                Ok(None)
+            }
+        }
+    }
+
     /// Introduces the bot until its name is known: groups call it by that.
     pub async fn introduce_until_known(&self, owners: &[i64]) {
         let mut tries = 0;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::Environment;
 use crate::config::home::HomeFlags;
 use crate::sys::atomic;
 
@@ -38,7 +39,15 @@ impl Place {
 
     /// Returns who is loaded, and how many warnings there are.
     fn chosen(&self) -> (Vec<String>, usize) {
-        let Chosen { names, warnings } = choose(&self.home()).expect("choose");
+        let home = self.home();
+        let secrets = Secrets::lenient(&home, &Environment::default());
+        let Chosen {
+            load,
+            speech,
+            warnings,
+        } = choose(&home, &secrets).expect("choose");
+        assert_eq!(speech, None);
+        let names = load.map(|(names, _)| names).unwrap_or_default();
         assert!(
             warnings
                 .iter()
@@ -88,12 +97,12 @@ fn drafts_are_never_loaded() {
 }
 
 #[test]
-fn of_two_with_the_same_model_the_one_signed_in_first_stays() {
+fn of_two_the_one_signed_in_first_comes_first() {
     check(
         &signed_in(&["b", "a"]),
         &[("a", "primary"), ("b", "primary")],
-        &["b"],
-        1,
+        &["b", "a"],
+        0,
     );
     check(
         &signed_in(&["b", "a"]),
@@ -106,6 +115,20 @@ fn of_two_with_the_same_model_the_one_signed_in_first_stays() {
 #[test]
 fn without_a_primary_nothing_is_loaded_and_that_is_said() {
     check(&signed_in(&["a"]), &[("a", "small")], &[], 1);
+}
+
+#[test]
+fn a_key_that_nobody_could_try_loads_nothing() {
+    let key = |more: &str| {
+        format!("{{\"providers\": {{\"a\": {{\"api_key\": {{\"key\": \"k\"{more}}}}}}}}}")
+    };
+    check(&key(", \"unverified\": true"), &[("a", "primary")], &[], 0);
+    check(&key(""), &[("a", "primary")], &["a"], 0);
+}
+
+#[test]
+fn a_vendor_needs_no_file() {
+    check(&signed_in(&["openrouter"]), &[], &["openrouter"], 0);
 }
 
 #[test]

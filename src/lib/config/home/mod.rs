@@ -55,7 +55,8 @@ impl Home {
 
 impl Home {
     /// Finds the home: `--home`, `$AGENT_HOME`, systemd's directories, XDG. An empty variable
-    /// counts as unset, and so does a relative one of XDG's (its specification wants it so).
+    /// counts as unset, and so does a relative one of XDG's (its specification wants it so); `$HOME`
+    /// must name a directory where it is needed.
     ///
     /// # Errors
     /// [`Error::NoHome`] when nothing names one, [`Error::BadName`] for an instance or `--home`
@@ -64,7 +65,7 @@ impl Home {
         flags: HomeFlags,
         env: &dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Self, Error> {
-        let variable = |name: &str| env(name).filter(|value| !value.is_empty());
+        let variable = |name: &str| env(name).filter(|value| !value.is_empty() || name == "HOME");
         let suffix = instance_suffix(flags.instance, variable("AGENT_INSTANCE"))?;
         let credentials = variable("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let mut home = match flags
@@ -122,7 +123,7 @@ impl Home {
         }
         let xdg = |name, default| {
             Ok::<_, Error>(
-                xdg_dir(env, name, default)
+                xdg_dir(env, name, default)?
                     .ok_or(Error::NoHome)?
                     .join(&agent_dir),
             )
@@ -421,17 +422,34 @@ fn xdg_dir(
     env: &dyn Fn(&str) -> Option<OsString>,
     name: &str,
     under_home: &str,
-) -> Option<PathBuf> {
+) -> Result<Option<PathBuf>, Error> {
     let named = env(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    named.or_else(|| Some(user_home(env)?.join(under_home)))
+    match named {
+        Some(dir) => Ok(Some(dir)),
+        None => Ok(user_home(env)?.map(|home| home.join(under_home))),
+    }
 }
 
-/// `directories` asks the user database where `$HOME` is not set (cron, minimal units).
-fn user_home(env: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let named = env("HOME")
-        .map(PathBuf::from)
-        .filter(|dir| dir.is_absolute());
-    named.or_else(|| Some(directories::BaseDirs::new()?.home_dir().to_owned()))
+/// `directories` asks the user database where `$HOME` is not set (cron, minimal units). One that is set and names no
+/// directory is a mistake: what is written elsewhere would not be found again.
+fn user_home(env: &dyn Fn(&str) -> Option<OsString>) -> Result<Option<PathBuf>, Error> {
+    let Some(named) = env("HOME").map(PathBuf::from) else {
+        return Ok(directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned()));
+    };
+    if named.is_absolute() {
+        return Ok(Some(named));
+    }
+    let problem = match named.as_os_str().is_empty() {
+        true => "it is empty".to_owned(),
+        false => format!(
+            "`{}` is not an absolute path",
+            crate::text::visible(&named.to_string_lossy())
+        ),
+    };
+    Err(Error::BadName {
+        what: "$HOME",
+        problem,
+    })
 }
 
 #[cfg(test)]

@@ -12,12 +12,16 @@ use super::environment::Environment;
 use super::error::Error;
 use super::home::Home;
 use super::key_names;
+use super::key_names::UnknownKey;
 use super::provider_file;
 use super::provider_file::Models;
+use super::secrets::{SecretOrigin, Secrets};
 use super::toml_file::TomlFile;
 use super::types::Config;
 use super::validate;
 use super::validate::{Note, Warning};
+use super::vendors;
+use super::vendors::KeyInUse;
 
 /// Everything agent.toml, providers.d, the environment and the flags say.
 #[derive(Debug, Clone)]
@@ -32,6 +36,8 @@ pub struct Loaded {
     pub warnings: Vec<Warning>,
     /// What is set and has no effect in this build.
     pub notes: Vec<Note>,
+    /// The keys of well-known vendors that are set, in the order in which they are looked at.
+    pub keys: Vec<KeyInUse>,
 }
 
 /// Where a value came from.
@@ -48,6 +54,8 @@ pub enum Origin {
     },
     /// `agent-daemon login`, which stored something in this file.
     SignedIn(PathBuf),
+    /// A vendor's key under this name, which is set in this place.
+    Key(String, SecretOrigin),
     /// A variable.
     Environment(String),
     /// A systemd credential.
@@ -62,6 +70,7 @@ impl std::fmt::Display for Origin {
             Self::Default => f.write_str("default"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::SignedIn(path) => write!(f, "agent-daemon login ({})", path.display()),
+            Self::Key(name, place) => write!(f, "{name} is set ({place})"),
             Self::Environment(name) => write!(f, "${name}"),
             Self::Credential(name) => write!(f, "credential {name}"),
             Self::Flag => f.write_str("flag"),
@@ -106,39 +115,40 @@ impl Loaded {
 /// written like a variable's.
 ///
 /// # Errors
-/// [`Error`] for anything the agent could not honestly start with; unknown keys are warnings.
+/// [`Error`] for anything the agent could not honestly start with, unknown keys among it.
 pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result<Loaded, Error> {
-    let Layers {
-        mut config,
-        mut origins,
-        mut warnings,
-        ..
-    } = layered(home, env, flags)?;
-    if let Some(Chosen {
-        names,
-        warnings: left_out,
-    }) = unnamed_providers(home, &origins)?
-    {
-        warnings.extend(left_out);
-        if !names.is_empty() {
-            config.providers.load = names;
-            origins.insert(LOAD.to_owned(), Origin::SignedIn(home.auth()));
-        }
+    let mut layers = layered(home, env, flags)?;
+    let is_named = layers.origins.contains_key(LOAD);
+    let secrets = Secrets::lenient(home, env);
+    if !is_named {
+        let chosen = auto_load::choose(home, &secrets)?;
+        layers.take_chosen(chosen);
     }
-    validate::values(&config, &|key| origin_text(&origins, key))?;
-    let (models, of_models) =
-        provider_file::load(home, &config, &|key| origin_text(&origins, key))?;
-    warnings.extend(validate::warnings(&config, &|key| {
-        origin_text(&origins, key)
-    }));
+    let Layers {
+        config,
+        origins,
+        mut warnings,
+        mut unknown,
+        ..
+    } = layers;
+    let origin = |key: &str| origin_text(&origins, key);
+    let models = provider_file::load(home, &config, &origin, &mut unknown);
+    if !unknown.is_empty() {
+        return Err(Error::UnknownKeys(unknown));
+    }
+    validate::values(&config, &origin)?;
+    let (models, of_models) = models?;
+    warnings.extend(validate::warnings(&config, &origin));
     warnings.extend(of_models);
     let notes = validate::notes(&config);
+    let keys = vendors::keys(&models, &secrets);
     Ok(Loaded {
         config,
         models,
         origins,
         warnings,
         notes,
+        keys,
     })
 }
 
@@ -149,6 +159,9 @@ pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Resul
 /// As [`load`], without those of providers.
 pub fn load_config(home: &Home, env: &Environment) -> Result<Config, Error> {
     let layers = layered(home, env, &[])?;
+    if !layers.unknown.is_empty() {
+        return Err(Error::UnknownKeys(layers.unknown));
+    }
     validate::values(&layers.config, &|key| origin_text(&layers.origins, key))?;
     Ok(layers.config)
 }
@@ -158,28 +171,16 @@ pub fn load_config(home: &Home, env: &Environment) -> Result<Config, Error> {
 /// # Errors
 /// As [`load`], without those of providers.
 pub fn providers_wanted(home: &Home, env: &Environment) -> Result<(Vec<String>, Origin), Error> {
-    let layers = layered(home, env, &[])?;
-    Ok(match unnamed_providers(home, &layers.origins)? {
-        Some(Chosen { names, .. }) if !names.is_empty() => (names, Origin::SignedIn(home.auth())),
-        _ => {
-            let origin = layers.origins.get(LOAD).cloned().unwrap_or(Origin::Default);
-            (layers.config.providers.load, origin)
-        }
-    })
+    let mut layers = layered(home, env, &[])?;
+    if !layers.origins.contains_key(LOAD) {
+        layers.take_chosen(auto_load::choose(home, &Secrets::lenient(home, env))?);
+    }
+    let origin = layers.origins.get(LOAD).cloned().unwrap_or(Origin::Default);
+    Ok((layers.config.providers.load, origin))
 }
 
 pub(super) const LOAD: &str = "providers.load";
-
-/// Where nothing names the providers, a home with settings loads those that somebody signed in at.
-fn unnamed_providers(
-    home: &Home,
-    origins: &BTreeMap<String, Origin>,
-) -> Result<Option<Chosen>, Error> {
-    if origins.contains_key(LOAD) || !home.config_file().exists() {
-        return Ok(None);
-    }
-    auto_load::choose(home).map(Some)
-}
+const SPEECH: &str = "speech_to_text";
 
 fn origin_text(origins: &BTreeMap<String, Origin>, key: &str) -> String {
     origins.get(key).unwrap_or(&Origin::Default).to_string()
@@ -190,6 +191,7 @@ struct Layers {
     table: toml::Table,
     origins: BTreeMap<String, Origin>,
     warnings: Vec<Warning>,
+    unknown: Vec<UnknownKey>,
 }
 
 fn layered(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result<Layers, Error> {
@@ -198,6 +200,7 @@ fn layered(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result
         table: toml::Table::new(),
         origins: BTreeMap::new(),
         warnings: Vec::new(),
+        unknown: Vec::new(),
     };
     match TomlFile::read(home.config_file())? {
         Some(file) => layers.add_file(home, &file)?,
@@ -227,6 +230,8 @@ fn layered(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result
         origin_text(&layers.origins, key)
     });
     layers.warnings.extend(bad_links);
+    let roles = validate::unknown_roles(&layers.config, &|key| origin_text(&layers.origins, key));
+    layers.unknown.extend(roles);
     Ok(layers)
 }
 
@@ -257,16 +262,23 @@ fn credentials(home: &Home) -> Result<Vec<(String, String)>, Error> {
 }
 
 impl Layers {
+    /// Puts in force what a home loads by itself, and lets the model listen that came with it.
+    fn take_chosen(&mut self, chosen: Chosen) {
+        self.warnings.extend(chosen.warnings);
+        if let Some((names, origin)) = chosen.load {
+            self.config.providers.load = names;
+            self.origins.insert(LOAD.to_owned(), origin);
+        }
+        if let (Some((model, origin)), None) = (chosen.speech, self.config.routing.get(SPEECH)) {
+            self.config.routing.insert(SPEECH.to_owned(), model);
+            self.origins
+                .insert(key_names::join("routing", SPEECH), origin);
+        }
+    }
+
     fn add_file(&mut self, home: &Home, file: &TomlFile) -> Result<(), Error> {
         let (_, unknown): (Config, _) = file.decode()?;
-        if !unknown.is_empty() {
-            let known = key_names::all();
-            self.warnings.extend(
-                unknown
-                    .iter()
-                    .map(|key| Warning::unknown_key(file.place(key), key, &known)),
-            );
-        }
+        self.unknown.extend(file.unknown(&unknown, key_names::all));
         let json = serde_json::to_value(file.table()).unwrap_or_default();
         for (key, _) in key_names::leaves(&json) {
             let line = file.line(&key).unwrap_or(1);
@@ -312,11 +324,9 @@ impl Layers {
                 Ok(())
             }
             Typed::Unknown => {
-                self.warnings.push(Warning::unknown_key(
-                    origin.to_string(),
-                    key,
-                    &key_names::all(),
-                ));
+                let known = key_names::all();
+                self.unknown
+                    .push(UnknownKey::new(origin.to_string(), key, false, &known));
                 Ok(())
             }
             Typed::Wrong(message) => Err(Error::value(origin.to_string(), key, &message)),

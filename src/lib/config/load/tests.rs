@@ -192,31 +192,126 @@ fn variables_that_are_no_settings_are_left_alone() {
 }
 
 #[test]
-fn an_unknown_key_is_a_warning_with_the_nearest_name() {
+fn every_unknown_key_is_told_with_its_place_and_the_nearest_name() {
     let place = Place::new(
         "[telegram]\napi_ulr = \"x\"\n[agnet]\nname = \"a\"\n[cost]\nquux = 1\n[routing]\ntelegramm = \"primary\"\n\
          [telegram.groups.\"-1\"]\nrequire_mentions = true\n",
     );
-    let loaded = place
-        .load(&[("AGENT_AGENT__TIMEZON", "UTC"), ("AGENT_LOG", "debug")])
-        .expect("load");
-    let warnings: Vec<String> = loaded
-        .warnings
-        .iter()
-        .map(|warning| place.short(warning))
-        .collect();
-    assert_eq!(
-        warnings,
-        [
-            "agent.toml:3: `agnet` is no known key (did you mean `agent`?)",
-            "agent.toml:6: `cost.quux` is no known key",
-            "agent.toml:2: `telegram.api_ulr` is no known key (did you mean `telegram.api_url`?)",
-            "agent.toml:10: `telegram.groups.-1.require_mentions` is no known key (did you mean `telegram.groups.-1.require_mention`?)",
-            "$AGENT_AGENT__TIMEZON: `agent.timezon` is no known key (did you mean `agent.timezone`?)",
-            "$AGENT_LOG: `log` is a table and not a setting; a setting is `AGENT_LOG__…`",
-            "agent.toml:8: `routing.telegramm` is no known key (did you mean `routing.telegram`?)",
-        ]
+    place.put(
+        "providers.d/a.toml",
+        "type = \"offline\"\n[models.primary]\nmodle = \"m\"\n",
     );
+    let env = [
+        ("AGENT_AGENT__TIMEZON", "UTC"),
+        ("AGENT_PROVIDERS__LOAD", "a"),
+    ];
+    let error = place.load(&env).expect_err("unknown keys");
+    let told = place.short(&error);
+    let expected = [
+        "agent.toml:3: unknown section [agnet]; did you mean [agent]?",
+        "agent.toml:6: unknown key `quux` in [cost]",
+        "agent.toml:2: unknown key `api_ulr` in [telegram]; did you mean `api_url`?",
+        "agent.toml:10: unknown key `require_mentions` in [telegram.groups.-1]; did you mean `require_mention`?",
+        "$AGENT_AGENT__TIMEZON: unknown key `timezon` in [agent]; did you mean `timezone`?",
+        "agent.toml:8: unknown key `telegramm` in [routing]; did you mean `telegram`?",
+        "providers.d/a.toml:3: unknown key `modle` in [models.primary]; did you mean `model`?",
+    ];
+    assert_eq!(told.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(error.kind(), crate::config::Kind::Config);
+}
+
+#[test]
+fn a_typo_lifts_no_limit() {
+    let told = |toml: &str| refused(toml, &[]).0;
+    assert_eq!(
+        told("[cost]\nday_usdd = 5.0\n"),
+        "agent.toml:2: unknown key `day_usdd` in [cost]; did you mean `day_usd`?"
+    );
+    assert_eq!(
+        told("[costs]\nday_usd = 5.0\n"),
+        "agent.toml:1: unknown section [costs]; did you mean [cost]?"
+    );
+    let place = Place::new("[costs]\nday_usd = 5.0\n");
+    assert!(load_config(&place.home(), &Environment::default()).is_err());
+}
+
+#[test]
+fn a_variable_that_names_a_table_is_pointed_out() {
+    let warnings = loaded("", &[("AGENT_LOG", "debug")]).warnings;
+    let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        ["$AGENT_LOG: `log` is a table and not a setting; a setting is `AGENT_LOG__…`"]
+    );
+}
+
+#[test]
+fn a_vendors_key_alone_loads_its_provider_with_prices_and_eyes() {
+    for vendor in &crate::config::VENDORS {
+        let loaded = loaded("", &[(vendor.variable, "sk-not-a-key")]);
+        let primary = loaded.models.get("primary", "test").expect("primary");
+        assert_eq!(primary.provider.name, vendor.name);
+        assert!(primary.vision && primary.rates.is_some(), "{}", vendor.name);
+        let origin = loaded.origin("providers.load").to_string();
+        assert_eq!(origin, format!("{} is set (environment)", vendor.variable));
+        let speech = loaded
+            .models
+            .for_role("speech_to_text")
+            .map(|model| model.name.clone());
+        let expected = (vendor.name == "openai").then(|| "whisper".to_owned());
+        assert_eq!(speech, expected, "{}", vendor.name);
+        assert_eq!(loaded.warnings, []);
+    }
+}
+
+#[test]
+fn of_several_keys_the_first_answers_openai_listens_and_the_others_are_unused() {
+    let all = crate::config::VENDORS.map(|vendor| (vendor.variable, "sk-not-a-key"));
+    let loaded = loaded("", &all);
+    assert_eq!(loaded.config.providers.load, ["anthropic", "openai"]);
+    assert!(loaded.models.names().eq(["openai/primary", "primary"]));
+    let used = |role: &str| {
+        loaded
+            .models
+            .for_role(role)
+            .map(|model| model.provider.name.clone())
+    };
+    assert_eq!(used("telegram").as_deref(), Some("anthropic"));
+    assert_eq!(used("speech_to_text").as_deref(), Some("openai"));
+    let unused = loaded.keys.iter().filter(|key| key.provider.is_none());
+    let unused: Vec<&str> = unused.map(|key| key.variable).collect();
+    assert_eq!(unused, ["GEMINI_API_KEY", "OPENROUTER_API_KEY"]);
+}
+
+#[test]
+fn what_is_named_wins_over_a_key_that_is_set() {
+    let key = ("OPENAI_API_KEY", "sk-not-a-key");
+    let loaded = loaded("[providers]\nload = [\"offline\"]\n", &[key]);
+    assert_eq!(loaded.config.providers.load, ["offline"]);
+    assert!(loaded.models.for_role("speech_to_text").is_none());
+    let key = loaded.keys.first().expect("it is set");
+    assert_eq!((key.variable, &key.provider), ("OPENAI_API_KEY", &None));
+}
+
+#[test]
+fn a_key_in_env_file_or_credential_counts_and_its_own_file_goes_before_what_is_built_in() {
+    let place = Place::new("");
+    place.put("credentials/GEMINI_API_KEY", "k\n");
+    let loaded = place.load(&[]).expect("load");
+    assert_eq!(loaded.config.providers.load, ["gemini"]);
+    place.put(
+        "providers.d/gemini.toml",
+        "type = \"gemini\"\napi_key_env = \"MY_KEY\"\n[models.primary]\nmodel = \"m\"\n",
+    );
+    let loaded = place.load(&[]).expect("load");
+    assert_eq!(
+        loaded.config.providers.load,
+        ["offline"],
+        "its key is another"
+    );
+    let loaded = place.load(&[("MY_KEY", "k")]).expect("load");
+    let primary = loaded.models.get("primary", "test").expect("primary");
+    assert_eq!(primary.model, "m");
 }
 
 #[test]

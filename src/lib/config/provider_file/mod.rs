@@ -19,6 +19,7 @@ use std::sync::Arc;
 use super::error::Error;
 use super::home::Home;
 use super::key_names;
+use super::key_names::UnknownKey;
 use super::types::{Config, Embeddings};
 use super::validate::Warning;
 
@@ -164,9 +165,35 @@ impl Models {
             .cloned()
     }
 
-    /// Returns the names, sorted.
+    /// Returns the names of the models that can answer, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.by_name.keys().map(String::as_str)
+        let answers = self.by_name.values().filter(|model| !model.is_for_speech());
+        answers.map(|model| model.name.as_str())
+    }
+
+    /// Returns the models that answer something by themselves: `primary`, those of `[routing]`, and their fallbacks.
+    pub fn in_use(&self) -> impl Iterator<Item = &Arc<Model>> {
+        let mut names = vec![self.primary.clone()];
+        names.extend(self.routing.values().cloned());
+        let mut at = 0;
+        while let Some(name) = names.get(at) {
+            let model = self.by_name.get(if name == "primary" {
+                &self.primary
+            } else {
+                name
+            });
+            let fallbacks = model
+                .map(|model| model.fallbacks.clone())
+                .unwrap_or_default();
+            for fallback in fallbacks {
+                if !names.contains(&fallback) {
+                    names.push(fallback);
+                }
+            }
+            at += 1;
+        }
+        let is_used = move |model: &&Arc<Model>| names.contains(&model.name);
+        self.by_name.values().filter(is_used)
     }
 
     /// Returns the loaded providers, sorted by name; one may have no models, and serve embeddings only.
@@ -185,16 +212,15 @@ impl Models {
     }
 }
 
-/// Returns the provider of `providers.d/NAME.toml`, loaded or not; `None` when there is no such file.
+/// Returns the provider of `providers.d/NAME.toml`, or a vendor that is built in, loaded or not; `None` when there
+/// is neither.
 ///
 /// # Errors
 /// As the file's would be when it is loaded.
 pub fn provider(home: &Home, name: &str) -> Result<Option<Arc<Provider>>, Error> {
-    let file = home.providers_dir().join(format!("{name}.toml"));
-    if !parse::is_name(name) || !file.exists() {
-        Ok(None)
-    } else {
-        parse::server(home, name).map(Some)
+    match parse::exists(home, name) {
+        true => parse::server(home, name).map(Some),
+        false => Ok(None),
     }
 }
 
@@ -218,23 +244,25 @@ pub fn present(home: &Home) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Returns the names of the models in the file `name`; `None` when there is no such file.
+/// Returns the names of the models of the provider `name`; `None` when there is none.
 ///
 /// # Errors
 /// As [`load`], for this one file.
 pub(super) fn models_of(home: &Home, name: &str) -> Result<Option<Vec<String>>, Error> {
-    if !parse::is_name(name) || !home.providers_dir().join(format!("{name}.toml")).exists() {
+    if !parse::exists(home, name) {
         return Ok(None);
     }
-    let (_, models) = parse::provider(home, name, &mut Vec::new())?;
+    let (_, models) = parse::provider(home, name, &mut Vec::new(), &mut Vec::new())?;
     Ok(Some(models.into_iter().map(|model| model.name).collect()))
 }
 
-/// Reads the files of `providers.load`; the warnings are about them. `origin` says where a setting was written.
+/// Reads the files of `providers.load`; the warnings are about them, and so is what is put into `unknown`. `origin`
+/// says where a setting was written.
 pub(super) fn load(
     home: &Home,
     config: &Config,
     origin: &dyn Fn(&str) -> String,
+    unknown: &mut Vec<UnknownKey>,
 ) -> Result<(Models, Vec<Warning>), Error> {
     let mut models = Models {
         routing: config.routing.clone(),
@@ -247,12 +275,13 @@ pub(super) fn load(
             continue;
         }
         loaded.push(name);
-        let (provider, of_provider) = parse::provider(home, name, &mut warnings)?;
+        let (provider, of_provider) = parse::provider(home, name, &mut warnings, unknown)?;
         models.providers.insert(name.clone(), provider);
         for model in of_provider {
             models.add(model)?;
         }
     }
+    models.prefer_own_fallbacks();
     models.choose_primary(home, &loaded)?;
     models.check_names(origin)?;
     models.check_embeddings(&config.memory.embeddings, origin)?;
@@ -260,22 +289,41 @@ pub(super) fn load(
 }
 
 impl Models {
-    fn add(&mut self, model: Model) -> Result<(), Error> {
+    /// Adds a model. The first loaded has its name; one of a later provider is called `PROVIDER/NAME`.
+    fn add(&mut self, mut model: Model) -> Result<(), Error> {
+        if self.by_name.contains_key(&model.name) {
+            model.name = format!("{}/{}", model.provider.name, model.name);
+        }
         if let Some(first) = self.by_name.get(&model.name) {
-            let first = place(&first.provider);
-            let second = model
-                .provider
-                .file
-                .clone()
-                .unwrap_or_else(|| PathBuf::from("built-in offline"));
             return Err(Error::DuplicateModel {
+                first: place(&first.provider),
+                second: place(&model.provider),
                 name: model.name,
-                first,
-                second,
             });
         }
         self.by_name.insert(model.name.clone(), Arc::new(model));
         Ok(())
+    }
+
+    /// A fallback is a model of the same file before one of another with that name.
+    fn prefer_own_fallbacks(&mut self) {
+        let names: Vec<String> = self.by_name.keys().cloned().collect();
+        for model in self.by_name.values_mut() {
+            let own = |name: &String| format!("{}/{name}", model.provider.name);
+            if !model
+                .fallbacks
+                .iter()
+                .any(|name| names.contains(&own(name)))
+            {
+                continue;
+            }
+            let fallbacks = model.fallbacks.iter().map(|name| match own(name) {
+                own if names.contains(&own) => own,
+                _ => name.clone(),
+            });
+            let fallbacks = fallbacks.collect();
+            Arc::make_mut(model).fallbacks = fallbacks;
+        }
     }
 
     fn choose_primary(&mut self, home: &Home, loaded: &[&str]) -> Result<(), Error> {
@@ -338,6 +386,13 @@ impl Models {
             }
         }
         Ok(())
+    }
+}
+
+impl Model {
+    /// Returns whether it only puts recordings into words: it has a price for that and none for tokens.
+    pub fn is_for_speech(&self) -> bool {
+        self.rates.is_none() && self.cost_per_minute.is_some()
     }
 }
 

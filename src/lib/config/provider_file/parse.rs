@@ -10,8 +10,10 @@ use super::{Model, OAuth, Provider, ProviderType};
 use crate::config::error::Error;
 use crate::config::home::Home;
 use crate::config::key_names;
+use crate::config::key_names::UnknownKey;
 use crate::config::toml_file::TomlFile;
 use crate::config::validate::{Warning, is_amount, is_http, is_private_way, is_variable};
+use crate::config::vendors::vendor;
 
 /// The file.
 #[derive(Serialize, Deserialize)]
@@ -66,37 +68,53 @@ pub(super) fn provider(
     home: &Home,
     name: &str,
     warnings: &mut Vec<Warning>,
+    unknown: &mut Vec<UnknownKey>,
 ) -> Result<(Arc<Provider>, Vec<Model>), Error> {
-    let path = home.providers_dir().join(format!("{name}.toml"));
-    let source = if is_name(name) {
-        TomlFile::read(&path)?
-    } else {
-        None
-    };
-    let Some(source) = source else {
+    let Some((source, path)) = source(home, name)? else {
         return if name == "offline" {
             let model = built_in();
             Ok((model.provider.clone(), vec![model]))
         } else {
-            Err(Error::NoProviderFile {
-                name: crate::text::visible(name),
-                file: path,
-            })
+            Err(missing(home, name))
         };
     };
-    let (file, unknown): (File, _) = source.decode()?;
-    let known = known_keys();
-    warnings.extend(
-        unknown
-            .iter()
-            .map(|key| Warning::unknown_key(source.place(key), key, &known)),
-    );
+    let (file, strange): (File, _) = source.decode()?;
+    unknown.extend(source.unknown(&strange, known_keys));
     Reader {
         source: &source,
         path,
         name,
     }
     .models(file, warnings)
+}
+
+/// Returns the file of the provider `name` with its path; of a vendor without a file what is built in.
+fn source(home: &Home, name: &str) -> Result<Option<(TomlFile, Option<PathBuf>)>, Error> {
+    if !is_name(name) {
+        return Ok(None);
+    }
+    let path = home.providers_dir().join(format!("{name}.toml"));
+    if let Some(file) = TomlFile::read(&path)? {
+        return Ok(Some((file, Some(path))));
+    }
+    let Some(vendor) = vendor(name) else {
+        return Ok(None);
+    };
+    let shown = PathBuf::from(format!("the built-in provider {name}"));
+    Ok(Some((TomlFile::built_in(&shown, vendor.text)?, None)))
+}
+
+/// Returns whether the provider `name` has a file, or is built in.
+pub(super) fn exists(home: &Home, name: &str) -> bool {
+    is_name(name)
+        && (vendor(name).is_some() || home.providers_dir().join(format!("{name}.toml")).exists())
+}
+
+fn missing(home: &Home, name: &str) -> Error {
+    Error::NoProviderFile {
+        name: crate::text::visible(name),
+        file: home.providers_dir().join(format!("{name}.toml")),
+    }
 }
 
 /// Returns whether a provider can be called so: its file is.
@@ -110,12 +128,7 @@ pub(super) fn is_name(name: &str) -> bool {
 
 /// Reads the server of the file `name` without its models.
 pub(super) fn server(home: &Home, name: &str) -> Result<Arc<Provider>, Error> {
-    let path = home.providers_dir().join(format!("{name}.toml"));
-    let missing = || Error::NoProviderFile {
-        name: crate::text::visible(name),
-        file: path.clone(),
-    };
-    let source = TomlFile::read(&path)?.ok_or_else(missing)?;
+    let (source, path) = source(home, name)?.ok_or_else(|| missing(home, name))?;
     let (file, _): (File, _) = source.decode()?;
     Ok(Arc::new(
         Reader {
@@ -181,7 +194,8 @@ fn known_keys() -> Vec<String> {
 
 struct Reader<'a> {
     source: &'a TomlFile,
-    path: PathBuf,
+    /// `None` for what is built in.
+    path: Option<PathBuf>,
     name: &'a str,
 }
 
@@ -252,7 +266,7 @@ impl Reader<'_> {
                 .map(|table| self.sign_in(table))
                 .transpose()?,
             scripts_dir,
-            file: Some(self.path.clone()),
+            file: self.path.clone(),
         })
     }
 

@@ -194,12 +194,32 @@ fn an_offline_file_can_name_models_and_scripts() {
 }
 
 #[test]
-fn a_model_name_belongs_to_one_provider() {
-    refused(
-        &[("a", ANTHROPIC), ("b", ANTHROPIC)],
-        "",
-        "providers.d/b.toml: the model `primary` is already defined in providers.d/a.toml | rename [models.primary] in providers.d/b.toml",
+fn of_two_models_with_one_name_the_first_loaded_has_it_and_the_other_its_providers_name_before_it()
+{
+    let small = "[models.small]\nmodel = \"s\"\n";
+    let second = format!("{ANTHROPIC}fallbacks = [\"small\"]\n{small}");
+    let first = format!("{ANTHROPIC}{small}");
+    let models = models(
+        &[("a", &first), ("b", &second)],
+        "[routing]\ncli = \"b/primary\"\n",
     );
+    assert!(
+        models
+            .names()
+            .eq(["b/primary", "b/small", "primary", "small"])
+    );
+    let primary = models.get("primary", "test").expect("primary");
+    assert_eq!(primary.provider.name, "a");
+    let other = models.for_role("cli").expect("cli");
+    assert_eq!(
+        (other.provider.name.as_str(), other.fallbacks.as_slice()),
+        ("b", ["b/small".to_owned()].as_slice())
+    );
+    assert!(models.in_use().map(|model| model.name.as_str()).eq([
+        "b/primary",
+        "b/small",
+        "primary"
+    ]));
 }
 
 #[test]
@@ -208,7 +228,7 @@ fn a_missing_file_and_a_missing_primary_name_the_next_step() {
         &[("a", "")],
         "",
         "providers.d/a.toml: the provider file is missing (`providers.load` names `a`) | \
-         create providers.d/a.toml (`agent-daemon init` writes examples beside it) or take `a` out of `providers.load`",
+         create providers.d/a.toml (examples are beside it) or take `a` out of `providers.load`",
     );
     let other = ANTHROPIC.replace("primary", "other");
     refused(
@@ -305,22 +325,16 @@ fn what_a_model_cannot_be_asked_for_is_a_warning_and_off() {
 }
 
 #[test]
-fn unknown_keys_are_warnings_and_others_are_read() {
+fn unknown_keys_are_errors_and_known_ones_are_read() {
+    let typo = format!("{ANTHROPIC}contxt_window = 1\n");
+    let told = loaded(&[("a", &typo)], "").expect_err("a typo");
+    let expected = "providers.d/a.toml:4: unknown key `contxt_window` in [models.primary]; did you mean `context_window`?";
+    assert!(told.starts_with(expected), "{told}");
     let loaded = loaded(
-        &[(
-            "a",
-            &format!("{ANTHROPIC}contxt_window = 1\nthinking = true\ntools = false\n"),
-        )],
+        &[("a", &format!("{ANTHROPIC}thinking = true\ntools = false\n"))],
         "",
     )
     .expect("load");
-    let warning = loaded.warnings[0].to_string();
-    assert!(
-        warning.ends_with(
-            "a.toml:4: `models.primary.contxt_window` is no known key (did you mean `models.primary.context_window`?)"
-        ),
-        "{warning}"
-    );
     assert_eq!(loaded.notes, []);
     let primary = loaded.models.get("primary", "test").expect("primary");
     assert_eq!((primary.thinking, primary.tools), (true, false));
@@ -345,13 +359,10 @@ fn a_sign_in_has_two_addresses_that_nobody_reads_along_and_a_client_of_ones_own(
         redirect_port: None,
     };
     assert_eq!(provider.oauth, Some(expected));
-    assert_eq!(
-        with(&format!("{good}redirect_prot = 1\n"))
-            .expect("load")
-            .warnings
-            .len(),
-        1,
-        "an unknown key is pointed out"
+    let typo = with(&format!("{good}redirect_prot = 1\n")).expect_err("a typo");
+    assert!(
+        typo.contains("unknown key `redirect_prot` in [oauth]; did you mean `redirect_port`?"),
+        "{typo}"
     );
     for host in [
         "http://id.example/t",

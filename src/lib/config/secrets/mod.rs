@@ -58,6 +58,20 @@ impl Secrets {
         })
     }
 
+    /// As [`Secrets::open`], for finding out which keys there are: without `.env` where that cannot be used. Who
+    /// needs a key says why it cannot.
+    pub(super) fn lenient(home: &Home, env: &Environment) -> Self {
+        let path = home.env_file();
+        // A FIFO in its place must not hold us.
+        let file = path.is_file().then(|| read_env_file(&path).ok());
+        Self {
+            credentials: home.credentials_dir().map(Path::to_owned),
+            env: env.clone(),
+            file: file.flatten().unwrap_or_default(),
+            path,
+        }
+    }
+
     /// Returns the secret called `name`, without newlines at its end; `None` when it is nowhere or
     /// empty.
     ///

@@ -11,7 +11,8 @@ use crate::text;
 
 /// The first reply of a conversation has this in it.
 pub(super) const NO_MODEL: &str = "No language model is configured";
-const CONFIGURE: &str = "To give me a model, describe it in a file in `providers.d/` and name that file in `[providers] load` of `agent.toml`.";
+const CONFIGURE: &str =
+    "To give me a model: `agent-daemon login anthropic` (or openai, gemini, openrouter).";
 /// The first answer to a statement has this in it.
 const STAYS: &str = "What you tell me stays in this conversation";
 const ENGLISH_ONLY: &str = "I understand English phrases only";

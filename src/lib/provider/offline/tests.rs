@@ -664,7 +664,7 @@ fn the_first_reply_introduces_and_later_ones_are_short() {
          - `summarise FILE` does so with a file of the workspace, `!read FILE` shows it\n\
          - `!search WORDS` shows what is found\n\
          - `!exec COMMAND` runs a command\n\n\
-         To give me a model, describe it in a file in `providers.d/` and name that file in `[providers] load` of `agent.toml`."
+         To give me a model: `agent-daemon login anthropic` (or openai, gemini, openrouter)."
     );
     let later = |text: &str| talk(vec![person("Hello!"), assistant(&first), person(text)]);
     assert_eq!(later("hi"), "Hello!");

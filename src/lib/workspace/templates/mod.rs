@@ -8,17 +8,9 @@ use std::path::{Path, PathBuf};
 use chrono_tz::Tz;
 
 use super::Error;
-use crate::config::Home;
+use crate::config::{Home, VENDORS, Vendor, vendor};
 
 const AGENT_TOML: &str = include_str!("agent.toml");
-
-/// The examples of `providers.d`, by the provider's name.
-const PROVIDERS: [(&str, &str); 4] = [
-    ("anthropic", include_str!("anthropic.toml.example")),
-    ("openai", include_str!("openai.toml.example")),
-    ("gemini", include_str!("gemini.toml.example")),
-    ("openrouter", include_str!("openrouter.toml.example")),
-];
 
 const ENV: &str = include_str!("env");
 
@@ -72,7 +64,7 @@ pub fn init(home: &Home, zone: Tz) -> Result<Vec<Created>, Error> {
     make_dir(&home.workspace().join("prompts"))?;
     let agent_toml = AGENT_TOML.replace("@ZONE@", zone.name());
     let mut created = vec![write_new(home.config_file().to_owned(), &agent_toml)?];
-    for (name, text) in PROVIDERS {
+    for Vendor { name, text, .. } in VENDORS {
         created.push(write_new(
             providers.join(format!("{name}.toml.example")),
             text,
@@ -85,18 +77,13 @@ pub fn init(home: &Home, zone: Tz) -> Result<Vec<Created>, Error> {
     Ok(created)
 }
 
-/// Returns whether there is an example of the provider `name`.
-pub fn has_provider(name: &str) -> bool {
-    PROVIDERS.iter().any(|(known, _)| *known == name)
-}
-
 /// Writes `providers.d/NAME.toml` as its example is, 0600, where there is an example and no such file;
 /// returns it then.
 ///
 /// # Errors
 /// [`Error`] with the path.
 pub fn add_provider(home: &Home, name: &str) -> Result<Option<PathBuf>, Error> {
-    let Some((name, text)) = PROVIDERS.iter().find(|(known, _)| *known == name) else {
+    let Some(Vendor { name, text, .. }) = vendor(name) else {
         return Ok(None);
     };
     let dir = home.providers_dir();

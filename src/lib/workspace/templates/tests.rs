@@ -104,7 +104,7 @@ fn the_example_providers_load_under_their_names() {
     let dir = tempfile::tempdir().expect("dir");
     let home = new_home(dir.path());
     init(&home, Tz::UTC).expect("init");
-    for (name, _) in PROVIDERS {
+    for Vendor { name, .. } in VENDORS {
         let example = home.providers_dir().join(format!("{name}.toml.example"));
         let all = uncommented(&std::fs::read_to_string(&example).expect("example"));
         let plain = std::fs::read_to_string(&example).expect("example");

@@ -6,7 +6,7 @@
 //! model: `agent-daemon init` and `agent-daemon login anthropic`.
 
 mod browser;
-mod prompt;
+pub(super) mod prompt;
 mod sign_in;
 mod target;
 
@@ -23,7 +23,7 @@ use crate::config::Home;
 use crate::net;
 use crate::provider::Credential;
 use crate::secret::Secret;
-use crate::sys::{fifo, lock};
+use crate::sys::lock;
 use target::Target;
 
 /// The longest key, bytes; a service account's token of 4 KiB is the longest we know of.
@@ -59,6 +59,7 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
     let http = net::client()
         .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
     let way = Way::choose(login, &target)?;
+    let was_loaded = target.is_loaded(&home, &env)?;
     let typed = (way == Way::Key)
         .then(|| ask_for_key(shared, &target))
         .transpose()?;
@@ -83,7 +84,7 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
             };
             runtime.block_on(probe(&http, &target.provider, &given))
         }
-        Granted::Key(_) if way == Way::Key => Verdict::Unknown("not asked".to_owned()),
+        Granted::Key(_) if way == Way::Key => Verdict::Unknown("--no-check".to_owned()),
         Granted::Key(_) | Granted::Tokens(_) => Verdict::Good(String::new()),
     };
     // A person may still be reading from standard input.
@@ -111,10 +112,13 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
             home.display(&aside)
         ));
     }
+    let is_untested = matches!(verdict, Verdict::Unknown(_)) && !login.no_check;
+    if is_untested && !was_loaded {
+        keys.store().set_verified(target.name(), false)?;
+    }
     let created = target.set_up(&home)?;
     let daemon = lock::holder(&home.lock())?;
-    let rung = daemon.map(|_| fifo::ring(&home.fifo(), r#"{"v":1,"cmd":"reload"}"#));
-    let told = matches!(rung, Some(Ok(fifo::Rung::Heard | fifo::Rung::Full)));
+    let told = super::tell_to_reload(&home, daemon);
     let loaded = target.is_loaded(&home, &env)?;
     if json {
         let checked = match &verdict {
@@ -141,7 +145,13 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
             ));
         }
         shadow(&keys, &target, &granted)?;
-        next(&home, &target, loaded, daemon, told);
+        if loaded || !is_untested {
+            next(&home, &target, loaded, daemon, told);
+        } else {
+            cli::err(
+                "the agent goes on as before; when the network is there: agent-daemon auth --check",
+            );
+        }
     }
     Ok(Exit::Ok)
 }
@@ -238,11 +248,8 @@ fn said(target: &Target, granted: &Granted, verdict: &Verdict) -> String {
             "stored the key for {name}{}: it is good, {found}",
             ending(key)
         ),
-        (Granted::Key(key), Verdict::Unknown(why) | Verdict::Refused(why)) => {
-            format!(
-                "stored the key for {name}{}; whether it is good is not known: {why}",
-                ending(key)
-            )
+        (Granted::Key(_), Verdict::Unknown(why) | Verdict::Refused(why)) => {
+            format!("Key saved but not verified: {why}")
         }
     }
 }
@@ -280,11 +287,10 @@ fn next(home: &Home, target: &Target, loaded: bool, daemon: Option<i32>, told: b
         }
         (false, _) => {
             let list = format!("add \"{name}\" to load in [providers] of {file}");
-            let step = target.file_step(home);
-            // It is there, and its models have names of others', or none is `primary`: check says which.
-            let clash = (step.is_none() && !target.listed).then(|| format!("look at the models in providers.d/{name}.toml"));
-            let steps = step.into_iter().chain(target.listed.then_some(list)).chain(clash);
-            format!("next: {}, then agent-daemon check", steps.collect::<Vec<_>>().join(", "))
+            // It is there, and none of its models is `primary`.
+            let no_primary = format!("look at the models in providers.d/{name}.toml");
+            let step = if target.listed { list } else { no_primary };
+            format!("next: {step}, then agent-daemon check")
         }
     };
     cli::err(&words);

@@ -32,7 +32,7 @@ impl Drop for Quiet {
 }
 
 /// Asks on the terminal and returns what was typed, without its end.
-pub(super) fn hidden(question: &str) -> Result<String, Failure> {
+pub(in crate::app::daemon) fn hidden(question: &str) -> Result<String, Failure> {
     let failed = |error: nix::Error| {
         Failure::new(
             Exit::Io,

@@ -4,50 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::app::cli::{Exit, Failure};
-use crate::auth::OPENROUTER;
 use crate::config;
-use crate::config::{Environment, Home, Origin, Provider, ProviderType};
+use crate::config::{Environment, Home, Origin, Provider, ProviderType, VENDORS, Vendor};
 use crate::workspace;
-
-/// A provider that everybody knows: its name, type, address, variable, and where keys are made.
-struct Known(
-    &'static str,
-    ProviderType,
-    &'static str,
-    &'static str,
-    &'static str,
-);
-
-const KNOWN: [Known; 4] = [
-    Known(
-        "anthropic",
-        ProviderType::Anthropic,
-        "https://api.anthropic.com",
-        "ANTHROPIC_API_KEY",
-        "https://console.anthropic.com/settings/keys",
-    ),
-    Known(
-        "openai",
-        ProviderType::Openai,
-        "https://api.openai.com/v1",
-        "OPENAI_API_KEY",
-        "https://platform.openai.com/api-keys",
-    ),
-    Known(
-        "openrouter",
-        ProviderType::Openai,
-        OPENROUTER,
-        "OPENROUTER_API_KEY",
-        "https://openrouter.ai/settings/keys",
-    ),
-    Known(
-        "gemini",
-        ProviderType::Gemini,
-        "https://generativelanguage.googleapis.com",
-        "GEMINI_API_KEY",
-        "https://aistudio.google.com/apikey",
-    ),
-];
 
 /// Whom a key is for.
 pub(super) struct Target {
@@ -56,8 +15,6 @@ pub(super) struct Target {
     pub(super) listed: bool,
     /// Whether its file may be made: nothing else is set up.
     vacant: bool,
-    /// Whether others are loaded, whose models may have the names of its example.
-    crowded: bool,
 }
 
 impl Target {
@@ -76,12 +33,8 @@ impl Target {
             (None, _) => return Err(which(&real, &present)),
         };
         let named = wanted.iter().any(|loaded| loaded == name);
-        let file = config::provider(home, name)?;
-        let vacant = file.is_none() && (named || matches!(origin, Origin::Default));
-        let provider = match file {
-            Some(provider) => provider,
-            None => Arc::new(known(name).ok_or_else(|| nobody(home, name, &present))?),
-        };
+        let provider = config::provider(home, name)?.ok_or_else(|| nobody(home, name, &present))?;
+        let vacant = provider.file.is_none() && (named || matches!(origin, Origin::Default));
         if provider.kind == ProviderType::Offline {
             return Err(
                 Failure::new(Exit::Usage, "offline is no server: it has no key")
@@ -89,12 +42,14 @@ impl Target {
             );
         }
         // `load = ["offline"]` names nobody else, and login must not overrule it.
-        let listed = !matches!(origin, Origin::Default | Origin::SignedIn(_));
+        let listed = !matches!(
+            origin,
+            Origin::Default | Origin::SignedIn(_) | Origin::Key(..)
+        );
         Ok(Self {
             provider,
             listed,
             vacant,
-            crowded: !real.is_empty(),
         })
     }
 
@@ -104,10 +59,9 @@ impl Target {
 
     /// Returns where keys are made, for those we know.
     pub(super) fn key_page(&self) -> Option<&'static str> {
-        KNOWN
-            .iter()
-            .find(|known| self.provider.base_url == known.2)
-            .map(|known| known.4)
+        let built_in =
+            |vendor: &&Vendor| self.provider.api_key_env.as_deref() == Some(vendor.variable);
+        VENDORS.iter().find(built_in).map(|vendor| vendor.key_page)
     }
 
     /// Makes the provider's file where that sets the agent up; returns it.
@@ -124,48 +78,13 @@ impl Target {
 
     /// Returns whether a start would load it now, after it was stored.
     pub(super) fn is_loaded(&self, home: &Home, env: &Environment) -> Result<bool, Failure> {
-        let there = config::provider(home, self.name())?.is_some();
-        Ok(there
-            && config::providers_wanted(home, env)?
-                .0
-                .iter()
-                .any(|name| name == self.name()))
+        let (wanted, _) = config::providers_wanted(home, env)?;
+        Ok(wanted.iter().any(|name| name == self.name()))
     }
-
-    /// Says how the file comes to be, if it is not there.
-    pub(super) fn file_step(&self, home: &Home) -> Option<String> {
-        if self.provider.file.is_some() {
-            return None;
-        }
-        let file = home.providers_dir().join(format!("{}.toml", self.name()));
-        Some(if workspace::has_provider(self.name()) {
-            let rename = if self.crowded {
-                " and rename its models"
-            } else {
-                ""
-            };
-            format!("cp {0}.example {0}{rename}", crate::app::cli::quote(&file))
-        } else {
-            format!("write {} (man agent.toml)", file.display())
-        })
-    }
-}
-
-fn known(name: &str) -> Option<Provider> {
-    let Known(name, kind, base_url, variable, _) = KNOWN.iter().find(|known| known.0 == name)?;
-    Some(Provider {
-        name: (*name).to_owned(),
-        kind: *kind,
-        base_url: (*base_url).to_owned(),
-        api_key_env: Some((*variable).to_owned()),
-        oauth: None,
-        scripts_dir: None,
-        file: None,
-    })
 }
 
 fn names(present: &[String]) -> String {
-    let mut names: Vec<&str> = KNOWN.iter().map(|known| known.0).collect();
+    let mut names: Vec<&str> = VENDORS.iter().map(|vendor| vendor.name).collect();
     names.extend(
         present
             .iter()

@@ -1,0 +1,85 @@
+//! The first message, by the whole way: a daemon takes it, the model answers it.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use super::ask::Answer;
+use super::{Setup, ask};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+
+const FIRST: &str = "Hello! Who are you, in one sentence?";
+
+pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
+    let text = match ask::line("Say something to the agent", FIRST)? {
+        Answer::Given(text) => text,
+        Answer::Skipped => return Ok(Answer::Skipped),
+        Answer::Ended => return Ok(Answer::Ended),
+    };
+    let said = match setup.is_running() {
+        true => by_daemon(setup, &text),
+        false => alone(setup, &text),
+    };
+    let answer = said
+        .map_err(|error| Failure::new(Exit::Io, format!("the agent cannot be started: {error}")))?;
+    match answer.trim() {
+        "" => cli::err("  there was no answer; agent-daemon doctor says why"),
+        answer => cli::err(&format!("\n{}", cli::harmless(answer))),
+    }
+    Ok(Answer::Given(()))
+}
+
+/// The running daemon is asked as from any shell.
+fn by_daemon(setup: &Setup<'_>, text: &str) -> std::io::Result<String> {
+    let mut send = called("agent-send", setup);
+    ask_program(send.args(["--wait", "-"]), text)
+}
+
+/// A daemon of our own, which ends with its input.
+fn alone(setup: &Setup<'_>, text: &str) -> std::io::Result<String> {
+    let mut daemon = called("agent-daemon", setup);
+    ask_program(daemon.args(["--quiet", "--channel", "cli"]), text)
+}
+
+/// The five programs are this one, by the name it is called.
+fn called(name: &str, setup: &Setup<'_>) -> Command {
+    let mut program = Command::new("/proc/self/exe");
+    program.arg0(name).args(flags(setup));
+    program
+}
+
+fn flags(setup: &Setup<'_>) -> Vec<std::ffi::OsString> {
+    let mut flags = Vec::new();
+    let shared = setup.shared;
+    let home = shared
+        .home
+        .as_ref()
+        .map(|dir| ("--home", dir.clone().into_os_string()));
+    let instance = shared
+        .instance
+        .as_ref()
+        .map(|name| ("--instance", name.into()));
+    let config = shared
+        .config
+        .as_ref()
+        .map(|file| ("--config", file.clone().into_os_string()));
+    for (flag, value) in [home, instance, config].into_iter().flatten() {
+        flags.push(flag.into());
+        flags.push(value);
+    }
+    flags
+}
+
+fn ask_program(program: &mut Command, text: &str) -> std::io::Result<String> {
+    let mut child = program
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        // A program that has ended already says why on stderr.
+        let _ = writeln!(input, "{}", text.replace('\n', " "));
+    }
+    let output = child.wait_with_output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,151 @@
+//! `agent-daemon init`: makes the home, and on a terminal sets it up step by step. Each step can be skipped and run
+//! again; none is asked without a terminal, or with `--yes`.
+
+mod ask;
+mod greeting;
+mod local;
+mod model;
+mod service;
+mod settings_file;
+mod telegram;
+
+use std::io::IsTerminal;
+
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure, Shared};
+use crate::config;
+use crate::config::{Environment, Home, machine_zone};
+use crate::workspace;
+use crate::workspace::Fate;
+use ask::Answer;
+
+/// What each step works with.
+struct Setup<'a> {
+    shared: &'a Shared,
+    env: Environment,
+    home: Home,
+    runtime: tokio::runtime::Runtime,
+}
+
+pub(super) fn init(shared: &Shared, yes: bool) -> Result<Exit, Failure> {
+    let (env, home) = shared.home()?;
+    let created = workspace::init(&home, machine_zone(&env)).map_err(|error| match error {
+        workspace::Error::Home(error) => Failure::from(error),
+        error @ workspace::Error::Write { .. } => {
+            let hint = error.hint();
+            Failure::new(Exit::Io, error.to_string()).hint(hint)
+        }
+    })?;
+    let is_asked =
+        !yes && !shared.quiet && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if is_asked {
+        return guide(shared, env, home);
+    }
+    for file in &created {
+        let word = match file.fate {
+            Fate::Written => "created",
+            Fate::Kept => "kept   ",
+        };
+        cli::out(&format!("{word}  {}", home.display(&file.path)));
+    }
+    if !shared.quiet {
+        cli::err(&format!(
+            "next: agent-daemon login anthropic (or openai, gemini, openrouter) gives it a model; for Telegram put the bot's \
+             token into {} and `enabled = true` below [telegram] in {}",
+            home.env_file().display(),
+            home.config_file().display()
+        ));
+        cli::err(
+            "then: agent-daemon check, agent-daemon run, and in another terminal agent-send --chat",
+        );
+    }
+    Ok(Exit::Ok)
+}
+
+/// Asks what a working agent needs.
+fn guide(shared: &Shared, env: Environment, home: Home) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
+    let setup = Setup {
+        shared,
+        env,
+        home,
+        runtime,
+    };
+    cli::err(&format!(
+        "The agent lives in {}.",
+        setup.home.config_dir().display()
+    ));
+    cli::err(
+        "Enter takes the answer in [brackets], s skips a step, Ctrl-D ends; run agent-daemon init again at any time.",
+    );
+    let steps: [(&str, Step); 4] = [
+        ("Model", model::step),
+        ("Telegram", telegram::step),
+        ("Service", service::step),
+        ("First message", greeting::step),
+    ];
+    for (number, (name, step)) in steps.iter().enumerate() {
+        cli::err(&format!("\n{} of {}: {name}", number + 1, steps.len()));
+        match step(&setup) {
+            Ok(Answer::Given(())) => {}
+            Ok(Answer::Skipped) => cli::err("  skipped"),
+            Ok(Answer::Ended) => break,
+            // What failed can be done again; the other steps do not depend on it.
+            Err(failure) => cli::complain("  agent-daemon", &failure),
+        }
+    }
+    cli::err("");
+    setup.summary();
+    Ok(Exit::Ok)
+}
+
+type Step = fn(&Setup<'_>) -> Result<Answer<()>, Failure>;
+
+impl Setup<'_> {
+    fn loaded(&self) -> Result<config::Loaded, Failure> {
+        Ok(config::load(&self.home, &self.env, &[])?)
+    }
+
+    /// Returns a command that leads to this home again.
+    fn command(&self, program: &str, arguments: &str) -> String {
+        let home = self
+            .shared
+            .home
+            .as_ref()
+            .map(|dir| format!(" --home {}", cli::quote(dir)));
+        let name = self
+            .shared
+            .instance
+            .as_ref()
+            .map(|name| format!(" --instance {}", cli::quote(name)));
+        format!(
+            "{program}{}{} {arguments}",
+            home.unwrap_or_default(),
+            name.unwrap_or_default()
+        )
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(crate::sys::lock::holder(&self.home.lock()), Ok(Some(_)))
+    }
+
+    fn summary(&self) {
+        if !self.is_running() {
+            cli::err(&format!(
+                "Start the agent:   {}",
+                self.command("agent-daemon", "run")
+            ));
+        }
+        cli::err(&format!(
+            "Talk to it:        {}",
+            self.command("agent-send", "--chat")
+        ));
+        cli::err(&format!(
+            "What is wrong:     {}",
+            self.command("agent-daemon", "doctor")
+        ));
+    }
+}

@@ -1,0 +1,308 @@
+//! Which model answers: a vendor's, with a key that is tried at once, or one on this machine.
+
+use std::time::Duration;
+
+use super::ask::Answer;
+use super::{Setup, ask, local, settings_file};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::app::daemon::login::prompt;
+use crate::app::daemon::tell_to_reload;
+use crate::auth;
+use crate::auth::{Keys, Verdict, probe};
+use crate::config;
+use crate::config::{ProviderType, VENDORS, Vendor};
+use crate::net;
+use crate::provider::Credential;
+use crate::secret::Secret;
+use crate::sys;
+use crate::sys::{atomic, lock};
+
+/// The longest a vendor may take to list its models.
+const LIMIT: Duration = Duration::from_secs(15);
+/// More models than this are not listed; they can be typed.
+const MOST: usize = 20;
+
+pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
+    if let Some(now) = in_use(setup) {
+        cli::err(&format!("  {now}"));
+        match ask::yes("Keep it?", true)? {
+            Answer::Given(false) => {}
+            Answer::Given(true) => return Ok(Answer::Given(())),
+            Answer::Skipped => return Ok(Answer::Skipped),
+            Answer::Ended => return Ok(Answer::Ended),
+        }
+    }
+    let servers = setup.runtime.block_on(local::find());
+    let vendors = VENDORS
+        .iter()
+        .map(|vendor| format!("{} (API key)", vendor.name));
+    let own = servers.iter().map(|server| {
+        format!(
+            "{} on this machine ({})",
+            server.name,
+            crate::text::counted(server.models.len(), "model")
+        )
+    });
+    let choices: Vec<String> = own.chain(vendors).collect();
+    let chosen = match ask::one_of("Which", &choices, 0)? {
+        Answer::Given(chosen) => chosen,
+        Answer::Skipped => {
+            cli::err(
+                "  without a model the agent keeps notes, searches them and runs your ! commands",
+            );
+            return Ok(Answer::Skipped);
+        }
+        Answer::Ended => return Ok(Answer::Ended),
+    };
+    match servers.get(chosen) {
+        Some(server) => of_server(setup, server),
+        None => match VENDORS.get(chosen - servers.len()) {
+            Some(vendor) => of_vendor(setup, vendor),
+            None => Ok(Answer::Skipped),
+        },
+    }
+}
+
+/// Returns who answers now; `None` when nobody does.
+fn in_use(setup: &Setup<'_>) -> Option<String> {
+    let loaded = setup.loaded().ok()?;
+    let model = loaded.models.for_role("cli")?;
+    let provider = &model.provider;
+    let why = loaded.origin("providers.load");
+    (provider.kind != ProviderType::Offline)
+        .then(|| format!("{} of {} answers ({why})", model.model, provider.name))
+}
+
+fn of_vendor(setup: &Setup<'_>, vendor: &Vendor) -> Result<Answer<()>, Failure> {
+    let home = &setup.home;
+    let name = vendor.name;
+    let provider = config::provider(home, name)?
+        .ok_or_else(|| Failure::new(Exit::Bug, format!("{name} is built in and was not found")))?;
+    let keys = Keys::open(home, &setup.env)?;
+    let http = net::client()
+        .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
+    cli::err(&format!("  keys are made at {}", vendor.key_page));
+    let (given, verdict) = loop {
+        let typed = prompt::hidden("  API key (it is not shown, Enter skips): ")?;
+        let typed = typed.trim();
+        if typed.is_empty() {
+            return Ok(Answer::Skipped);
+        }
+        let given = Credential {
+            secret: Secret::new(typed),
+            is_token: false,
+        };
+        match setup.runtime.block_on(probe(&http, &provider, &given)) {
+            Verdict::Refused(why) => cli::err(&format!("  the key is refused: {why}; try again")),
+            verdict => break (given, verdict),
+        }
+    };
+    keys.store().put_key(name, &given.secret)?;
+    match &verdict {
+        Verdict::Good(found) => cli::err(&format!("  the key is good: {found}")),
+        Verdict::Unknown(why) | Verdict::Refused(why) => {
+            cli::err(&format!("  Key saved but not verified: {why}"));
+            // The person was asked and chose it: it is used at once.
+        }
+    }
+    choose_provider(setup, name)?;
+    if matches!(verdict, Verdict::Good(_)) {
+        match setup
+            .runtime
+            .block_on(auth::models(&http, &provider, Some(&given), LIMIT))
+        {
+            Ok(models) => choose_model(setup, vendor, &models)?,
+            Err(why) => cli::err(&format!("  its models are not known: {why}")),
+        }
+    }
+    tell_to_reload(home, lock::holder(&home.lock())?);
+    cli::err(&format!("  {}", in_use(setup).unwrap_or_default()));
+    Ok(Answer::Given(()))
+}
+
+/// A home whose settings name its providers loads only those.
+fn choose_provider(setup: &Setup<'_>, name: &str) -> Result<(), Failure> {
+    let (wanted, origin) = config::providers_wanted(&setup.home, &setup.env)?;
+    let is_named = matches!(origin, config::Origin::File { .. });
+    let is_first = wanted.first().is_some_and(|first| first == name);
+    if is_first || (!is_named && wanted.iter().all(|other| other == "offline")) {
+        return Ok(());
+    }
+    let mut load = vec![name.to_owned()];
+    load.extend(
+        wanted
+            .into_iter()
+            .filter(|other| other != name && other != "offline"),
+    );
+    set_or_say(setup, "providers", "load", &format!("{load:?}"))
+}
+
+fn set_or_say(setup: &Setup<'_>, section: &str, key: &str, value: &str) -> Result<(), Failure> {
+    if !settings_file::set(&setup.home, section, key, value)? {
+        let file = setup.home.config_file().display();
+        cli::err(&format!(
+            "  write `{key} = {value}` below [{section}] in {file}"
+        ));
+    }
+    Ok(())
+}
+
+/// Offers another model than the usual one. Its price is asked for: without one a capped agent refuses to call it.
+fn choose_model(setup: &Setup<'_>, vendor: &Vendor, models: &[String]) -> Result<(), Failure> {
+    let loaded = setup.loaded()?;
+    let Some(usual) = loaded
+        .models
+        .for_role("cli")
+        .map(|model| model.model.clone())
+    else {
+        return Ok(());
+    };
+    let few: Vec<&str> = models.iter().take(MOST).map(String::as_str).collect();
+    let more = if models.len() > MOST { ", …" } else { "" };
+    cli::err(&format!("  models: {}{more}", few.join(", ")));
+    let model = loop {
+        match ask::line("Model", &usual)? {
+            Answer::Given(model) if models.contains(&model) || model == usual => break model,
+            Answer::Given(model) => {
+                cli::err(&format!(
+                    "  {} has no model {}",
+                    vendor.name,
+                    crate::text::visible(&model)
+                ));
+            }
+            Answer::Skipped | Answer::Ended => return Ok(()),
+        }
+    };
+    if model == usual {
+        return Ok(());
+    }
+    let rates = loop {
+        match ask::line(
+            "Its price, US dollars a million tokens: input output (for example 3 15)",
+            "",
+        )? {
+            Answer::Given(words) => match prices(&words) {
+                Some(rates) => break rates,
+                None => cli::err("  expected two numbers"),
+            },
+            Answer::Skipped | Answer::Ended => {
+                cli::err(&format!("  without a price {usual} stays"));
+                return Ok(());
+            }
+        }
+    };
+    let path = setup
+        .home
+        .providers_dir()
+        .join(format!("{}.toml", vendor.name));
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(_) => vendor.text.to_owned(),
+    };
+    let text = with_model(&text, &model, rates);
+    atomic::write(&path, text.as_bytes(), atomic::Durability::Full)?;
+    cli::err(&format!("  written to {}", path.display()));
+    Ok(())
+}
+
+fn prices(words: &str) -> Option<[f64; 2]> {
+    let numbers: Vec<f64> = words
+        .split([' ', ','])
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            word.parse()
+                .ok()
+                .filter(|price: &f64| price.is_finite() && *price >= 0.0)
+        })
+        .collect::<Option<_>>()?;
+    <[f64; 2]>::try_from(numbers).ok()
+}
+
+/// Returns the provider file with another model as its first; what is read from a cache counts as input, the most it
+/// can cost.
+fn with_model(text: &str, model: &str, [input, output]: [f64; 2]) -> String {
+    let (mut model, mut rates) = (
+        Some(model),
+        Some(format!("[{input:?}, {output:?}, {input:?}]")),
+    );
+    let lines = text.lines().map(|line| {
+        let key = line.split_once('=').map(|(key, _)| key.trim());
+        let changed = match key {
+            Some("model") => model.take().map(|model| format!("model = {model:?}")),
+            Some("cost_per_mtok") => rates.take().map(|rates| format!("cost_per_mtok = {rates}")),
+            _ => None,
+        };
+        changed.unwrap_or_else(|| line.to_owned()) + "\n"
+    });
+    lines.collect()
+}
+
+fn of_server(setup: &Setup<'_>, server: &local::Server) -> Result<Answer<()>, Failure> {
+    let at = match ask::one_of("Model", &server.models, 0)? {
+        Answer::Given(at) => at,
+        Answer::Skipped => return Ok(Answer::Skipped),
+        Answer::Ended => return Ok(Answer::Ended),
+    };
+    let Some(model) = server.models.get(at) else {
+        return Ok(Answer::Skipped);
+    };
+    let home = &setup.home;
+    let path = home.providers_dir().join("local.toml");
+    std::fs::create_dir_all(home.providers_dir())
+        .map_err(sys::Error::at("make", &home.providers_dir()))?;
+    let text = local::file(server.base_url, model);
+    atomic::write(&path, text.as_bytes(), atomic::Durability::Full)?;
+    cli::err(&format!(
+        "  written to {}: look at context_window there",
+        path.display()
+    ));
+    choose_provider(setup, "local")?;
+    set_or_say_unless_loaded(setup)?;
+    tell_to_reload(home, lock::holder(&home.lock())?);
+    cli::err(&format!("  {}", in_use(setup).unwrap_or_default()));
+    Ok(Answer::Given(()))
+}
+
+/// Nobody signs in at a server without a key: the settings must name it.
+fn set_or_say_unless_loaded(setup: &Setup<'_>) -> Result<(), Failure> {
+    let (wanted, _) = config::providers_wanted(&setup.home, &setup.env)?;
+    if wanted.iter().any(|name| name == "local") {
+        return Ok(());
+    }
+    set_or_say(setup, "providers", "load", "[\"local\"]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_model_takes_the_place_of_the_first_with_its_price() {
+        let anthropic = config::vendor("anthropic").expect("built in");
+        let text = with_model(anthropic.text, "claude-opus-4-1", [15.0, 75.0]);
+        let table: toml::Table = text.parse().expect("TOML");
+        let primary = &table["models"]["primary"];
+        assert_eq!(primary["model"].as_str(), Some("claude-opus-4-1"));
+        assert_eq!(primary["cost_per_mtok"].to_string(), "[15.0, 75.0, 15.0]");
+        let openai = config::vendor("openai").expect("built in");
+        let table: toml::Table = with_model(openai.text, "m", [1.0, 2.0])
+            .parse()
+            .expect("TOML");
+        assert_eq!(
+            table["models"]["whisper"]["model"].as_str(),
+            Some("whisper-1"),
+            "the second stays"
+        );
+    }
+
+    #[test]
+    fn a_price_is_two_numbers() {
+        assert_eq!(prices("3 15"), Some([3.0, 15.0]));
+        assert_eq!(prices("0.25, 2"), Some([0.25, 2.0]));
+        assert_eq!(
+            [prices("3"), prices("-1 2"), prices("a b"), prices("1 2 3")],
+            [None; 4]
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! Whether systemd keeps the agent running.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::ask::Answer;
+use super::{Setup, ask};
+use crate::app::cli;
+use crate::app::cli::Failure;
+use crate::app::doctor;
+
+pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
+    if setup.is_running() {
+        cli::err("  the agent runs already");
+        return Ok(Answer::Given(()));
+    }
+    let run = setup.command("agent-daemon", "run");
+    let Some(unit) = doctor::user_unit(setup.shared) else {
+        cli::err(&format!(
+            "  no unit for this home is installed (scripts/install --user installs one); by hand: {run}"
+        ));
+        return Ok(Answer::Skipped);
+    };
+    if !is_there(setup) {
+        cli::err(&format!(
+            "  systemd does not run for you here; by hand: {run}"
+        ));
+        return Ok(Answer::Skipped);
+    }
+    match ask::yes(&format!("Start {unit} now and at each login?"), true)? {
+        Answer::Given(true) => {}
+        Answer::Given(false) | Answer::Skipped => return Ok(Answer::Skipped),
+        Answer::Ended => return Ok(Answer::Ended),
+    }
+    for arguments in [&["daemon-reload"][..], &["enable", "--now", &unit][..]] {
+        let mut systemctl = Command::new("systemctl");
+        systemctl.arg("--user").args(arguments).stdin(Stdio::null());
+        let done = systemctl.status();
+        if !done.is_ok_and(|status| status.success()) {
+            cli::err(&format!(
+                "  systemctl --user {} failed: journalctl --user -u {unit} says why",
+                arguments.join(" ")
+            ));
+            return Ok(Answer::Given(()));
+        }
+    }
+    cli::err(&format!(
+        "  it runs; to keep it after you log out: loginctl enable-linger; its log: journalctl --user -u {unit}"
+    ));
+    Ok(Answer::Given(()))
+}
+
+/// Returns whether a systemd of the user runs (sd_booted(3), user@.service).
+fn is_there(setup: &Setup<'_>) -> bool {
+    let runtime = setup.env.get("XDG_RUNTIME_DIR");
+    runtime.is_some_and(|dir| Path::new(&dir).join("systemd/private").exists())
+}

@@ -1,0 +1,99 @@
+//! Are the files there that come with the programs? Without the table of vectors memory is searched by words alone.
+
+use super::Finding;
+use super::subject::{Patient, quote};
+use crate::config;
+use crate::embedding::static_table;
+use crate::embedding::static_table::Table;
+
+pub(super) fn check(patient: &Patient) -> Option<Finding> {
+    let loaded = patient.settings.as_ref().ok()?;
+    // A server's vectors, or none, need no table.
+    let is_local = loaded.config.memory.embeddings.provider == "local";
+    is_local.then(|| missing(patient)).flatten()
+}
+
+fn missing(patient: &Patient) -> Option<Finding> {
+    let harm = "semantic search is off, memory is searched by words alone";
+    let named = patient.env.get("AGENT_SHARE");
+    let Some(dir) = config::share_dir(&patient.env) else {
+        let (evidence, command) = match named {
+            Some(dir) => (
+                format!(
+                    "AGENT_SHARE={} is not an absolute path: {harm}",
+                    dir.display()
+                ),
+                "unset AGENT_SHARE".to_owned(),
+            ),
+            None => (
+                format!("the files that come with the programs (share/) are not installed: {harm}"),
+                install(patient),
+            ),
+        };
+        return Some(Finding::error("share-missing", evidence, command));
+    };
+    if !dir.is_dir() {
+        let evidence = format!("{} does not exist: {harm}", dir.display());
+        let command = match named {
+            Some(_) => "unset AGENT_SHARE".to_owned(),
+            None => install(patient),
+        };
+        return Some(Finding::error("share-missing", evidence, command));
+    }
+    let file = dir.join(static_table::FILE);
+    let error = Table::open(&file).err()?;
+    let (id, evidence) = match file.exists() {
+        false => (
+            "table-missing",
+            format!("{} is not installed: {harm}", file.display()),
+        ),
+        true => ("table-damaged", format!("{error}: {harm}")),
+    };
+    Some(Finding::error(id, evidence, install(patient)))
+}
+
+/// Returns the command that installs a whole copy where this program lies; it is run in the source tree.
+fn install(patient: &Patient) -> String {
+    let dir = patient.programs();
+    let prefix = dir
+        .filter(|dir| dir.ends_with("bin"))
+        .and_then(|dir| dir.parent());
+    match prefix {
+        Some(prefix) => format!("scripts/install --prefix {}", quote(prefix)),
+        None => "scripts/install --user".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_in_which_the_table_is_missing_is_told_with_its_remedy() {
+        let dir = tempfile::tempdir().expect("dir");
+        let share = dir.path().join("share");
+        let path = share.to_str().expect("text").to_owned();
+        let told = |share: &str| {
+            let patient = Patient::of(&dir.path().join("home"), &[("AGENT_SHARE", share)]);
+            check(&patient).map(|finding| (finding.id, finding.command))
+        };
+        let unset = || "unset AGENT_SHARE".to_owned();
+        assert_eq!(told("share"), Some(("share-missing", unset())));
+        assert_eq!(told(&path), Some(("share-missing", unset())));
+        let table = share.join(static_table::FILE);
+        std::fs::create_dir_all(table.parent().expect("parent")).expect("dir");
+        assert_eq!(told(&path).map(|(id, _)| id), Some("table-missing"));
+        let write = |bytes: &[u8]| {
+            let rename = crate::sys::atomic::Durability::Rename;
+            crate::sys::atomic::write(&table, bytes, rename).expect("write");
+        };
+        write(b"no table");
+        let (id, command) = told(&path).expect("a finding");
+        assert!(
+            id == "table-damaged" && command.starts_with("scripts/install --"),
+            "{id} {command}"
+        );
+        let of_project = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("share");
+        assert_eq!(told(of_project.to_str().expect("text")), None);
+    }
+}

@@ -1,0 +1,358 @@
+//! The first minutes: a home is made, a key is enough, a typo is an error everywhere, and a wrong home is no home.
+
+use std::{fs, process::Command, time::Duration};
+
+use nix::sys::signal::Signal;
+
+use crate::support::{FakeModel, FakeTelegram, Running, Sandbox, wait_for};
+
+/// Long against everything that happens here.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A home that `init` made and nobody touched.
+fn new_home() -> Sandbox {
+    let sandbox = Sandbox::new();
+    fs::remove_file(sandbox.path("agent.toml")).expect("it is there");
+    let told = sandbox.run("agent-daemon", &["init"], "");
+    assert_eq!(told.code, 0, "{told:?}");
+    for word in ["agent-daemon run", "agent-send", "agent-daemon login"] {
+        assert!(told.stderr.contains(word), "{word}: {told:?}");
+    }
+    sandbox
+}
+
+#[test]
+fn a_typo_is_an_error_for_check_doctor_start_and_reload() {
+    let sandbox = new_home();
+    let daemon = sandbox.ready();
+    let good = sandbox.read("agent.toml").expect("it is there");
+    sandbox.put("agent.toml", good.replace("day_usd", "day_usdd").as_bytes());
+    let words = "unknown key `day_usdd` in [cost]; did you mean `day_usd`?";
+    daemon.signal(Signal::SIGHUP);
+    wait_for("the reload to be refused", SOON, || {
+        let status = sandbox.send(&["--status", "--json"]).json();
+        status["last_error"].as_str()?.contains(words).then_some(())
+    });
+    assert!(daemon.log().contains(words), "{}", daemon.log());
+    assert_eq!(
+        sandbox.send(&["--wait", "hello"]).code,
+        0,
+        "it goes on as it was"
+    );
+    assert_eq!(daemon.term(), 0);
+    for arguments in [&["check"][..], &["run"]] {
+        let told = sandbox.run("agent-daemon", arguments, "");
+        assert_eq!(told.code, 78, "{told:?}");
+        assert!(
+            told.stderr.contains(words) && told.stderr.contains("agent.toml:"),
+            "{told:?}"
+        );
+    }
+    let told = sandbox.run("agent-daemon", &["doctor", "--json"], "");
+    let findings = told.json()["findings"].clone();
+    let finding = findings
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|finding| finding["id"] == "config-unknown-key");
+    let finding = finding.expect("the typo");
+    assert!(
+        finding["level"] == "error" && finding["evidence"].to_string().contains("day_usdd"),
+        "{finding}"
+    );
+    sandbox.put("agent.toml", good.as_bytes());
+    for name in ["AGENT_COST__DAY_USDD", "AGENT_COSTS__DAY_USD"] {
+        let sandbox = Sandbox::new().env(name, "1");
+        let told = sandbox.run("agent-daemon", &["check"], "");
+        assert!(told.code == 78 && told.stderr.contains(name), "{told:?}");
+    }
+}
+
+#[test]
+fn a_home_that_is_not_there_is_an_error_and_is_not_made() {
+    let sandbox = Sandbox::new();
+    let nowhere = sandbox.path("no/such/home").display().to_string();
+    for (program, arguments) in [
+        ("agent-daemon", &["check"][..]),
+        ("agent-index", &[]),
+        ("agent-index", &["search", "x"]),
+        ("agent-consolidate", &[]),
+    ] {
+        let arguments = [&["--home", &nowhere], arguments].concat();
+        let told = sandbox.run(program, &arguments, "");
+        assert!(
+            told.code == 78 && told.stderr.contains("there is no agent"),
+            "{program}: {told:?}"
+        );
+    }
+    let told = sandbox.run(
+        "agent-daemon",
+        &["--home", &nowhere, "doctor", "--json"],
+        "",
+    );
+    assert_eq!(
+        (told.code, &told.json()["findings"][0]["id"]),
+        (1, &"home-missing".into())
+    );
+    assert!(!sandbox.path("no").exists());
+}
+
+#[test]
+fn a_home_directory_that_is_no_directory_is_named() {
+    let sandbox = Sandbox::new();
+    for (home, words) in [
+        (
+            "/nonexistent",
+            "the home directory /nonexistent does not exist ($HOME)",
+        ),
+        ("", "$HOME: it is empty"),
+        ("relative", "$HOME: `relative` is not an absolute path"),
+    ] {
+        let mut command = sandbox.command("agent-daemon");
+        command
+            .env_remove("AGENT_HOME")
+            .env("HOME", home)
+            .arg("init");
+        let told = Running::start(&mut command).end();
+        assert!(
+            told.code == 78 && told.stderr.contains(words),
+            "{home:?}: {told:?}"
+        );
+        assert!(told.stderr.contains("hint: set HOME"), "{told:?}");
+    }
+    assert!(!sandbox.home().join("relative").exists());
+}
+
+#[test]
+fn settings_that_are_no_toml_stop_the_programs_of_cron_too() {
+    let sandbox = Sandbox::new();
+    sandbox.put("agent.toml", b"[agent\n");
+    for (program, arguments) in [("agent-index", &["sync"]), ("agent-consolidate", &["run"])] {
+        let told = sandbox.run(program, arguments, "");
+        assert!(
+            told.code == 78 && told.stderr.contains("agent.toml:1"),
+            "{program}: {told:?}"
+        );
+    }
+}
+
+#[test]
+fn a_run_without_init_makes_the_whole_home() {
+    let sandbox = Sandbox::new();
+    let home = sandbox.path("fresh");
+    let mut command = sandbox.command("agent-daemon");
+    command.args(["--home", &home.display().to_string(), "run", "--once"]);
+    let told = Running::start(&mut command).end();
+    assert_eq!(told.code, 0, "{told:?}");
+    let soul = fs::read_to_string(home.join("workspace/SOUL.md")).expect("a template");
+    assert!(!soul.is_empty());
+    assert!(
+        home.join("agent.toml").exists() && home.join("providers.d/openai.toml.example").exists()
+    );
+}
+
+#[test]
+fn a_key_alone_gives_the_agent_a_model_and_check_says_why() {
+    let model = FakeModel::start();
+    let sandbox = new_home();
+    let said = |sandbox: &Sandbox| {
+        let told = sandbox.run("agent-daemon", &["check"], "");
+        assert_eq!(told.code, 0, "{told:?}");
+        told.stderr
+    };
+    assert!(said(&sandbox).contains("no provider is set up: agent-daemon login anthropic"));
+    sandbox.put(".env", b"GEMINI_API_KEY=sk-not-a-key\n");
+    let told = said(&sandbox);
+    assert!(
+        told.contains("answers: gemini-2.5-flash of gemini")
+            && told.contains("GEMINI_API_KEY is set (.env)"),
+        "{told}"
+    );
+    let sandbox = sandbox.env("OPENAI_API_KEY", "sk-not-a-key");
+    let told = said(&sandbox);
+    assert!(
+        told.contains("of openai") && told.contains("listens to recordings: whisper-1 of openai"),
+        "{told}"
+    );
+    assert!(
+        told.contains("GEMINI_API_KEY is set (.env) and not used"),
+        "{told}"
+    );
+    // The same, to its end: the vendor's own file only says where it is.
+    let text = sandbox
+        .read("providers.d/openai.toml.example")
+        .expect("an example");
+    let here = text.replace(
+        "#base_url = \"https://api.openai.com/v1\"",
+        &format!("base_url = \"{}/v1\"", model.url()),
+    );
+    sandbox.put("providers.d/openai.toml", here.as_bytes());
+    let daemon = sandbox.ready();
+    assert_eq!(sandbox.send(&["--wait", "hello"]).stdout, "echo: hello\n");
+    assert_eq!(daemon.term(), 0);
+}
+
+#[test]
+fn check_and_doctor_name_the_same_faults() {
+    let faults = [
+        (
+            "[cost]\nday_usd = 1.0\n[providers]\nload = [\"a\"]\n",
+            "model-unpriced",
+            "has no price",
+            78,
+        ),
+        (
+            "[http]\nenabled = true\nlisten = \"0.0.0.0:8100\"\n",
+            "config-doubtful",
+            "over plain HTTP",
+            0,
+        ),
+    ];
+    for (settings, id, words, code) in faults {
+        let sandbox = Sandbox::new().env(
+            "AGENT_HTTP_TOKEN",
+            "dGhpcyBpcyBhIGdvb2QgdG9rZW4gb2YgMzIgYnl0ZXM",
+        );
+        sandbox.put("providers.d/a.toml", b"type = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\n[models.primary]\nmodel = \"m\"\n");
+        sandbox.put("agent.toml", settings.as_bytes());
+        let told = sandbox.run("agent-daemon", &["check"], "");
+        assert!(
+            told.code == code && told.stderr.contains(words),
+            "{id}: {told:?}"
+        );
+        let told = sandbox.run("agent-daemon", &["doctor", "--json"], "");
+        let findings = told.json()["findings"].clone();
+        let found =
+            findings.as_array().expect("a list").iter().any(|finding| {
+                finding["id"] == id && finding["evidence"].to_string().contains(words)
+            });
+        assert!(found, "{id}: {findings:#}");
+    }
+    let sandbox = Sandbox::new();
+    let socket = sandbox.path("workspace/http.sock").display().to_string();
+    fs::create_dir_all(sandbox.path("workspace")).expect("writable");
+    sandbox.put(
+        "agent.toml",
+        format!("[http]\nenabled = true\nlisten = \"unix:{socket}\"\n").as_bytes(),
+    );
+    let told = sandbox.run("agent-daemon", &["check"], "");
+    assert!(
+        told.code == 78 && told.stderr.contains("is in the workspace"),
+        "{told:?}"
+    );
+    let sandbox = Sandbox::new().env("AGENT_SHARE", "/no/such/share");
+    let told = sandbox.run("agent-daemon", &["check"], "");
+    assert!(
+        told.code == 78 && told.stderr.contains("semantic search is off"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_key_that_cannot_be_verified_leaves_the_agent_as_it_is_until_it_can() {
+    let model = FakeModel::start();
+    let sandbox = new_home();
+    let file = |url: &str| {
+        let text = format!(
+            "type = \"anthropic\"\nbase_url = \"{url}\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [1, 1, 1]\n"
+        );
+        sandbox.put(
+            "providers.d/mine.toml",
+            text.replace("base_url", "api_key_env = \"MINE\"\nbase_url")
+                .as_bytes(),
+        );
+    };
+    file("http://127.0.0.1:9");
+    let told = sandbox.run("agent-daemon", &["login", "mine"], "sk-not-a-key\n");
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(
+        told.stdout
+            .starts_with("Key saved but not verified: cannot reach 127.0.0.1:9"),
+        "{told:?}"
+    );
+    let answers = || sandbox.run("agent-daemon", &["check"], "").stderr;
+    assert!(answers().contains("no provider is set up"), "{}", answers());
+    let told = sandbox.run("agent-daemon", &["doctor", "--json"], "");
+    assert!(told.stdout.contains("\"key-unverified\""), "{told:?}");
+    file(model.url());
+    let told = sandbox.run("agent-daemon", &["auth", "--check"], "");
+    assert!(told.code == 0 && told.stdout.contains("good"), "{told:?}");
+    assert!(answers().contains("answers: m of mine"), "{}", answers());
+}
+
+/// Starts a line on a terminal; `None` where script(1) is absent.
+fn on_terminal(sandbox: &Sandbox, line: &str) -> Option<Running> {
+    Command::new("script").arg("--version").output().ok()?;
+    let mut shell = sandbox.shell();
+    shell
+        .current_dir(sandbox.home())
+        .env("TERM", "xterm")
+        .env("LINE", line);
+    Some(Running::start(
+        shell.args(["-c", "exec script -qec \"$LINE\" /dev/null"]),
+    ))
+}
+
+#[test]
+fn init_on_a_terminal_leads_from_a_key_to_an_answer() {
+    let (model, telegram) = (FakeModel::start(), FakeTelegram::start());
+    let sandbox = Sandbox::new().env("AGENT_TELEGRAM__API_URL", telegram.url());
+    fs::remove_file(sandbox.path("agent.toml")).expect("it is there");
+    let here = format!(
+        "type = \"anthropic\"\nbase_url = \"{}\"\napi_key_env = \"ANTHROPIC_API_KEY\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [1, 1, 1]\n",
+        model.url()
+    );
+    sandbox.put("providers.d/anthropic.toml", here.as_bytes());
+    let Some(running) = on_terminal(&sandbox, "agent-daemon init; echo code=$?") else {
+        return;
+    };
+    running.wait_said("Which [1]: ");
+    running.write("anthropic (API key)\r");
+    running.wait_said("API key (it is not shown, Enter skips): ");
+    running.write("sk-not-a-key\r");
+    running.wait_said("the key is good");
+    running.wait_said("Model [m]: ");
+    running.write("\r");
+    running.wait_said("Token (it is not shown, Enter skips): ");
+    running.write(&format!("{}\r", telegram.token()));
+    running.wait_said(&format!("the token is good: @{}", telegram.username()));
+    running.wait_said("send this code");
+    running.wait_said("Say something to the agent");
+    running.write("well met\r");
+    running.wait_said("echo: well met");
+    running.wait_said("code=0");
+    let told = running.end();
+    assert!(told.stdout.contains("agent-send --chat"), "{told:?}");
+    assert!(
+        !told.stdout.contains("sk-not-a-key"),
+        "what is typed is not shown"
+    );
+    let settings = sandbox.read("agent.toml").expect("written");
+    assert!(settings.contains("\nenabled = true\n"), "{settings}");
+    assert!(
+        sandbox
+            .read(".env")
+            .expect("written")
+            .contains("TELEGRAM_BOT_TOKEN=")
+    );
+    let told = sandbox.run("agent-daemon", &["check"], "");
+    assert_eq!(told.code, 0, "{told:?}");
+}
+
+#[test]
+fn every_step_of_init_can_be_skipped_and_input_may_end() {
+    let sandbox = Sandbox::new();
+    let Some(running) = on_terminal(&sandbox, "agent-daemon init; echo code=$?") else {
+        return;
+    };
+    running.wait_said("Which [1]: ");
+    running.write("s\r");
+    running.wait_said("Token (it is not shown, Enter skips): ");
+    running.write("\r");
+    running.wait_said("Say something to the agent");
+    running.write("\u{4}");
+    running.wait_said("code=0");
+    running.end();
+    let told = sandbox.run("agent-daemon", &["init", "--yes"], "");
+    assert!(told.code == 0 && told.stdout.contains("kept"), "{told:?}");
+}
