@@ -247,7 +247,7 @@ fn what_is_kept_before_a_compaction_is_kept_by_the_models_own_hands() {
 fn a_turn_that_outgrows_the_window_goes_on_with_its_question() {
     let house = House::with(
         "[models.primary]\nmax_tokens = 1000\ncontext_window = 16000",
-        "",
+        "[compaction]\nflush = false",
     );
     for _ in 0..9 {
         house.model.push(Reply::Tool(
@@ -286,6 +286,26 @@ fn a_turn_that_outgrows_the_window_goes_on_with_its_question() {
 }
 
 #[test]
+fn what_matters_is_kept_also_when_one_result_jumps_past_the_limit() {
+    let house = House::with(
+        "[models.primary]\nmax_tokens = 1000\ncontext_window = 9000",
+        "",
+    );
+    let long = "head -c 29000 /dev/zero | tr '\\0' x";
+    let call = Reply::Tool("exec".to_owned(), json!({"command": long}));
+    house.model.push(call);
+    house.model.push(Reply::Text("NO_REPLY".to_owned()));
+    house.model.push(Reply::Text("it is long".to_owned()));
+    assert_eq!(house.reply("What does it print?"), "it is long");
+    assert_eq!(house.of_kind("flush").len(), 1);
+    assert!(!house.of_kind("compaction").is_empty());
+    let requests = house.model.requests();
+    assert!(is_flush(&requests[1]), "it comes first: {}", requests[1]);
+    let largest = requests.iter().map(|request| request.to_string().len() / 4);
+    assert!(largest.max().expect("requests") <= 9_000);
+}
+
+#[test]
 fn an_overflow_the_vendor_reports_is_answered_by_one_compaction() {
     let house = House::new(0, "");
     for turn in 0..6 {
@@ -296,9 +316,10 @@ fn an_overflow_the_vendor_reports_is_answered_by_one_compaction() {
     assert_eq!(house.reply("do you hear me?"), "echo: do you hear me?");
     assert_eq!(house.of_kind("compaction").len(), 1);
     // One that no cut helps ends the turn with words, and the next one begins as if nothing had been.
-    for _ in 0..2 {
-        house.model.push(Reply::RawSse(overflow.to_owned()));
-    }
+    house.model.push(Reply::RawSse(overflow.to_owned()));
+    // What matters is kept first.
+    house.model.push(Reply::Text("NO_REPLY".to_owned()));
+    house.model.push(Reply::RawSse(overflow.to_owned()));
     let told = house.ask("and now?");
     assert_eq!(told.code, 1, "{told:?}");
     assert!(

@@ -29,6 +29,11 @@ fn told(model: &FakeModel) -> Vec<Value> {
         .expect("blocks")
         .iter()
         .skip(2)
+        .filter(|block| {
+            !block["text"]
+                .as_str()
+                .is_some_and(|text| text.starts_with("⟦saved as inbox/"))
+        })
         .cloned()
         .map(without_mark)
         .collect()

@@ -15,7 +15,7 @@ use crate::support::{FakeModel, Reply, Sandbox, wait_for};
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Returns the texts of the newest message in the newest request.
+/// Returns the texts of the newest message in the newest request, without where its files were saved.
 fn told(model: &FakeModel) -> Vec<String> {
     let request = model.requests().pop().expect("a request");
     let message = request["messages"]
@@ -27,6 +27,7 @@ fn told(model: &FakeModel) -> Vec<String> {
     blocks
         .iter()
         .filter_map(|block| block["text"].as_str().map(str::to_owned))
+        .filter(|text| !text.starts_with("⟦saved as inbox/"))
         .collect()
 }
 

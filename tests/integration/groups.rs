@@ -64,7 +64,7 @@ fn who_is_heard_and_who_is_answered() {
     assert!(words.contains("in a group on Telegram"), "{words}");
     assert!(
         words.contains("heard since then, not said to you")
-            && words.contains("User1002: shall we eat pizza"),
+            && words.contains("User1002 (id 1002): shall we eat pizza"),
         "{words}"
     );
     assert!(!words.contains("secrets"), "{words}");

@@ -132,6 +132,46 @@ fn a_document_is_read_and_its_words_are_nobodys_orders() {
 }
 
 #[test]
+fn every_file_is_saved_where_commands_read_it_and_an_unreadable_one_makes_nothing_untrusted() {
+    let house = House::new();
+    let offered = house.telegram.offer_file(b"PK\x03\x04 names");
+    let zip = json!({"file_id": offered, "file_unique_id": "u", "file_name": "my trip.zip"});
+    let said = json!({"document": zip, "caption": "what is in this zip?"});
+    house.model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "wc -c < inbox/1001/1-0-my_trip.zip; cp inbox/1001/1-0-my_trip.zip copy"}),
+    ));
+    house.telegram.inject(message(1, &said));
+    answer(&house, 1);
+    let requests = house.model.requests();
+    let told = words(&requests[0]);
+    assert!(
+        told.contains("⟦saved as inbox/1001/1-0-my_trip.zip⟧"),
+        "{told}"
+    );
+    // It ran without a question, and what it printed counts as the file's words.
+    let result = blocks(&requests[1])[0]["content"].to_string();
+    assert!(
+        result.contains("10") && result.contains("untrusted"),
+        "{result}"
+    );
+    let marks = house.sandbox.path("state/untrusted.json");
+    let marks = std::fs::read_to_string(marks).expect("marks");
+    assert!(
+        marks.contains("1-0-my_trip.zip") && marks.contains("\"copy\""),
+        "{marks}"
+    );
+
+    let offered = house.telegram.offer_file(b"\0\0\0\x18ftypmp42");
+    let film =
+        json!({"file_id": offered, "file_unique_id": "f", "duration": 3, "width": 1, "height": 1});
+    house.telegram.inject(message(2, &json!({"video": film})));
+    answer(&house, 2);
+    let kept = house.sandbox.path("workspace/inbox/1001/2-0-video.mp4");
+    assert_eq!(std::fs::read(kept).expect("kept").len(), 12);
+}
+
+#[test]
 fn a_file_that_cannot_be_had_still_makes_a_turn() {
     let house = seeing();
     let huge = json!({"file_id": "x", "file_unique_id": "u", "file_name": "film.zip", "file_size": 30 << 20});
@@ -143,8 +183,9 @@ fn a_file_that_cannot_be_had_still_makes_a_turn() {
         .telegram
         .inject(message(2, &json!({"photo": photo("gone")})));
     answer(&house, 2);
+    let spoken = house.telegram.offer_file(b"OggS");
     let voice =
-        json!({"file_id": "v", "file_unique_id": "u", "duration": 8, "mime_type": "audio/ogg"});
+        json!({"file_id": spoken, "file_unique_id": "u", "duration": 8, "mime_type": "audio/ogg"});
     house.telegram.inject(message(3, &json!({"voice": voice})));
     answer(&house, 3);
     house

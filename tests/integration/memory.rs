@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, FakeModel, FakeTelegram, House, Reply, Sandbox, wait_for};
+use crate::support::{Daemon, FakeModel, FakeTelegram, House, Reply, Sandbox, Sent, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
@@ -495,6 +495,76 @@ fn a_fact_is_an_item_that_says_it() {
 }
 
 #[test]
+fn a_guest_is_remembered_at_once_and_known_whole_and_so_is_what_was_written_by_hand() {
+    let (telegram, model, sandbox, _daemon) = house(&[]);
+    let noted = json!({"text": "Plays the cello."});
+    model.push(Reply::Tool("remember".to_owned(), noted));
+    say(&telegram, GUEST, "I play the cello, remember that");
+    let file = sandbox.read("workspace/memory/people/1002.episodes.md");
+    assert!(
+        file.is_some_and(|file| file.contains("cello")),
+        "nobody was asked"
+    );
+    sandbox.put("workspace/memory/people/1002.md", b"- Sister of Bo\n");
+    say(&telegram, GUEST, "hello");
+    let known: Vec<String> = texts(&newest(&model))
+        .into_iter()
+        .filter(|text| text.starts_with("⟦what is known of"))
+        .collect();
+    assert_eq!(known.len(), 1, "{known:?}");
+    assert!(
+        known[0].contains("- Sister of Bo\n# Memory from"),
+        "{known:?}"
+    );
+    say(&telegram, GUEST, "hello again");
+    let again = texts(&newest(&model));
+    let known = again
+        .iter()
+        .filter(|text| text.starts_with("⟦what is known of"));
+    assert_eq!(known.count(), 1, "it is told once");
+    // Of others a guest notes nothing without a yes.
+    let other = json!({"text": "Owes me money.", "person": OWNER.to_string()});
+    model.push(Reply::Tool("remember".to_owned(), other));
+    telegram.say(GUEST, GUEST, "remember that of Ada");
+    sandbox.wait_asked();
+    assert_eq!(
+        sandbox.read("workspace/memory/people/1001.episodes.md"),
+        None
+    );
+
+    sandbox.put(
+        "workspace/memory/garden.md",
+        b"The spare pump hides behind the shed.\n",
+    );
+    say(&telegram, OWNER, "Where does the spare pump hide?");
+    let told = texts(&newest(&model)).concat();
+    assert!(told.contains("behind the shed"), "{told}");
+}
+
+#[test]
+fn a_group_remembers_for_itself() {
+    let house = House::with("[telegram.groups.\"-100500\"]\nallow_from = [1001, 1002]");
+    let bot = format!("@{}", house.telegram.username());
+    let say = |words: &str| {
+        let (_, id) = house.telegram.say(GROUP, GUEST, &format!("{bot} {words}"));
+        let is_answer = |sent: &Sent| (sent.chat, sent.reply_to) == (GROUP, Some(id));
+        house.telegram.wait_sent(is_answer, SOON);
+        texts(&newest(&house.model)).concat()
+    };
+    let noted = json!({"text": "Practice is on Fridays."});
+    house.model.push(Reply::Tool("remember".to_owned(), noted));
+    say("practice is on Fridays");
+    let file = "workspace/memory/groups/agent.agent.telegram.group.-100500.md";
+    let file = house.sandbox.read(file);
+    assert!(file.is_some_and(|file| file.contains("Fridays")));
+    let told = say("hello");
+    assert!(
+        told.contains("and of this group") && told.contains("Practice is on Fridays."),
+        "{told}"
+    );
+}
+
+#[test]
 fn an_episode_belongs_to_its_person() {
     let (telegram, model, sandbox, _daemon) = house(&[]);
     say(&telegram, GUEST, "hello");
@@ -567,7 +637,9 @@ fn a_session_knows_itself() {
     assert!(
         told.contains("\nkey: cli:cli\n")
             && told.contains("\nmodel: primary\n")
-            && told.contains(" of 200000 tokens"),
+            && told.contains("\ncontext tokens: ")
+            && told.contains(" of 200000, ")
+            && told.contains("\ncost today: $"),
         "{told}"
     );
 }

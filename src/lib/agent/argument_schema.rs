@@ -3,12 +3,32 @@
 
 use serde_json::Value;
 
-/// Checks `value` against `schema`.
+/// Checks `value` against `schema`. When `closed`, it has no other fields than those that the schema names.
 ///
 /// # Errors
 /// The first thing that does not fit, naming the field.
-pub(super) fn check(schema: &Value, value: &Value) -> Result<(), String> {
+pub(super) fn check(schema: &Value, value: &Value, closed: bool) -> Result<(), String> {
+    if let Some(fields) = value.as_object().filter(|_| closed) {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let is_known = |name: &&String| properties.is_some_and(|known| known.contains_key(*name));
+        if let Some(name) = fields.keys().find(|name| !is_known(name)) {
+            return Err(unknown(name, properties));
+        }
+    }
     at(schema, value, "")
+}
+
+fn unknown(name: &str, known: Option<&serde_json::Map<String, Value>>) -> String {
+    let known: Vec<&str> = known
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let there = match known.is_empty() {
+        true => "it takes none".to_owned(),
+        false => format!("there are: {}", known.join(", ")),
+    };
+    format!("there is no field {name:?}; {there}")
 }
 
 fn at(schema: &Value, value: &Value, path: &str) -> Result<(), String> {
@@ -74,16 +94,7 @@ fn object(
             Some(_) if value.is_null() => {}
             Some(schema) => at(schema, value, &inside(name))?,
             None if schema.get("additionalProperties") == Some(&Value::Bool(false)) => {
-                let known: Vec<&str> = properties
-                    .into_iter()
-                    .flatten()
-                    .map(|(name, _)| name.as_str())
-                    .collect();
-                return Err(format!(
-                    "there is no field {:?}; there are: {}",
-                    inside(name),
-                    known.join(", ")
-                ));
+                return Err(unknown(&inside(name), properties));
             }
             None => {}
         }
@@ -132,7 +143,19 @@ mod tests {
             "required": ["path"],
             "additionalProperties": false
         });
-        check(&schema, value)
+        check(&schema, value, false)
+    }
+
+    #[test]
+    fn a_closed_schema_has_no_other_fields_and_says_which_there_are() {
+        let schema = json!({"type": "object", "properties": {"query": {"type": "string"}}});
+        let value = json!({"query": "x", "limit": 3});
+        assert_eq!(check(&schema, &value, false), Ok(()));
+        let why = check(&schema, &value, true).expect_err("unknown");
+        assert_eq!(why, "there is no field \"limit\"; there are: query");
+        let none = json!({"type": "object", "properties": {}});
+        let why = check(&none, &value, true).expect_err("unknown");
+        assert_eq!(why, "there is no field \"query\"; it takes none");
     }
 
     #[test]

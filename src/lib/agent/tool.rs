@@ -19,20 +19,11 @@ use crate::message::{AgentEvent, Bounds, Route, SessionKey, Step, ToolCall};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::text;
 
-/// The most characters of a tool's answer that reach the model (specification §7).
+/// The most characters of a tool's answer that reach the model when the settings say nothing (specification §7).
 const MAX_OUTPUT: usize = 30_000;
 
-/// What a sub-agent never does: send others, speak, come back by itself (specification §7).
-const NOT_FOR_SUBAGENTS: [&str; 8] = [
-    "sessions_spawn",
-    "tts",
-    "react",
-    "schedule_message",
-    "cron",
-    "message",
-    "send_media",
-    "silent",
-];
+/// What no sub-agent does, whatever the settings say.
+const NOT_FOR_SUBAGENTS: &str = "sessions_spawn";
 
 /// The most characters of what a call is said to have done.
 const RECEIPT: usize = 160;
@@ -199,6 +190,11 @@ pub(crate) fn receipt_of(answer: &str) -> String {
     text::shorten(answer.lines().next().unwrap_or_default(), RECEIPT)
 }
 
+/// Checks the arguments of a call.
+fn fits(tool: &dyn Tool, input: &Value) -> Result<(), String> {
+    super::argument_schema::check(&tool.spec().schema, input, tool.is_closed())
+}
+
 /// Something the model may do.
 pub trait Tool: Send + Sync {
     /// Returns its name, description and parameters.
@@ -214,6 +210,11 @@ pub trait Tool: Send + Sync {
 
     /// Returns true when a call that a restart broke off may be made again: it finds out by itself what happened.
     fn is_resumable(&self) -> bool {
+        false
+    }
+
+    /// Returns true when it takes no arguments but those that its schema names.
+    fn is_closed(&self) -> bool {
         false
     }
 
@@ -264,6 +265,25 @@ pub struct Registry {
     /// Tools that come and go while the daemon runs.
     changing: Option<Changing>,
     policies: BTreeMap<String, Policy>,
+    rules: Arc<Rules>,
+}
+
+/// What the settings say of all tools.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// The tools that no sub-agent may use.
+    pub denied: Vec<String>,
+    /// The most characters of an answer that reach the model.
+    pub max_output: usize,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            denied: Vec::new(),
+            max_output: MAX_OUTPUT,
+        }
+    }
 }
 
 /// Returns the tools of this moment; their names are nobody else's.
@@ -286,6 +306,15 @@ impl Registry {
             tools: tools.into_iter().filter(named).collect(),
             changing: None,
             policies,
+            rules: Arc::default(),
+        }
+    }
+
+    /// Returns it with what the settings say of all tools.
+    pub fn with_rules(self, rules: Rules) -> Self {
+        Self {
+            rules: Arc::new(rules),
+            ..self
         }
     }
 
@@ -328,6 +357,7 @@ impl Registry {
             specs,
             rare,
             policies: self.policies.clone(),
+            rules: self.rules.clone(),
         }
     }
 }
@@ -341,14 +371,17 @@ pub struct Offer {
     /// What it may ask for.
     rare: Vec<ToolSpec>,
     policies: BTreeMap<String, Policy>,
+    rules: Arc<Rules>,
 }
 
 impl Offer {
     /// Returns it without what a sub-agent of these bounds may not do.
     pub(super) fn within(mut self, bounds: Option<&Bounds>) -> Self {
         let Some(bounds) = bounds else { return self };
+        let rules = self.rules.clone();
         let may = |name: &str| {
-            !NOT_FOR_SUBAGENTS.contains(&name)
+            name != NOT_FOR_SUBAGENTS
+                && !rules.denied.iter().any(|denied| denied == name)
                 && (bounds.tools.is_empty() || bounds.tools.iter().any(|tool| tool == name))
         };
         self.tools.retain(|name, _| may(name));
@@ -406,9 +439,7 @@ impl Offer {
         circumstances: Circumstances,
         was_read: &dyn Fn(&str) -> bool,
     ) -> Decision {
-        let fits = |tool: &&Arc<dyn Tool>| {
-            super::argument_schema::check(&tool.spec().schema, &call.input).is_ok()
-        };
+        let fits = |tool: &&Arc<dyn Tool>| fits(tool.as_ref(), &call.input).is_ok();
         let Some(tool) = self.get(&call.name).filter(fits) else {
             return Decision::Run;
         };
@@ -447,7 +478,7 @@ impl Offer {
                 known.join(", ")
             ));
         };
-        if let Err(reason) = super::argument_schema::check(&tool.spec().schema, input) {
+        if let Err(reason) = fits(tool.as_ref(), input) {
             return ToolOutput::error(format!("the arguments do not fit: {reason}"));
         }
         let (arguments, context, running) = (input.clone(), context.clone(), tool.clone());
@@ -462,7 +493,11 @@ impl Offer {
             output.receipt = receipt.map(|receipt| text::visible(&crate::secret::redact(&receipt)));
         }
         // First redact, then cut: a secret cut in two would be known to nobody.
-        output.text = text::head_and_tail(&crate::secret::redact(&output.text), MAX_OUTPUT, 70);
+        output.text = text::head_and_tail(
+            &crate::secret::redact(&output.text),
+            self.rules.max_output,
+            70,
+        );
         output
     }
 }

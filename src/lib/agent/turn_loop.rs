@@ -252,6 +252,11 @@ impl Running<'_> {
             }
             if self.is_full() {
                 self.make_room(Need::Full).await?;
+            } else if calls > 0
+                && self.is_to_be_flushed()
+                && let Some(at) = self.thresholds()
+            {
+                self.flush_once(at).await?;
             }
             let paid = match self.ask(calls + 1).await {
                 Err(Break::Overflow(words)) => {
@@ -468,6 +473,9 @@ impl Running<'_> {
             ..Spoken::new(Role::Assistant, content, self.order.run_id)
         });
         if !calls.is_empty() {
+            if !words.trim().is_empty() {
+                (self.order.reader)(Written::Beside(words.trim()));
+            }
             return self.take_calls(spoken, stop, calls).await;
         }
         if stop == StopReason::Pause {

@@ -99,6 +99,8 @@ pub enum Written<'a> {
     Begin,
     /// More of it.
     Text(&'a str),
+    /// All that it said beside calls of tools, before they run.
+    Beside(&'a str),
 }
 
 /// How a turn ended.

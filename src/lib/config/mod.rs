@@ -41,8 +41,9 @@ pub use types::{
     Agent, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Every, Exec,
     Group, GroupPolicy, GroupScope, Heartbeat, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp,
     McpServer, Media, Members, Memory, Mode, OnBusy, Pattern, Pipeline, Policy, Preset, Providers,
-    ROLES, Recall, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, Session, Stickers, Stream,
-    Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools, Typing, Web, Zone,
+    ROLES, Recall, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, SearchStrategy, Session,
+    Stickers, Stream, Subagents, Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools, Typing,
+    Web, Zone,
 };
 pub use validate::{Note, Warning};
 pub use vendors::{KeyInUse, VENDORS, Vendor, vendor};

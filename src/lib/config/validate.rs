@@ -7,8 +7,8 @@ use super::error::Error;
 use super::key_names;
 use super::key_names::UnknownKey;
 use super::types::{
-    Config, DmPolicy, Keep, MAX_CARRIED, McpServer, Mode, OnBusy, Policy, Sandbox, SearchEngine,
-    Session, Typing,
+    Config, DmPolicy, DmScope, Keep, MAX_CARRIED, McpServer, Mode, OnBusy, Policy, Sandbox,
+    SearchEngine, Session, Typing,
 };
 
 /// A probable mistake; the agent starts all the same.
@@ -57,6 +57,7 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
         cost,
         memory,
         log,
+        subagents,
         ..
     } = config;
     let name_fits = (1..=64).contains(&agent.name.chars().count())
@@ -109,6 +110,23 @@ pub(super) fn values(config: &Config, origin: &dyn Fn(&str) -> String) -> Result
             "agent.run_timeout_secs",
             agent.run_timeout_secs >= 1,
             "expected at least 1 second",
+        ),
+        (
+            "memory.vector_weight",
+            memory
+                .vector_weight
+                .is_none_or(|share| (0.0..=1.0).contains(&share)),
+            "expected 0 to 1",
+        ),
+        (
+            "subagents.timeout_secs",
+            (1..=subagents.max_timeout_secs).contains(&subagents.timeout_secs),
+            "expected 1 to `subagents.max_timeout_secs`",
+        ),
+        (
+            "tools.max_output",
+            tools.max_output >= 1_000,
+            "expected at least 1000 characters",
         ),
         (
             "agent.roles",
@@ -631,6 +649,17 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
         warn(
             &key,
             "is `allow`: a page or a message that the agent reads may use it, and nobody is asked",
+        );
+    }
+    let owners = telegram.owners();
+    let guests = telegram.allow_from.iter().any(|id| !owners.contains(id));
+    if config.session.dm_scope == DmScope::Main
+        && telegram.enabled
+        && (guests || telegram.dm_policy == DmPolicy::Open)
+    {
+        warn(
+            "session.dm_scope",
+            "is `main` and others than the owners may write: in their one conversation the owner's memory (MEMORY.md, notes, facts) is not used",
         );
     }
     for path in &config.media.transcribe_reads {

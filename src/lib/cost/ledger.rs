@@ -22,6 +22,7 @@ use crate::message::Usage;
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_ledger.sql"),
     include_str!("migrations/0002_caps.sql"),
+    include_str!("migrations/0003_view.sql"),
 ];
 
 /// The ledger, shared by every process that pays.

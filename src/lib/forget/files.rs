@@ -13,6 +13,8 @@ use crate::sys::atomic;
 
 /// Files that are not the agent's to change are searched up to this size, bytes.
 const MAX_SEARCHED: u64 = 64 << 20;
+/// What files of `workspace/inbox` are counted as.
+const RECEIVED: &str = "downloads";
 /// Lines over which a sentence of a note may reach.
 const MAX_LINES: usize = 8;
 
@@ -114,7 +116,10 @@ impl Files<'_> {
                 }
             }
             Rule::Whole(store) => {
-                if is_hit() {
+                // Received files lie in a directory that is named after who sent them.
+                let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
+                let is_theirs = || store == RECEIVED && words.are_in(&folder.to_string_lossy());
+                if is_hit() || is_theirs() {
                     self.whole(path, store)?;
                 }
             }
@@ -288,6 +293,7 @@ fn in_workspace(home: &Home, path: &Path, words: &Words) -> Rule {
         _ if about.is_some_and(|name| words.are_in(name)) => Rule::Whole("notes"),
         name if name.starts_with("memory/items/") => Rule::Whole("notes"),
         name if name.starts_with("memory/") => Rule::Lines("notes"),
+        name if name.starts_with("inbox/") => Rule::Whole(RECEIVED),
         _ => Rule::Left("your own file"),
     }
 }

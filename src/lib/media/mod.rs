@@ -1,7 +1,8 @@
 //! What files are and what they say: the kind of a file by its bytes, its text, the text of a PDF,
-//! and pictures as a model is sent them.
+//! pictures as a model is sent them; and where received files are kept.
 
 mod decode_text;
+pub mod inbox;
 mod inspect;
 mod pdf;
 mod pictures;

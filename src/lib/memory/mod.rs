@@ -14,13 +14,14 @@ pub mod extract;
 pub(crate) mod facts;
 pub mod index;
 pub mod items;
+pub mod known;
 pub mod recall;
 mod scope;
 mod session_prefix;
 pub mod show_lines;
 mod sources;
 
-pub use scope::{JOINED, Scope, Viewer};
+pub use scope::{JOINED, MAIN, Scope, Viewer};
 
 use parking_lot::Mutex;
 use std::collections::{HashSet, VecDeque};
@@ -30,6 +31,7 @@ use consolidate::{Means, Options};
 use facts::commitments;
 use facts::commitments::{Change, Commitment};
 use index::{Filter, Found, Place, Query, Searcher, Source};
+use known::Partner;
 use recall::{Recall, Recalled, Relevant, Request};
 
 use crate::config::{Home, Synthesis};
@@ -37,6 +39,7 @@ use crate::embedding::Opener;
 use crate::llm::Client;
 use crate::message::{Role, Trust};
 use crate::session::{Kind, Spoken};
+use crate::sys::DirWatch;
 
 /// The configured name of the provider without a model. What it says are quotations and phrases of its
 /// own: found again, they would be taken for knowledge.
@@ -135,6 +138,8 @@ const RECALLED_FROM: [Source; 4] = [
     Source::Item,
     Source::Summary,
 ];
+/// Where notes lie in the workspace.
+const NOTES: &str = "memory";
 /// Characters of a message that are searched for.
 const MAX_QUERY: usize = 1_000;
 
@@ -154,6 +159,8 @@ pub struct Memory {
     recall: Mutex<Recall>,
     rewritten: Mutex<Rewritten>,
     wake: tokio::sync::Notify,
+    /// Knows of notes that were written by hand.
+    notes: Mutex<DirWatch>,
 }
 
 impl Memory {
@@ -166,6 +173,7 @@ impl Memory {
             recall: Mutex::new(Recall::new(home)),
             rewritten: Mutex::default(),
             wake: tokio::sync::Notify::new(),
+            notes: Mutex::new(DirWatch::new(home.workspace(), NOTES)),
         }
     }
 
@@ -185,12 +193,16 @@ impl Memory {
         self.place.home()
     }
 
-    /// Returns what `query` finds of what `viewer` may see.
+    /// Returns what `query` finds of what `viewer` may see; of scopes that it names only these.
     ///
     /// # Errors
     /// As [`Searcher::search`].
     pub fn search(&self, viewer: &Viewer, query: Query) -> Result<Found, index::Error> {
-        let scopes = viewer.scopes().iter().map(Scope::to_string).collect();
+        let wanted = query.filter.scopes.clone();
+        let scopes = viewer.scopes().iter().map(Scope::to_string);
+        let scopes = scopes
+            .filter(|scope| wanted.as_ref().is_none_or(|wanted| wanted.contains(scope)))
+            .collect();
         let query = Query {
             filter: Filter {
                 scopes: Some(scopes),
@@ -209,6 +221,14 @@ impl Memory {
         request: &Request<'_>,
         earlier: &[String],
     ) -> Option<Recalled> {
+        if self.notes.lock().changed() {
+            // What was written by hand is known at the next message; vectors may cost a call, and wait.
+            self.refresh_with(index::Mode {
+                without_vectors: true,
+                ..index::Mode::default()
+            });
+            self.tell_news();
+        }
         let request = &Request {
             words: crate::text::head(request.words, MAX_QUERY),
             ..*request
@@ -224,11 +244,18 @@ impl Memory {
                 ..Filter::default()
             },
             today: Some(crate::clock::local_date(request.now, request.zone)),
+            strategy: request.strategy,
+            share: request.share,
             ..Query::new(recall::without_small_talk(request.words))
         };
         let mut found = self.search(viewer, query).unwrap_or_else(|error| {
             tracing::warn!(%error, "nothing was recalled");
             Found::default()
+        });
+        // The summary of this conversation stands in it.
+        found.hits.retain(|hit| {
+            hit.source != Source::Summary.as_str()
+                || sources::session_of(&hit.path) != Some(request.session)
         });
         // Nobody asked for these: what is only similar to the message is left out.
         found.hits.retain(|hit| {
@@ -247,6 +274,11 @@ impl Memory {
         recall::compose(relevant, &found.hits, |line| {
             earlier.iter().any(|text| text.contains(line))
         })
+    }
+
+    /// Returns what is known of the one who speaks, see [`known::of`].
+    pub fn known_of(&self, partner: &Partner, earlier: &[String]) -> Option<String> {
+        known::of(self.home(), partner, earlier)
     }
 
     /// Returns `recalled`, rewritten by a model where `synthesis` says so, see `[memory.recall]`. The call is booked to the
@@ -306,7 +338,13 @@ impl Memory {
     /// Brings the index up to date; false when another process is at it, and may have missed
     /// something.
     pub fn refresh(&self) -> bool {
-        match index::sync(&self.place, index::Mode::default(), &mut |_| {}) {
+        self.refresh_with(index::Mode::default())
+    }
+
+    fn refresh_with(&self, mode: index::Mode) -> bool {
+        // What comes from here on is news again.
+        self.notes.lock().changed();
+        match index::sync(&self.place, mode, &mut |_| {}) {
             Ok(index::Outcome::Done(report)) => {
                 if let Some(why) = report.vectors.failed {
                     tracing::warn!(why, "not everything in the index has a vector");

@@ -67,9 +67,21 @@ fn is_direct(key: &str) -> bool {
 /// What stands before the name of a person with several ids, when it is asked whether they are an owner.
 pub const JOINED: &str = "person:";
 
+/// What is asked to know whether all who share the one conversation of `dm_scope = "main"` are owners.
+pub const MAIN: &str = "main:";
+
+/// Returns true for the conversation that all direct messages share.
+fn is_main(key: &SessionKey) -> bool {
+    let mut parts = key.0.split(':');
+    parts.next() == Some("agent") && parts.nth(1) == Some("main") && parts.next().is_none()
+}
+
 /// Returns true for a direct conversation of an owner's: an owner may speak in another person's from the
 /// shell, under any name, and what is recalled there stays there.
 fn is_own(key: &SessionKey, is_owner: &dyn Fn(&str) -> bool) -> bool {
+    if is_main(key) {
+        return is_owner(MAIN);
+    }
     if let Some(person) = key.person() {
         return is_owner(&format!("{JOINED}{person}"));
     }
@@ -100,7 +112,9 @@ impl Viewer {
         let (key, sender) = (envelope.session_key.0.as_str(), envelope.sender.id.as_str());
         let is_person = envelope.source.is_person();
         let mut scopes = vec![Scope::Shared];
-        if !envelope.from_owner {
+        // What only owners said in it is theirs.
+        let is_owners_main = is_main(&envelope.session_key) && is_owner(MAIN);
+        if !envelope.from_owner || is_owners_main {
             scopes.push(Scope::Chat(key.to_owned()));
         }
         if is_direct(key) && is_person {

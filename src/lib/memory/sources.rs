@@ -325,24 +325,36 @@ impl<'a> Reader<'a> {
         match read_plain(&file.path) {
             Ok(bytes) => Ok(file
                 .gone
-                .map_or(bytes.as_slice(), |gone| cut(&bytes, gone))
-                .to_vec()),
+                .map_or_else(|| bytes.clone(), |gone| cut(&bytes, gone))),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Unread::Gone),
             Err(error) => Err(failed(error.to_string())),
         }
     }
 }
 
-/// Returns the lines of a transcript before the first event that is not indexed.
-fn cut(bytes: &[u8], gone: Gone) -> &[u8] {
-    let mut end = 0;
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        if number(line).is_some_and(|seq| seq >= gone.before) {
-            break;
-        }
-        end += line.len();
+/// Returns the lines of a transcript before the first event that is not indexed, and the compactions after it, each on its
+/// own line: the newest summary is found in other conversations as soon as it is made.
+fn cut(bytes: &[u8], gone: Gone) -> Vec<u8> {
+    #[derive(serde::Deserialize)]
+    struct Typed {
+        #[serde(rename = "type")]
+        kind: String,
     }
-    bytes.get(..end).unwrap_or_default()
+    let (mut kept, mut is_gone) = (Vec::new(), true);
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        is_gone = is_gone && number(line).is_none_or(|seq| seq < gone.before);
+        let is_summary = || {
+            let event = serde_json::from_slice::<Typed>(line);
+            event.is_ok_and(|event| event.kind == "compaction")
+        };
+        match is_gone || is_summary() {
+            true => kept.extend_from_slice(line),
+            false => kept.push(b'\n'),
+        }
+    }
+    let end = kept.iter().rposition(|byte| *byte != b'\n');
+    kept.truncate(end.map_or(0, |end| end + 2).min(kept.len()));
+    kept
 }
 
 /// Returns the number of the first event of a transcript file.
@@ -391,6 +403,10 @@ pub(crate) fn sha256(bytes: &[u8]) -> Vec<u8> {
 
 /// Returns the scope of a file of the workspace: a file about a person is that person's, the rest is the owner's.
 pub(crate) fn scope_of(shown: &str) -> Scope {
+    if let Some(rest) = shown.strip_prefix("workspace/memory/groups/") {
+        // See `known::group_file`.
+        return Scope::Chat(rest.strip_suffix(".md").unwrap_or(rest).replace('.', ":"));
+    }
     match shown.strip_prefix("workspace/memory/people/") {
         Some(rest) => Scope::Person(rest.split(['.', '/']).next().unwrap_or_default().to_owned()),
         None => Scope::Owner,
@@ -433,6 +449,10 @@ mod tests {
         check("workspace/memory/people/1002.md", "person:1002");
         check("workspace/memory/people/1002.episodes.md", "person:1002");
         check("workspace/memory/people/1002/x.md", "person:1002");
+        check(
+            "workspace/memory/groups/agent.a.telegram.group.-5.md",
+            "chat:agent:a:telegram:group:-5",
+        );
     }
 
     #[test]

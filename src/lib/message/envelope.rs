@@ -162,6 +162,15 @@ impl SessionKey {
             .flatten()
     }
 
+    /// Returns the id of the one person it is with on one channel.
+    pub fn dm_person(&self) -> Option<&str> {
+        let mut parts = self.0.strip_prefix("agent:")?.split(':').skip(1);
+        let channel = parts.next()?;
+        (channel != JOINED && parts.next() == Some("dm"))
+            .then(|| parts.next())
+            .flatten()
+    }
+
     /// Returns true for the direct conversation with the one id `sender` alone, without a topic.
     pub fn is_dm_of(&self, sender: &str) -> bool {
         self.person().is_none()

@@ -375,6 +375,13 @@ impl People {
         config.owners().contains(&id) || self.owners.iter().any(|person| person.id == id)
     }
 
+    /// Returns the ids of those who were let in and are no owners.
+    pub fn guests<'a>(&'a self, config: &'a Telegram) -> impl Iterator<Item = i64> + 'a {
+        let allowed = self.allowed.iter().map(|person| person.id);
+        let all = config.allow_from.iter().copied().chain(allowed);
+        all.filter(|id| !self.is_owner(config, *id))
+    }
+
     /// Returns the owner who is asked when none was heard yet.
     pub fn first_owner(&self, config: &Telegram) -> Option<i64> {
         config

@@ -165,6 +165,7 @@ fn tell_the_agent(
             of_owner: true,
             at: now,
             text,
+            ..Note::default()
         },
     )
 }

@@ -12,11 +12,17 @@ use crate::message::SessionKey;
 const KEEP: i64 = 50;
 
 /// One thing that was heard.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// Who said it, by the name they show; `None` when it is the daemon's own word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
+    /// Their id on the channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
+    /// The id of the message on the channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
     /// Whether they are the owner's own words.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub of_owner: bool,

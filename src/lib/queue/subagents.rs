@@ -175,6 +175,7 @@ pub(super) fn tell_stopped(
                 of_owner,
                 at: now,
                 text,
+                ..Note::default()
             },
         )
     };

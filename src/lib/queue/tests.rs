@@ -364,6 +364,8 @@ async fn fifty_notes_are_kept_and_the_newest_are_those() {
     let (_dir, store) = store().await;
     let key = SessionKey("agent:a:telegram:group:-1".into());
     let note = |at| Note {
+        sender: None,
+        message_id: None,
         who: Some("Eve".into()),
         of_owner: false,
         at,

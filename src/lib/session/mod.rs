@@ -23,7 +23,7 @@ pub use expiry::Over;
 pub use index::{Entry as IndexEntry, Index};
 pub use prompt_trace::{Prompt, PromptBlock, PromptTier, Recollection};
 pub use state::{
-    Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens,
+    Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens, cut_blocks,
 };
 pub use transcript::{Session, session_of, view};
 pub use view::{Gone, Listed, all_transcripts, archived, gone, heads, listing, transcript_files};

@@ -533,7 +533,7 @@ pub fn block_tokens(block: &Block) -> u64 {
 
 /// Takes the middle out of every text longer than `longest` characters. Thinking that is cut would be
 /// refused: it goes whole.
-fn cut_blocks(message: &mut Message, longest: usize) {
+pub fn cut_blocks(message: &mut Message, longest: usize) {
     let cut = |text: &mut String| *text = text::head_and_tail(text, longest, 70);
     message
         .content

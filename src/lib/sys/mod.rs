@@ -3,6 +3,7 @@
 
 pub mod atomic;
 mod blocking;
+mod dir_watch;
 pub mod fifo;
 mod file_stamp;
 pub mod jsonl;
@@ -11,6 +12,7 @@ pub mod machine_lock;
 pub mod sd_notify;
 
 pub use blocking::blocking;
+pub use dir_watch::DirWatch;
 pub use file_stamp::Version;
 
 use std::path::{Path, PathBuf};

@@ -52,23 +52,35 @@ impl SendMedia {
     async fn send(&self, args: MediaArgs, context: &Context) -> Result<String, String> {
         let MediaArgs { paths, caption } = args;
         let route = context.route.clone().ok_or(NO_CHAT)?;
-        if paths.is_empty() || paths.len() > MAX_FILES {
-            return Err(format!("`paths` must name 1 to {MAX_FILES} files"));
+        if paths.is_empty() {
+            return Err("`paths` must name at least one file".to_owned());
         }
-        let home = self.0.memory.home();
-        let root = self.0.root.clone();
-        let dir = home
-            .spool_tmp()
-            .join(uuid::Uuid::new_v4().simple().to_string());
-        let copy_dir = dir.clone();
-        let posted = match crate::sys::blocking(move || copies(&root, &paths, &copy_dir)).await {
-            Ok(files) => post(home, to_chat(route, caption, None), files).await,
-            Err(why) => Err(why),
-        };
-        // What stays is removed with other leftovers of the spool.
-        let _ = crate::sys::blocking(move || std::fs::remove_dir_all(&dir)).await;
-        posted
+        post_files(&self.0, to_chat(route, caption, None), paths).await
     }
+}
+
+/// Posts a command with files of the outbox.
+pub(super) async fn post_files(
+    needs: &Needs,
+    command: Command,
+    paths: Vec<PathBuf>,
+) -> Result<String, String> {
+    if paths.len() > MAX_FILES {
+        return Err(format!("at most {MAX_FILES} files go at once"));
+    }
+    let home = needs.memory.home();
+    let root = needs.root.clone();
+    let dir = home
+        .spool_tmp()
+        .join(uuid::Uuid::new_v4().simple().to_string());
+    let copy_dir = dir.clone();
+    let posted = match crate::sys::blocking(move || copies(&root, &paths, &copy_dir)).await {
+        Ok(files) => post(home, command, files).await,
+        Err(why) => Err(why),
+    };
+    // What stays is removed with other leftovers of the spool.
+    let _ = crate::sys::blocking(move || std::fs::remove_dir_all(&dir)).await;
+    posted
 }
 
 /// Copies files of the outbox into `dir`. They are read below the workspace, so that no link leads out
@@ -124,6 +136,8 @@ pub(super) struct React(pub(super) Arc<Needs>);
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ReactArgs {
     emoji: String,
+    #[serde(default)]
+    message_id: String,
 }
 
 impl TypedTool for React {
@@ -141,7 +155,15 @@ impl TypedTool for React {
 
     async fn run(&self, args: ReactArgs, context: &Context) -> ToolOutput {
         let emoji = args.emoji.trim().to_owned();
-        let chat = context.route.clone().zip(context.message_id.clone());
+        let earlier = Some(args.message_id.trim().to_owned()).filter(|id| !id.is_empty());
+        if earlier
+            .as_ref()
+            .is_some_and(|id| !id.bytes().all(|c| c.is_ascii_digit()))
+        {
+            return ToolOutput::error("`message_id` must be a number from the head of a message");
+        }
+        let message = earlier.or_else(|| context.message_id.clone());
+        let chat = context.route.clone().zip(message);
         let Some((route, message)) = chat.filter(|_| !emoji.is_empty()) else {
             return ToolOutput::error(NO_CHAT);
         };

@@ -1,12 +1,13 @@
 //! `message`: write to somebody now, beside the answer.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Needs;
-use super::send_command::post;
+use super::media::post_files;
 use super::typed::{About, TypedTool};
 use crate::agent::{Context, Reach, ToolOutput};
 use crate::control::Command;
@@ -21,7 +22,10 @@ pub(super) struct Message(pub(super) Arc<Needs>);
 pub(super) struct Args {
     /// owner, a chat id, @username or a known name
     to: String,
+    #[serde(default)]
     text: String,
+    #[serde(default)]
+    files: Vec<PathBuf>,
 }
 
 impl TypedTool for Message {
@@ -29,7 +33,7 @@ impl TypedTool for Message {
 
     const ABOUT: About = About {
         name: "message",
-        description: "Send a text to somebody else now. Your answer to this conversation needs no tool.",
+        description: "Send text or files of outbox/ to somebody else now. Your answer here needs no tool.",
         properties: &[],
     };
 
@@ -39,7 +43,10 @@ impl TypedTool for Message {
         let route = context.route.as_ref();
         let is_here = route.is_some_and(|route| route.chat.chat == to);
         if to == "owner" || is_here {
-            Reach::Free
+            match args.files.is_empty() {
+                true => Reach::Free,
+                false => Reach::Shows,
+            }
         } else {
             Reach::Acts
         }
@@ -52,12 +59,13 @@ impl TypedTool for Message {
 
     async fn run(&self, args: Args, _context: &Context) -> ToolOutput {
         let to = args.to.trim().to_owned();
-        if to.is_empty() || args.text.trim().is_empty() || args.text.len() > MAX_TEXT {
+        let is_empty = args.text.trim().is_empty() && args.files.is_empty();
+        if to.is_empty() || is_empty || args.text.len() > MAX_TEXT {
             return ToolOutput::error(format!(
-                "`to` and `text` must say something, and the text at most {MAX_TEXT} bytes"
+                "`to` and `text` or `files` must say something, and the text at most {MAX_TEXT} bytes"
             ));
         }
         let command = Command::raw(to, args.text);
-        post(self.0.memory.home(), command, Vec::new()).await.into()
+        post_files(&self.0, command, args.files).await.into()
     }
 }

@@ -28,6 +28,7 @@ pub use media::copy_of_outbox;
 pub use web::{HTML_ARG, Web, html_main};
 
 use crate::agent::{Tool, ToolOutput};
+use crate::config;
 use crate::memory::Memory;
 use crate::sandbox::Root;
 use crate::skills::Skills;
@@ -55,6 +56,10 @@ pub struct Needs {
     pub exec: Option<ExecSettings>,
     /// The web.
     pub web: Arc<Web>,
+    /// How far a sub-agent may go.
+    pub subagents: config::Subagents,
+    /// How the memory is searched.
+    pub search: config::Memory,
     /// Held while an episode is added to a person's file.
     pub episodes: Mutex<()>,
 }
@@ -73,7 +78,7 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     tools.extend(memory::all(&needs));
     tools.push(tool(message::Message(needs.clone())));
     tools.extend(schedule::all(&needs));
-    tools.push(tool(spawn::Spawn));
+    tools.push(tool(spawn::Spawn(needs.clone())));
     tools.push(tool(media::SendMedia(needs.clone())));
     tools.push(tool(media::React(needs.clone())));
     tools.push(tool(pin::Pin));

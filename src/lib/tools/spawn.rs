@@ -1,21 +1,21 @@
 //! `sessions_spawn`: send a sub-agent.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Needs;
 use super::typed::{About, Property, TypedTool};
 use crate::agent::{Context, Errand, Reach, ToolOutput};
 use crate::text::{sha256_hex, shorten, visible};
 
 /// The longest task, bytes.
 const MAX_TASK: usize = 50_000;
-/// Seconds that a sub-agent may take when nothing is said of it, and at most: a run's own limit.
-const DEFAULT_SECS: u64 = 600;
-const MAX_SECS: u64 = 1800;
 /// Characters of a label.
 const LABEL: usize = 60;
 
-pub(super) struct Spawn;
+pub(super) struct Spawn(pub(super) Arc<Needs>);
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(super) struct Args {
@@ -71,6 +71,7 @@ impl TypedTool for Spawn {
         let Some(team) = &context.team else {
             return ToolOutput::error("no sub-agent can be sent here");
         };
+        let limits = &self.0.subagents;
         let task = args.task.trim();
         if task.is_empty() || task.len() > MAX_TASK {
             return ToolOutput::error(format!(
@@ -89,7 +90,10 @@ impl TypedTool for Spawn {
             max_turns: args
                 .max_turns
                 .map(|turns| u32::try_from(turns).unwrap_or(u32::MAX).max(1)),
-            timeout_secs: args.timeout_secs.unwrap_or(DEFAULT_SECS).clamp(1, MAX_SECS),
+            timeout_secs: args
+                .timeout_secs
+                .unwrap_or(limits.timeout_secs)
+                .clamp(1, limits.max_timeout_secs.max(1)),
             budget_usd: args.budget_usd,
             wait: args.wait,
             tainted: context.tainted,

@@ -8,7 +8,7 @@ use crate::agent::{Context, Reach, ToolOutput};
 use crate::memory::Scope;
 use crate::session;
 use crate::session::State;
-use crate::{clock, cost};
+use crate::{clock, cost, monitor_state};
 
 pub(super) struct SessionStatus(pub(super) Arc<Needs>);
 
@@ -17,7 +17,7 @@ impl TypedTool for SessionStatus {
 
     const ABOUT: About = About {
         name: "session_status",
-        description: "Show this conversation's model, size, cost and the time.",
+        description: "Show this conversation's model, size, cost, the time, uptime and today's cost.",
         properties: &[Property::Anybody, Property::ReadOnly, Property::Rare],
     };
 
@@ -35,19 +35,42 @@ impl TypedTool for SessionStatus {
                 .unwrap_or_default();
             let model = state.model.as_deref();
             let window = model.and_then(|model| needs.windows.get(model)).copied();
-            let now = clock::local_text(clock::now_ms(), needs.zone);
-            Ok(format!(
-                "now: {now}\n{}",
-                describe(&state, window, of_owner)
-            ))
+            let now = clock::now_ms();
+            let mut lines = vec![format!("now: {}", clock::local_text(now, needs.zone))];
+            let home = needs.memory.home();
+            let daemon = monitor_state::read(&home.monitor()).ok().flatten();
+            let started = daemon.and_then(|daemon| clock::parse_rfc3339(&daemon.started_at));
+            lines.extend(started.map(|at| format!("uptime: {}", span((now - at).max(0) / 1000))));
+            if of_owner {
+                let since = cost::start_of_day(now, needs.zone);
+                let spent =
+                    cost::by_model(&home.cost_db(), since).map_err(|error| error.to_string())?;
+                lines.push(format!("cost today: ${:.4}", cost::total_usd(&spent)));
+            }
+            lines.push(describe(&state, window, of_owner));
+            Ok(lines.join("\n"))
         })
         .await
     }
 }
 
+/// Returns a time as people say it: `2 h 5 min`.
+fn span(seconds: i64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours) {
+        (0, 0) => format!("{minutes} min"),
+        (0, hours) => format!("{hours} h {minutes} min"),
+        (days, hours) => format!("{days} d {hours} h"),
+    }
+}
+
 fn describe(state: &State, window: Option<u64>, with_cost: bool) -> String {
     let head = state.head.as_ref();
-    let of = window.map_or_else(String::new, |window| format!(" of {window}"));
+    let of = window.map_or_else(String::new, |window| {
+        let left = window.saturating_sub(state.context_tokens);
+        let percent = left.saturating_mul(100) / window.max(1);
+        format!(" of {window}, {left} left ({percent} %)")
+    });
     let mut lines = vec![
         format!("session: {}", head.map_or("", |head| &head.session_id)),
         format!("key: {}", head.map_or("", |head| &head.key)),
@@ -57,7 +80,7 @@ fn describe(state: &State, window: Option<u64>, with_cost: bool) -> String {
             state.model.as_deref().unwrap_or("none has answered yet")
         ),
         format!("messages: {}", state.message_count),
-        format!("context: {}{of} tokens", state.context_tokens),
+        format!("context tokens: {}{of}", state.context_tokens),
         format!("tokens so far: {}", state.usage.total()),
     ];
     if with_cost {
@@ -67,4 +90,27 @@ fn describe(state: &State, window: Option<u64>, with_cost: bool) -> String {
         ));
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_is_left_of_the_context() {
+        let state = State {
+            context_tokens: 50_000,
+            ..State::default()
+        };
+        let told = describe(&state, Some(200_000), false);
+        assert!(
+            told.contains("context tokens: 50000 of 200000, 150000 left (75 %)"),
+            "{told}"
+        );
+        assert!(!told.contains("cost"), "{told}");
+        assert_eq!(
+            [span(59), span(7_500), span(90_000)],
+            ["0 min", "2 h 5 min", "1 d 1 h"]
+        );
+    }
 }

@@ -107,6 +107,10 @@ impl<T: TypedTool> Tool for Typed<T> {
         Self::is(Property::Resumable)
     }
 
+    fn is_closed(&self) -> bool {
+        true
+    }
+
     fn rights(&self) -> Rights {
         match Self::is(Property::Anybody) {
             true => Rights::Anybody,

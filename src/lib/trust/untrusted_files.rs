@@ -71,15 +71,24 @@ impl Marks {
     /// # Errors
     /// When it cannot be locked or written.
     pub fn set(&self, key: &str, run: &str, now: i64) -> Result<(), sys::Error> {
-        self.change(|files| {
-            drop(files.insert(
-                key.to_owned(),
-                Mark {
-                    at: now,
-                    run: run.to_owned(),
-                },
-            ))
-        })
+        self.set_all([key.to_owned()], run, now)
+    }
+
+    /// Marks several files at once. In a damaged file all are.
+    ///
+    /// # Errors
+    /// When it cannot be locked or written.
+    pub fn set_all(
+        &self,
+        keys: impl IntoIterator<Item = String>,
+        run: &str,
+        now: i64,
+    ) -> Result<(), sys::Error> {
+        let mark = Mark {
+            at: now,
+            run: run.to_owned(),
+        };
+        self.change(|files| files.extend(keys.into_iter().map(|key| (key, mark.clone()))))
     }
 
     /// Takes a mark away.

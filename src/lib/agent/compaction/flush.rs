@@ -5,10 +5,11 @@ use super::SOURCE;
 use crate::agent::tool::ToolOutput;
 use crate::agent::tool_policy::Decision;
 use crate::agent::turn_loop::{Break, Running};
+use crate::config::Thresholds;
 use crate::llm::{Prompt, Purpose};
 use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult};
 use crate::provider::repair;
-use crate::session::Kind;
+use crate::session::{Kind, block_tokens, cut_blocks};
 
 /// Model calls of a flush (specification §11).
 const STEPS: usize = 8;
@@ -31,6 +32,9 @@ const REQUEST: &str = "⟦The older part of this conversation will soon be summe
 
 /// Calls of one step that are run.
 const CALLS: usize = 8;
+/// Characters of the longest texts of a conversation that is too large to be read whole, at first and at last.
+const LONGEST: usize = 16_000;
+const SHORTEST: usize = 250;
 
 /// The result of a flush.
 #[derive(Debug, Default)]
@@ -46,7 +50,7 @@ struct Flushed {
 impl Running<'_> {
     /// Lets the model keep what matters, unless that was done since the last compaction. Once
     /// an answer came it is done, whatever goes wrong after it: it is not to be paid for again and again.
-    pub(super) async fn flush_once(&mut self) -> Result<(), Break> {
+    pub(in crate::agent) async fn flush_once(&mut self, at: Thresholds) -> Result<(), Break> {
         let can_keep = ["memory_write", "write"]
             .iter()
             .any(|tool| self.offer.get(tool).is_some());
@@ -58,7 +62,10 @@ impl Running<'_> {
         {
             return Ok(());
         }
-        let flushed = self.flush().await;
+        let Some(messages) = self.that_fit(at) else {
+            return Ok(());
+        };
+        let flushed = self.flush(messages).await;
         // Where no answer came at all nothing was paid for, and the next time may be better.
         if flushed.answers > 0 {
             let run_id = self.order.run_id.to_owned();
@@ -79,10 +86,40 @@ impl Running<'_> {
         }
     }
 
-    async fn flush(&self) -> Flushed {
+    /// Returns the conversation as it is, or with the middle of its longest texts left out when the model could not read
+    /// it otherwise; `None` when even that is too much.
+    fn that_fit(&self, at: Thresholds) -> Option<Vec<Message>> {
+        let state = self.session.state();
+        // The request for it, its calls and their results.
+        let most = at.room.saturating_sub(at.room / 20);
+        let size = self.size();
+        if size < most {
+            return Some(state.messages());
+        }
+        let tokens = |messages: &[Message]| -> u64 {
+            let blocks = messages.iter().flat_map(|message| &message.content);
+            blocks.map(block_tokens).sum::<u64>().max(1)
+        };
+        let whole = tokens(&state.messages());
+        let mut longest = LONGEST;
+        while longest >= SHORTEST {
+            let mut messages = state.messages();
+            for message in &mut messages {
+                cut_blocks(message, longest);
+            }
+            // What a vendor counts for one estimated token is the same for the rest.
+            let left = u128::from(size) * u128::from(tokens(&messages)) / u128::from(whole);
+            if left < u128::from(most) {
+                return Some(messages);
+            }
+            longest /= 2;
+        }
+        None
+    }
+
+    async fn flush(&self, mut messages: Vec<Message>) -> Flushed {
         let mut flushed = Flushed::default();
         let run_id = self.room_run_id();
-        let mut messages = self.session.state().messages();
         messages.push(Message {
             role: Role::User,
             content: vec![Block::Context {

@@ -97,8 +97,16 @@ impl Agent {
     /// Returns true when there may be need to make room in a conversation that `model` answers. It looks at what
     /// the model has counted, and at no file.
     pub fn has_grown(&self, session: &Session, model: &str) -> bool {
-        self.thresholds(model)
-            .is_some_and(|at| session.state().size(|| 0) >= at.flush_at)
+        self.has_long_history(session.state())
+            || self
+                .thresholds(model)
+                .is_some_and(|at| session.state().size(|| 0) >= at.flush_at)
+    }
+
+    /// Returns true when there are more messages than the settings want, of any size.
+    fn has_long_history(&self, state: &State) -> bool {
+        let most = self.compaction.history_size;
+        most > 0 && state.entries.len() >= most
     }
 
     fn thresholds(&self, model: &str) -> Option<Thresholds> {
@@ -184,6 +192,14 @@ impl Running<'_> {
         self.session.state().size(|| self.overhead())
     }
 
+    /// Returns true when what matters is to be kept before the conversation goes on.
+    pub(super) fn is_to_be_flushed(&self) -> bool {
+        !self.session.state().flushed
+            && self
+                .thresholds()
+                .is_some_and(|at| self.size() >= at.flush_at)
+    }
+
     /// Returns true when the next request would leave no room for an answer.
     pub(super) fn is_full(&self) -> bool {
         self.thresholds().is_some_and(|at| self.size() > at.room)
@@ -206,10 +222,9 @@ impl Running<'_> {
             return Ok(Room::Enough);
         };
         self.emit(Step::Compacting);
-        if self.size() < at.room && matches!(need, Need::Perhaps | Need::Asked) {
-            self.flush_once().await?;
-        }
-        if need == Need::Perhaps && self.size() < at.compact_at {
+        self.flush_once(at).await?;
+        let is_long = self.agent.has_long_history(self.session.state());
+        if need == Need::Perhaps && self.size() < at.compact_at && !is_long {
             return Ok(Room::Enough);
         }
         let state = self.session.state();
@@ -217,7 +232,7 @@ impl Running<'_> {
         let grown = state
             .compacted
             .as_ref()
-            .is_none_or(|last| self.size() >= last.tokens + at.compact_at / GROWN);
+            .is_none_or(|last| is_long || self.size() >= last.tokens + at.compact_at / GROWN);
         if !urgent && (state.entries.len() < FEWEST || (need == Need::Perhaps && !grown)) {
             return Ok(Room::Enough);
         }

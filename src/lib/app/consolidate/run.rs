@@ -20,6 +20,8 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<(), Fai
     let options = Options {
         backfill: wanted.backfill,
         dry_run: wanted.dry_run,
+        notes_by_model: config::load_config(&context.home, &context.env)
+            .is_ok_and(|config| config.memory.notes_by_model),
         ..Options::default()
     };
     if !options.dry_run {
@@ -107,7 +109,7 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
                 |usd| format!("about ${usd:.4}"),
             );
             context.note(&format!(
-                "a model would read {} of the conversations' spans, beside the rules whose facts are shown: {cost}",
+                "a model would read {} of the conversations' spans and notes, beside the rules whose facts are shown: {cost}",
                 report.asked
             ));
         }

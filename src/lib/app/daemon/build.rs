@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 
-use crate::agent::{Agent, Limits, Registry};
+use crate::agent::{Agent, Limits, Registry, Rules};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::llm_client;
@@ -90,6 +90,8 @@ pub(crate) fn live(
             .collect(),
         exec: exec_settings(home, env, &config, &secret_names),
         web: Arc::new(web(&config, keys.secrets())?),
+        search: config.memory.clone(),
+        subagents: config.subagents.clone(),
         episodes: Mutex::default(),
     };
     let tools = tools::all(needs);
@@ -99,6 +101,10 @@ pub(crate) fn live(
         config.tools.enabled.as_deref(),
         config.tools.policies.clone(),
     )
+    .with_rules(Rules {
+        denied: config.subagents.deny.clone(),
+        max_output: config.tools.max_output,
+    })
     .with_changing(Arc::new(move || tools::of_servers(&servers)));
     let limits = Limits {
         max_turns: config.agent.max_turns,

@@ -12,7 +12,7 @@ use crate::cost::Ledger;
 use crate::pipeline::Pipeline;
 use crate::sys;
 use crate::sys::atomic;
-use crate::{clock, control, queue, undo};
+use crate::{clock, control, media, queue, undo};
 
 /// Answer files are kept this long (specification §3).
 const KEEP_REPLIES: Duration = Duration::from_secs(24 * 3600);
@@ -130,8 +130,12 @@ pub(super) async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
                     tracing::warn!(%error, "old rows stay");
                 }
                 let (own, undo) = (home.clone(), pipeline.undo().clone());
+                let keep = Duration::from_secs(pipeline.live().config.media.inbox_days.max(1) * 24 * 3600);
                 let pruned = tokio::task::spawn_blocking(move || {
                     let old_runs = undo.prune(undo::KEEP, undo::MAX_BYTES);
+                    if let Err(error) = media::inbox::prune(own.workspace(), keep) {
+                        tracing::warn!(%error, "old files of workspace/inbox stay");
+                    }
                     replies::prune(&own.replies(), KEEP_REPLIES).and_then(|_| prune_files(&own)).and(old_runs)
                 });
                 if let Ok(Err(error)) = pruned.await {

@@ -511,6 +511,8 @@ fn known_tools(patient: &Patient, loaded: &Loaded) -> Option<Vec<String>> {
         windows: HashMap::new(),
         exec: build::exec_settings(&patient.home, &patient.env, &loaded.config, &[]),
         web: Arc::new(build::web(&loaded.config, &secrets).ok()?),
+        search: loaded.config.memory.clone(),
+        subagents: loaded.config.subagents.clone(),
         episodes: Mutex::default(),
     };
     let tools = tools::all(needs);

@@ -122,9 +122,9 @@ fn answer(searcher: &mut Searcher, today: Option<NaiveDate>, line: &[u8]) -> Val
         max_tokens: asked.max_tokens,
         min_score: asked.min_score.unwrap_or(0.0),
         filter: Filter {
-            scopes: None,
             sources: search::sources(asked.source.as_slice()),
             days: Filter::days(asked.after, asked.before),
+            ..Filter::default()
         },
         strategy: search::strategy(asked.strategy.as_deref().unwrap_or_default()),
         today,

@@ -21,9 +21,9 @@ pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exi
             .and_then(|tokens| usize::try_from(tokens).ok()),
         min_score: wanted.min_score.unwrap_or(0.0),
         filter: Filter {
-            scopes: None,
             sources: sources(&wanted.source),
             days: Filter::days(wanted.after, wanted.before),
+            ..Filter::default()
         },
         strategy: strategy(&wanted.strategy),
         today: context.today(),

@@ -16,6 +16,7 @@ pub(super) fn run(context: &Context<'_>, wanted: SyncArguments) -> Result<Exit, 
     let mode = Mode {
         full: wanted.full,
         dry_run: wanted.dry_run,
+        ..Mode::default()
     };
     if !mode.dry_run {
         cli::prepare(&context.home)?;

@@ -24,6 +24,10 @@ pub struct Telegram {
     pub allow_from: Vec<i64>,
     /// Whether an answer is shown while it is written; default `off`.
     pub stream: Stream,
+    /// Whether what the agent says beside calls of tools is a message of its own, before they run; default false.
+    pub interim: bool,
+    /// Whether "typing" is shown while it works; default true.
+    pub typing: bool,
     /// Whether sends are paced; default: only for api.telegram.org.
     pub pace: Option<bool>,
     /// Seconds a poll waits for news, 1–50; default 50 (Telegram's longest, core.telegram.org/bots/api).
@@ -53,6 +57,8 @@ impl Default for Telegram {
             dm_policy: DmPolicy::Pairing,
             allow_from: Vec::new(),
             stream: Stream::Off,
+            interim: false,
+            typing: true,
             pace: None,
             poll_timeout_secs: 50,
             webhook: String::new(),

@@ -18,6 +18,9 @@ pub struct Compaction {
     pub keep: Option<Keep>,
     /// Whether the model is asked to keep what matters before it is summed up; default true.
     pub flush: bool,
+    /// Messages, calls and results included, at which a conversation is compacted too, however short they are; 0 = any
+    /// number; default 500.
+    pub history_size: usize,
 }
 
 impl Default for Compaction {
@@ -27,6 +30,7 @@ impl Default for Compaction {
             compact_at: 0,
             keep: None,
             flush: true,
+            history_size: 500,
         }
     }
 }
@@ -38,7 +42,7 @@ pub enum Preset {
     /// At 150,000 tokens; a third of the messages stays.
     #[default]
     Standard,
-    /// At 191,808 tokens, what matters is kept from 187,808 on; a third stays.
+    /// At 191,808 tokens, what matters is kept from 187,808 on; half a window stays.
     Jeeves,
     /// At 150,000 tokens; a third stays.
     Lucyd,
@@ -130,7 +134,8 @@ impl Compaction {
             .unwrap_or(preset_at);
         let compact_at = set.max(LEAST).min(room);
         let keep = self.keep.unwrap_or(match self.preset {
-            Preset::Standard | Preset::Lucyd | Preset::Jeeves => Keep::Fraction(0.33),
+            Preset::Standard | Preset::Lucyd => Keep::Fraction(0.33),
+            Preset::Jeeves => Keep::Window(0.5),
             Preset::Jarvis => Keep::Tokens(20_000),
         });
         let flush_at = compact_at - flush_margin.min(window / 20).min(compact_at / 10);
@@ -201,7 +206,7 @@ mod tests {
         );
         assert_eq!(
             large("preset = \"jeeves\""),
-            (187_808, 191_808, 191_808, third())
+            (187_808, 191_808, 191_808, "window:0.5".to_owned())
         );
         assert_eq!(
             large("preset = \"jarvis\""),

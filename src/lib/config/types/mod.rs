@@ -59,6 +59,8 @@ pub struct Config {
     pub cost: Cost,
     /// What is remembered and how it is found.
     pub memory: Memory,
+    /// How far a sub-agent may go.
+    pub subagents: Subagents,
     /// The agent that comes back by itself.
     pub heartbeat: Heartbeat,
     /// Tool servers.
@@ -290,6 +292,26 @@ pub struct Memory {
     pub embeddings: Embeddings,
     /// What goes before a message.
     pub recall: Recall,
+    /// Whether the model of `[routing] consolidation` reads notes that changed for facts, beside the rules; default false.
+    pub notes_by_model: bool,
+    /// What a search uses; default `auto`.
+    pub strategy: SearchStrategy,
+    /// The share of the vectors in a score, 0 to 1; default none: what was measured for the embedder, 0.1 for `local` and
+    /// 0.3 for a server.
+    pub vector_weight: Option<f32>,
+}
+
+/// What a search of the memory uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchStrategy {
+    /// `fts_first` with the vectors of a server, else `hybrid`.
+    #[default]
+    Auto,
+    /// Words and vectors.
+    Hybrid,
+    /// Words, and vectors only when these find little: no message waits for a server.
+    FtsFirst,
 }
 
 /// `[memory.recall]`
@@ -338,6 +360,38 @@ impl Default for Embeddings {
             provider: "local".to_owned(),
             model: String::new(),
             dims: 0,
+        }
+    }
+}
+
+/// `[subagents]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Subagents {
+    /// The tools that no sub-agent may use, beside `sessions_spawn`; default what is heard by others or comes back by
+    /// itself.
+    pub deny: Vec<String>,
+    /// Seconds one may take when nothing is said of it, at least 1; default 600.
+    pub timeout_secs: u64,
+    /// The most that may be said, seconds; default 1800.
+    pub max_timeout_secs: u64,
+}
+
+impl Default for Subagents {
+    fn default() -> Self {
+        let deny = [
+            "tts",
+            "react",
+            "schedule_message",
+            "cron",
+            "message",
+            "send_media",
+            "silent",
+        ];
+        Self {
+            deny: deny.map(str::to_owned).to_vec(),
+            timeout_secs: 600,
+            max_timeout_secs: 1_800,
         }
     }
 }

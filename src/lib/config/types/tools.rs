@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// `[tools]`
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Tools {
     /// The tools on offer, by name; default: all that work here.
     pub enabled: Option<Vec<String>>,
+    /// The most characters of a tool's result that reach the model, at least 1,000; default 30,000.
+    pub max_output: usize,
     /// Directories beside the workspace that `read`, `write` and `edit` may use, absolute paths; default none.
     pub allowed_paths: Vec<PathBuf>,
     /// Whether a tool runs, by its name, as `tools.exec.policy` says it of commands; default `sandboxed` for
@@ -20,6 +22,19 @@ pub struct Tools {
     pub exec: Exec,
     /// Pages and searches.
     pub web: Web,
+}
+
+impl Default for Tools {
+    fn default() -> Self {
+        Self {
+            enabled: None,
+            max_output: 30_000,
+            allowed_paths: Vec::new(),
+            policies: BTreeMap::new(),
+            exec: Exec::default(),
+            web: Web::default(),
+        }
+    }
 }
 
 /// `[tools.web]`
@@ -146,7 +161,7 @@ pub enum Sandbox {
 }
 
 /// `[media]`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Media {
     /// The program that puts a recording into words, and its arguments: `{file}` in them is the
@@ -156,4 +171,28 @@ pub struct Media {
     /// Files and directories beside the system's that this program may read, absolute paths; default
     /// none.
     pub transcribe_reads: Vec<PathBuf>,
+    /// Days that received files are kept in `workspace/inbox`, at least 1; default 14.
+    pub inbox_days: u64,
+    /// The most megabytes of received files of one person who is no owner; default 200.
+    pub inbox_person_mb: u64,
+    /// The same for one chat; default 500.
+    pub inbox_chat_mb: u64,
+    /// The same for all together; default 2,000.
+    pub inbox_mb: u64,
+    /// Megabytes of the disk that stay free for everything else; default 512.
+    pub reserve_mb: u64,
+}
+
+impl Default for Media {
+    fn default() -> Self {
+        Self {
+            transcribe: Vec::new(),
+            transcribe_reads: Vec::new(),
+            inbox_days: 14,
+            inbox_person_mb: 200,
+            inbox_chat_mb: 500,
+            inbox_mb: 2_000,
+            reserve_mb: 512,
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //!                                                                                        release: all or nothing
 //! ```
 //! Notes are read by rules, and so are conversations; the model of `[routing] consolidation`, where that is one
-//! (`offline` is none), adds what they do not see. After three answers that are none the span is parked: what the
+//! (`offline` is none), adds what they do not see, in notes where the owner says so. After three answers that are none the span is parked: what the
 //! rules found stays, and nothing is tried for ever.
 //!
 //! Nothing is extracted inside a transaction. The last commit checks that the claim is still ours, and that a file is still
@@ -57,6 +57,8 @@ pub struct Options<'a> {
     pub backfill: bool,
     /// Write nothing, only say what would change.
     pub dry_run: bool,
+    /// Have the model read notes, too, when they changed.
+    pub notes_by_model: bool,
     /// Have the rules read what a conversation that goes on said last, too, and all of it again later.
     pub to_the_end: bool,
 }

@@ -1,5 +1,6 @@
 //! What a file of the workspace states.
 
+use super::transcripts::{Speaker, Utterance};
 use crate::memory::extract;
 use crate::memory::extract::Claim;
 use crate::memory::facts::store::Statement;
@@ -8,6 +9,30 @@ use crate::memory::sources;
 use crate::memory::sources::{Candidate, Source};
 use crate::text::front_matter::FrontMatter;
 use crate::workspace;
+
+/// Characters of a note that a model is shown.
+const MAX_CHARS: usize = 50_000;
+
+/// Returns the lines of a note as its owner's words, for a model.
+pub(super) fn lines(file: &Candidate, bytes: &[u8]) -> Vec<Utterance> {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let text = without_template(&file.shown, crate::text::head(text, MAX_CHARS));
+    let at = sources::time_of(&file.shown, file.stamp);
+    (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| Utterance {
+            speaker: Speaker::Owner,
+            words: line.trim().to_owned(),
+            run_id: String::new(),
+            path: file.shown.clone(),
+            line: number,
+            seq: number,
+            at,
+        })
+        .collect()
+}
 
 /// Returns what the file states.
 pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {

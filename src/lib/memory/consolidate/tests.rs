@@ -62,6 +62,7 @@ fn talk(home: &Home, id: &str, turns: u64) {
 }
 
 pub(super) const BACKFILL: Options<'static> = Options {
+    notes_by_model: false,
     backfill: true,
     session: None,
     dry_run: false,
@@ -751,4 +752,36 @@ fn upkeep_shows_notes_that_contradict_each_other() {
             .conflicts,
         []
     );
+}
+
+#[test]
+fn a_model_reads_notes_where_the_owner_says_so_once_and_a_dry_run_says_the_price() {
+    let (_dir, home) = home();
+    let note =
+        "# House\nWe bought the blue cottage by the lake from the Hansen family in spring.\n";
+    put(&home, "memory/2026-05-04.md", note);
+    let fact = json!({"entity": "user", "attribute": "has", "value": "blue cottage by the lake", "confidence": 1.0, "line": 2});
+    let answer = json!({"facts": [fact]}).to_string();
+    let mut model = Scripted {
+        answers: vec![Ok(answer)],
+        ..Scripted::default()
+    };
+    let by_model = Options {
+        notes_by_model: true,
+        ..Options::default()
+    };
+    let without = with(&home, &mut model, Options::default());
+    assert_eq!((without.asked, values(&home).len()), (0, 0));
+    let dry = Options {
+        dry_run: true,
+        ..by_model
+    };
+    assert_eq!(with(&home, &mut model, dry).asked, 1);
+    assert_eq!(with(&home, &mut model, by_model).asked, 1);
+    let expected = ["user has blue cottage by the lake"];
+    assert_eq!(values(&home), expected);
+    // Neither the model nor the rules read it again.
+    assert_eq!(with(&home, &mut model, by_model).asked, 0);
+    assert_eq!(with(&home, &mut model, Options::default()).files, 0);
+    assert_eq!(values(&home), expected);
 }

@@ -1,4 +1,4 @@
-//! What the owner and the agent said in a conversation, and how far it may be read.
+//! What the owner, or a guest in their own conversation, and the agent said, and how far it may be read.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::memory::facts::commitments::Promise;
 use crate::memory::facts::store::Statement;
 use crate::memory::scope::Scope;
 use crate::memory::{Runs, is_the_owners};
-use crate::message::Role;
+use crate::message::{Block, Role, SessionKey, Trust};
 use crate::session::{Event, Kind, Spoken};
 use crate::sys;
 use crate::sys::jsonl;
@@ -27,8 +27,8 @@ const MAX_CHARS: usize = 50_000;
 /// A conversation as it is read.
 #[derive(Debug, Default)]
 pub(super) struct Transcript {
-    /// True when it is the owner's, and nobody else's.
-    pub is_owners: bool,
+    /// Whose memory it goes into: the owner's or a guest's, whose alone it is; `None` when several people share it.
+    pub scope: Option<Scope>,
     /// True when it has ended: what there is, is all.
     pub is_archived: bool,
     messages: Vec<Utterance>,
@@ -53,8 +53,10 @@ pub(super) struct Utterance {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speaker {
-    /// The owner, in their own words.
+    /// The one whose memory it is, in their own words.
     Owner,
+    /// A guest, until it is known whether the conversation is theirs alone.
+    Guest,
     /// The agent, in its answer to a turn that read no untrusted words.
     Agent,
     /// Anybody else: the words count for nothing here.
@@ -62,10 +64,10 @@ pub(super) enum Speaker {
 }
 
 impl Utterance {
-    /// Returns what the owner states with it in conversation `session`.
-    pub(super) fn statement(&self, session: &str, claim: Claim) -> Statement {
+    /// Returns what its speaker, whose memory is `scope`, states with it in conversation `session`.
+    pub(super) fn statement(&self, scope: &Scope, session: &str, claim: Claim) -> Statement {
         Statement {
-            scope: Scope::Owner,
+            scope: scope.clone(),
             entity: claim.entity,
             attribute: claim.attribute,
             value: claim.value,
@@ -82,13 +84,14 @@ impl Utterance {
     /// Returns what `who` promises in it.
     pub(super) fn promise(
         &self,
+        scope: &Scope,
         session: &str,
         (who, what): (String, String),
         deadline: Option<String>,
         quote: String,
     ) -> Promise {
         Promise {
-            scope: Scope::Owner,
+            scope: scope.clone(),
             who,
             what,
             deadline,
@@ -161,20 +164,27 @@ impl Transcript {
         }
         // What an owner passed on is not theirs, and neither is what they said of it in that turn; what became
         // a note is stated there. What the agent says may be what it read.
+        let key = SessionKey(key.unwrap_or_default());
+        transcript.scope = match Scope::of_session(&key.0, runs.owner_spoke) {
+            Scope::Owner => Some(Scope::Owner),
+            _ if runs.owner_spoke => None,
+            // Of one with several ids nobody can tell here which is theirs.
+            _ => key
+                .dm_person()
+                .map(|person| Scope::Person(person.to_owned())),
+        };
+        let is_guests = matches!(transcript.scope, Some(Scope::Person(_)));
         for message in &mut transcript.messages {
             let run = &message.run_id;
-            let is_untrusted = runs.of_others.contains(run)
-                || match message.speaker {
-                    Speaker::Owner => runs.noted.contains(run),
-                    Speaker::Agent => runs.read_others.contains(run),
-                    Speaker::Untrusted => true,
-                };
-            if is_untrusted {
-                message.speaker = Speaker::Untrusted;
-            }
+            message.speaker = match message.speaker {
+                Speaker::Guest if is_guests => Speaker::Owner,
+                Speaker::Agent if is_guests && !runs.read_others.contains(run) => Speaker::Agent,
+                _ if runs.of_others.contains(run) => Speaker::Untrusted,
+                Speaker::Owner if !runs.noted.contains(run) => Speaker::Owner,
+                Speaker::Agent if !runs.read_others.contains(run) => Speaker::Agent,
+                _ => Speaker::Untrusted,
+            };
         }
-        transcript.is_owners =
-            Scope::of_session(&key.unwrap_or_default(), runs.owner_spoke) == Scope::Owner;
         Ok(transcript)
     }
 
@@ -192,6 +202,8 @@ impl Transcript {
         }
         if is_the_owners(spoken) {
             Speaker::Owner
+        } else if is_a_guests(spoken) {
+            Speaker::Guest
         } else {
             Speaker::Untrusted
         }
@@ -264,23 +276,39 @@ impl Transcript {
     /// Returns what rules find in the owner's words in a span of conversation `session`.
     pub(super) fn by_rules(&self, session: &str, span: &Span, zone: Tz) -> Extracted {
         let mut found = Extracted::default();
+        let Some(scope) = &self.scope else {
+            return found;
+        };
         let own = self.messages(span);
         for message in own.filter(|message| message.speaker == Speaker::Owner) {
             let words = text::head(&message.words, MAX_CHARS);
             let confirmed = extract::confirmed(self.asked(message.seq), &message.words);
             let claims = confirmed.into_iter().chain(extract::speech(words));
-            let statements = claims.map(|claim| message.statement(session, claim));
+            let statements = claims.map(|claim| message.statement(scope, session, claim));
             found.statements.extend(statements);
             for one in extract::commitments(words, message.at, zone) {
                 let deadline = one
                     .deadline
                     .map(|deadline| commitments::written(deadline.date, deadline.time));
-                let promise = message.promise(session, (one.who, one.what), deadline, one.quote);
+                let said = (one.who, one.what);
+                let promise = message.promise(scope, session, said, deadline, one.quote);
                 found.promises.push(promise);
             }
         }
         found
     }
+}
+
+/// Returns true for what a guest said in their own words; what they forward is somebody else's.
+fn is_a_guests(spoken: &Spoken) -> bool {
+    let is_forwarded = spoken
+        .content
+        .iter()
+        .any(|block| matches!(block, Block::Context { text } if text.contains("; forwarded")));
+    spoken.role == Role::User
+        && spoken.about.is_none()
+        && spoken.trust == Some(Trust::Other)
+        && !is_forwarded
 }
 
 #[cfg(test)]
@@ -325,7 +353,7 @@ mod tests {
     fn spans(key: &str, events: &[Value], is_archived: bool) -> Vec<(i64, i64, Vec<String>)> {
         let (_dir, files) = transcript(key, events);
         let transcript = Transcript::read(&files, 0, is_archived).expect("read");
-        if !transcript.is_owners {
+        if transcript.scope.is_none() {
             return Vec::new();
         }
         let mut watermark = 0;
@@ -367,6 +395,31 @@ mod tests {
             ),
             []
         );
+    }
+
+    #[test]
+    fn a_guest_is_heard_in_their_own_conversation_for_their_own_memory() {
+        let forwarded = json!({"type": "message", "role": "user", "run_id": "b", "trust": "other",
+            "content": [{"type": "context", "text": "⟦now; Ana on Telegram; forwarded from Bo: somebody else's words⟧"},
+                {"type": "text", "text": "I live in Oslo."}]});
+        let events = [
+            user("a", "other", "I live in Rome."),
+            answer("a", "ok"),
+            forwarded,
+            answer("b", "ok"),
+        ];
+        let dm = "agent:a:telegram:dm:1002";
+        let stated = spans(dm, &events, true);
+        assert_eq!(stated, [(1, 5, vec!["2 Rome".to_owned()])]);
+        let (_dir, files) = transcript(dm, &events);
+        let read = Transcript::read(&files, 0, true).expect("read");
+        assert_eq!(read.scope, Some(Scope::Person("1002".into())));
+        assert_eq!(spans("agent:a:telegram:group:-5", &events, true), []);
+        assert_eq!(spans("agent:a:person:dm:bo", &events, true), []);
+        // The owner came by: whose words are whose is told by nothing.
+        let shared = [&events[..], &[user("c", "owner", "I live in Bonn.")]].concat();
+        let of_owner = spans(dm, &shared, true);
+        assert_eq!(of_owner, [(1, 6, vec!["6 Bonn".to_owned()])]);
     }
 
     #[test]

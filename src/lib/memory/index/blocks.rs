@@ -9,7 +9,7 @@
 //! tenth of the time of comparing all).
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -83,9 +83,34 @@ pub(crate) struct Blocks {
     groups: HashMap<u16, (String, String)>,
     entries: Vec<Entry>,
     codes: Vec<u64>,
+    /// The chunks of the kind and tag that are asked for, when any is.
+    chosen: Option<HashSet<usize>>,
 }
 
 impl Blocks {
+    /// Looks up which chunks have the kind and the tag that `filter` names.
+    pub(crate) fn choose(
+        &mut self,
+        connection: &Connection,
+        filter: &Filter,
+    ) -> rusqlite::Result<()> {
+        let asked = |name: &Option<String>| name.as_ref().map(|name| name.trim().to_lowercase());
+        let (kind, tag) = (asked(&filter.kind), asked(&filter.tag));
+        self.chosen = None;
+        if kind.is_none() && tag.is_none() {
+            return Ok(());
+        }
+        let mut query = connection.prepare_cached(
+            "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file
+             WHERE (?1 IS NULL OR lower(f.kind) = ?1) AND (?2 IS NULL OR instr(f.tags, char(10) || ?2 || char(10)))",
+        )?;
+        let rows = query.query_map((kind, tag), |row| row.get::<_, i64>(0))?;
+        let ids: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
+        let ids = ids.into_iter().filter_map(|id| usize::try_from(id).ok());
+        self.chosen = Some(ids.collect());
+        Ok(())
+    }
+
     /// Reads what has changed since the last time.
     pub(crate) fn refresh(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let state = state(connection)?;
@@ -126,10 +151,17 @@ impl Blocks {
     /// Returns a test of whether a chunk passes `filter`.
     pub(crate) fn allowed<'a>(&'a self, filter: &'a Filter) -> impl Fn(usize) -> bool + 'a {
         let days = filter.days.clone();
-        self.matching(
+        let matching = self.matching(
             |scope, source| filter.allows(scope, source),
             move |day| days.contains(&day),
-        )
+        );
+        move |id| {
+            matching(id)
+                && self
+                    .chosen
+                    .as_ref()
+                    .is_none_or(|chosen| chosen.contains(&id))
+        }
     }
 
     /// Returns a test of whether a chunk is a fact.

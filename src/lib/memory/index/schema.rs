@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! files       a text each: a file's own, and under the same path a summary in it, or the facts stated on one
-//!             of its lines. Path as printed, scope, stamp and hash, number of lines and words
+//!             of its lines. Path as printed, scope, stamp and hash, number of lines and words, the type and the
+//!             tags (each between two line feeds) of its front matter
 //! chunks      1,600 characters each, in order; `units` is their words line by line, see [`pack`]
 //! chunks_fts  the words of each chunk, without its text
 //! groups, blocks   see `blocks.rs`
@@ -30,7 +31,7 @@ const TABLES: &str = "
 CREATE TABLE files(
   id INTEGER PRIMARY KEY, path TEXT NOT NULL, source TEXT NOT NULL, scope TEXT NOT NULL,
   size INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, sha256 BLOB NOT NULL,
-  time INTEGER NOT NULL, units INTEGER NOT NULL, words INTEGER NOT NULL) STRICT;
+  time INTEGER NOT NULL, units INTEGER NOT NULL, words INTEGER NOT NULL, kind TEXT NOT NULL, tags TEXT NOT NULL) STRICT;
 CREATE INDEX files_path ON files(path);
 CREATE TABLE groups(id INTEGER PRIMARY KEY, scope TEXT NOT NULL, source TEXT NOT NULL, UNIQUE(scope, source)) STRICT;
 CREATE TABLE chunks(
@@ -70,7 +71,7 @@ pub(crate) fn recreate(connection: &Connection, now: i64) -> rusqlite::Result<()
 }
 
 /// The format of the rows; the end of the rules.
-pub(crate) const ROWS: &str = "rows 4";
+pub(crate) const ROWS: &str = "rows 5";
 
 /// Returns the rules by which files become rows. A change of them rebuilds the index.
 pub(crate) fn rules() -> String {

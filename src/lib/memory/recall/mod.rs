@@ -22,7 +22,7 @@ pub(super) use synthesis::{TIMEOUT, rewrite};
 
 use chrono_tz::Tz;
 
-use super::index::Hit;
+use super::index::{Hit, Strategy};
 use crate::session::Recollection;
 use crate::text;
 
@@ -52,6 +52,10 @@ pub struct Request<'a> {
     pub now: i64,
     /// The agent's.
     pub zone: Tz,
+    /// What the search uses.
+    pub strategy: Strategy,
+    /// See [`super::index::Query`].
+    pub share: Option<f32>,
 }
 
 /// The memories that go before a message.

@@ -154,6 +154,8 @@ fn figures() {
     let mut tokens = Vec::new();
     for (number, words) in questions.iter().enumerate() {
         let asked = Request {
+            strategy: Strategy::Hybrid,
+            share: None,
             words,
             first: number % 10 == 0,
             session: "this",

@@ -147,6 +147,8 @@ impl House {
 
     fn recall(&self, viewer: &Viewer, words: &str, first: bool) -> Option<Recalled> {
         let asked = Request {
+            strategy: Strategy::Hybrid,
+            share: None,
             words,
             first,
             session: "this",
@@ -186,6 +188,8 @@ pub(super) fn owner() -> Viewer {
 
 fn hit(path: &str, text: &str) -> Hit {
     Hit {
+        kind: String::new(),
+        time: 0,
         path: path.into(),
         start_line: 3,
         end_line: 4,

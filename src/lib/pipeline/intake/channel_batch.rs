@@ -324,6 +324,8 @@ impl Pipeline {
             key,
             Note {
                 who: Some(sender.name),
+                sender: Some(sender.id),
+                message_id: Some(item.message_id),
                 of_owner,
                 at: now,
                 text,

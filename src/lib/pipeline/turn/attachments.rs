@@ -1,19 +1,22 @@
 //! Files that came with a message, as the model reads them: pictures as pictures, documents as
-//! text, spoken words as words, everything else by name. Whatever fails still makes a turn.
+//! text, spoken words as words, everything else by name; and all of them in `workspace/inbox`, for its tools.
+//! Whatever fails still makes a turn.
 
 use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
-use super::download::{MAX_FETCH, fetch};
+use super::download::{MAX_FETCH, fetch, name};
 use super::run::carries_words_of_others;
 use super::transcribe;
+use crate::clock;
 use crate::media;
-use crate::media::Content;
-use crate::message::{Attachment, Block, Envelope, Media, MediaKind};
+use crate::media::{Content, inbox};
+use crate::message::{Attachment, Block, Envelope, Media, MediaKind, Trust};
 use crate::pipeline::{Live, Pipeline};
 use crate::prompt;
 use crate::prompt::Label;
+use crate::sandbox::Root;
 use crate::text;
 use crate::trust::fence;
 
@@ -36,46 +39,97 @@ pub(crate) struct Place<'a> {
     pub(crate) cancel: &'a CancellationToken,
 }
 
-/// Returns the files of a message as blocks, in order; when it is cancelled those until then, and that
-/// there were more.
-pub(crate) async fn read(place: &Place<'_>) -> Vec<Block> {
-    let mut blocks = Vec::new();
+/// What became of the files of a message.
+#[derive(Default)]
+pub(crate) struct Files {
+    /// As the model reads them, in order.
+    pub(crate) blocks: Vec<Block>,
+    /// Whether words of a document or a recording are among them.
+    pub(crate) brought_words: bool,
+    /// Where they were kept, below the workspace.
+    kept: Vec<String>,
+}
+
+/// Returns the files of a message; when it is cancelled those until then, and that there were more.
+pub(crate) async fn read(place: &Place<'_>) -> Files {
+    let mut files = Files::default();
     let all = async {
-        for file in &place.envelope.attachments {
-            blocks.extend(place.attachment(file).await);
+        for (number, file) in place.envelope.attachments.iter().enumerate() {
+            let (seen, kept) = place.attachment(number, file).await;
+            files.blocks.extend(seen.blocks);
+            files.kept.extend(kept);
         }
         for (number, media) in place.envelope.media.iter().enumerate() {
-            blocks.extend(place.media(number, media).await);
+            let (seen, kept) = place.media(number, media).await;
+            files.add(media.kind, seen, kept);
         }
     };
-    if place.cancel.run_until_cancelled(all).await.is_none() {
-        blocks.push(Block::Context {
+    let is_cancelled = place.cancel.run_until_cancelled(all).await.is_none();
+    if !files.kept.is_empty() {
+        let kept = format!("⟦saved as {}⟧", files.kept.join(", "));
+        files.blocks.push(Block::Context { text: kept });
+    }
+    if is_cancelled {
+        files.blocks.push(Block::Context {
             text: "⟦the turn ended before its files were read⟧".to_owned(),
         });
     }
-    blocks
+    files
+}
+
+impl Files {
+    fn add(&mut self, kind: MediaKind, seen: Seen, kept: Option<String>) {
+        self.brought_words |=
+            seen.has_words && matches!(kind, MediaKind::Document | MediaKind::Audio);
+        self.blocks.extend(seen.blocks);
+        self.kept.extend(kept);
+    }
+}
+
+/// One file as the model reads it.
+struct Seen {
+    blocks: Vec<Block>,
+    /// Whether what stands in it is among them, and not only its name.
+    has_words: bool,
+}
+
+impl From<Vec<Block>> for Seen {
+    fn from(blocks: Vec<Block>) -> Self {
+        Self {
+            blocks,
+            has_words: false,
+        }
+    }
+}
+
+impl Seen {
+    fn words(blocks: Vec<Block>) -> Self {
+        Self {
+            blocks,
+            has_words: true,
+        }
+    }
 }
 
 impl Place<'_> {
     /// A file that is ours already.
-    async fn attachment(&self, file: &Attachment) -> Vec<Block> {
+    async fn attachment(&self, number: usize, file: &Attachment) -> (Seen, Option<String>) {
         let label = Label {
             kind: MediaKind::Document.as_str(),
             name: Some(&file.filename),
             seconds: None,
             bytes: None,
         };
-        self.content(
-            &file.path,
-            label,
-            MediaKind::Document,
-            file.content_type.as_deref(),
-        )
-        .await
+        let claimed = file.content_type.as_deref();
+        let (kind, path) = (MediaKind::Document, &file.path);
+        let seen = self.content(path, label, kind, claimed).await;
+        let number = format!("a{number}");
+        let kept = self.keep(path, &number, &file.filename, false).await;
+        (seen, kept)
     }
 
     /// A file that is still on its channel's server.
-    async fn media(&self, number: usize, media: &Media) -> Vec<Block> {
+    async fn media(&self, number: usize, media: &Media) -> (Seen, Option<String>) {
         let label = Label {
             kind: media.kind.as_str(),
             name: media.filename.as_deref(),
@@ -86,49 +140,93 @@ impl Place<'_> {
             bytes: media.bytes,
             ..label
         };
-        let claims = |kind: &str| {
-            media
-                .content_type
-                .as_deref()
-                .is_some_and(|claimed| claimed.starts_with(kind))
-        };
-        match media.kind {
-            // What nobody can be shown is not fetched; of stickers, the moving ones.
-            MediaKind::Video | MediaKind::Animation => return vec![known.alone()],
-            MediaKind::Document if claims("video/") => return vec![known.alone()],
-            MediaKind::Sticker if claims("video/") || claims("application/") => {
-                return vec![label.alone()];
-            }
-            MediaKind::Voice | MediaKind::Audio | MediaKind::VideoNote if !self.listens() => {
-                return vec![label.with(NOT_TRANSCRIBED)];
-            }
-            _ => {}
-        }
+        let without = |why: &str| (Seen::from(vec![known.with(why)]), None);
         if media.bytes.is_some_and(|bytes| bytes > MAX_FETCH) {
-            return vec![known.with(&format!(
+            return without(&format!(
                 ": too large to be fetched (at most {} MB)",
                 MAX_FETCH >> 20
-            ))];
+            ));
         }
         let Some((channel, _)) = self.pipeline.channel(self.envelope) else {
-            return vec![known.with(": its channel is off")];
+            return without(": its channel is off");
         };
-        match fetch(
-            channel.as_ref(),
-            &self.pipeline.downloads,
-            &self.envelope.id,
-            number,
-            media,
-        )
-        .await
-        {
-            Ok(path) => {
-                self.content(&path, label, media.kind, media.content_type.as_deref())
-                    .await
-            }
+        if let Some(why) = self.refusal(media.bytes.unwrap_or(MAX_FETCH)).await {
+            return without(&format!(": not fetched, for {why}"));
+        }
+        let (downloads, id) = (&self.pipeline.downloads, &self.envelope.id);
+        let path = match fetch(channel.as_ref(), downloads, id, number, media).await {
+            Ok(path) => path,
             Err(why) => {
-                tracing::warn!(id = self.envelope.id, why, "a file could not be fetched");
-                vec![known.with(&format!(": it could not be fetched: {why}"))]
+                tracing::warn!(id, why, "a file could not be fetched");
+                return without(&format!(": it could not be fetched: {why}"));
+            }
+        };
+        let claimed = media.content_type.as_deref();
+        let seen = self.content(&path, label, media.kind, claimed).await;
+        let foreign = matches!(media.kind, MediaKind::Document | MediaKind::Audio);
+        let number = number.to_string();
+        let kept = self.keep(&path, &number, name(media), foreign).await;
+        (seen, kept)
+    }
+
+    /// Returns who sent the files.
+    fn sender(&self) -> inbox::Sender {
+        let envelope = self.envelope;
+        let route = envelope.route.as_ref();
+        let chat = route.map_or(&envelope.session_key.0, |route| &route.chat.chat);
+        inbox::Sender {
+            chat: chat.clone(),
+            person: envelope.sender.id.clone(),
+            is_owner: envelope.from_owner,
+        }
+    }
+
+    /// Returns why a file of this size is not fetched.
+    async fn refusal(&self, bytes: u64) -> Option<String> {
+        let workspace = self.pipeline.memory.home().workspace().to_owned();
+        let (limits, from) = (self.live.config.media.clone(), self.sender());
+        crate::sys::blocking(move || {
+            let root = Root::open(&workspace).ok()?;
+            inbox::refusal(&root, &limits, &from, bytes)
+        })
+        .await
+    }
+
+    /// Keeps a copy of the file `path` below `downloads` for the tools, marked when somebody else's words may stand in it
+    /// (`foreign`); returns its path in the workspace.
+    async fn keep(&self, path: &str, number: &str, name: &str, foreign: bool) -> Option<String> {
+        let workspace = self.pipeline.memory.home().workspace().to_owned();
+        let source = self.pipeline.downloads.join(path);
+        let (limits, from) = (self.live.config.media.clone(), self.sender());
+        let is_marked = foreign || self.envelope.trust == Trust::Other;
+        let undo = is_marked.then(|| self.pipeline.undo.clone());
+        let message = self.envelope.reply_to.clone();
+        let message = message.unwrap_or_else(|| text::tail(&self.envelope.id, 8).to_owned());
+        let number = format!("{message}-{number}");
+        let (name, run) = (name.to_owned(), self.run_id.to_owned());
+        let work = move || {
+            let root = Root::open(&workspace).map_err(|error| error.to_string())?;
+            let bytes = source.metadata().map_err(|error| error.to_string())?.len();
+            if let Some(why) = inbox::refusal(&root, &limits, &from, bytes) {
+                return Err(why);
+            }
+            let kept = inbox::keep(&root, &from, &number, &name, &source)?;
+            let kept = kept.display().to_string();
+            if let Some(undo) = undo {
+                let marked = undo.marks.set(&kept, &run, clock::now_ms());
+                marked.map_err(|error| error.to_string())?;
+            }
+            Ok(kept)
+        };
+        match crate::sys::blocking(work).await {
+            Ok(kept) => Some(kept),
+            Err(why) => {
+                tracing::warn!(
+                    id = self.envelope.id,
+                    why,
+                    "a file is not in workspace/inbox"
+                );
+                None
             }
         }
     }
@@ -140,7 +238,7 @@ impl Place<'_> {
         label: Label<'_>,
         kind: MediaKind,
         content_type: Option<&str>,
-    ) -> Vec<Block> {
+    ) -> Seen {
         let there = self.pipeline.downloads.join(path);
         if matches!(
             kind,
@@ -162,7 +260,9 @@ impl Place<'_> {
         };
         let document = kind == MediaKind::Document;
         let marker = fence::marker(self.run_id);
-        let marker = carries_words_of_others(self.envelope).then_some(marker.as_str());
+        let foreign =
+            carries_words_of_others(self.envelope) || (document && !self.envelope.media.is_empty());
+        let marker = foreign.then_some(marker.as_str());
         let words = |words: &str| {
             prompt::attachment(
                 &name,
@@ -172,7 +272,7 @@ impl Place<'_> {
             )
         };
         match seen.content {
-            Ok(Content::Picture(content_type)) => vec![
+            Ok(Content::Picture(content_type)) => Seen::from(vec![
                 if document {
                     sized.alone()
                 } else {
@@ -183,11 +283,11 @@ impl Place<'_> {
                     content_type: content_type.to_owned(),
                     data: None,
                 },
-            ],
-            Ok(Content::Text(text)) => vec![words(&text)],
+            ]),
+            Ok(Content::Text(text)) => Seen::words(vec![words(&text)]),
             Ok(Content::Pdf(file)) => match media::pdf(file, self.cancel).await {
-                Ok(pdf) => vec![words(&whole_or_not(&pdf))],
-                Err(why) => vec![sized.with(&format!(": {why}"))],
+                Ok(pdf) => Seen::words(vec![words(&whole_or_not(&pdf))]),
+                Err(why) => vec![sized.with(&format!(": {why}"))].into(),
             },
             Ok(Content::Sound) => {
                 self.sound(
@@ -200,15 +300,15 @@ impl Place<'_> {
                 )
                 .await
             }
-            Err(why) => vec![sized.with(&format!(": {why}"))],
+            Err(why) => vec![sized.with(&format!(": {why}"))].into(),
         }
     }
 
     /// What is said in a recording. In a voice message and a video note the person speaks; what any
     /// other recording says is data.
-    async fn sound(&self, path: &Path, label: Label<'_>, kind: MediaKind) -> Vec<Block> {
+    async fn sound(&self, path: &Path, label: Label<'_>, kind: MediaKind) -> Seen {
         if !self.listens() {
-            return vec![label.with(NOT_TRANSCRIBED)];
+            return vec![label.with(NOT_TRANSCRIBED)].into();
         }
         match Box::pin(transcribe::words(
             self.live,
@@ -220,22 +320,21 @@ impl Place<'_> {
         ))
         .await
         {
-            Ok(words) if kind == MediaKind::Audio => {
-                vec![label.around(
-                    &text::head_and_tail(&words, MAX_CHARS, HEAD),
-                    &fence::marker(self.run_id),
-                )]
-            }
+            Ok(words) if kind == MediaKind::Audio => Seen::words(vec![label.around(
+                &text::head_and_tail(&words, MAX_CHARS, HEAD),
+                &fence::marker(self.run_id),
+            )]),
             Ok(words) => label
                 .spoken(&text::head_and_tail(&words, MAX_CHARS, HEAD))
-                .to_vec(),
+                .to_vec()
+                .into(),
             Err(why) => {
                 tracing::warn!(
                     why,
                     session = self.session_id,
                     "a recording was not put into words"
                 );
-                vec![label.with(&format!("; transcription failed: {why}"))]
+                vec![label.with(&format!("; transcription failed: {why}"))].into()
             }
         }
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod attachments;
 pub(crate) mod download;
+pub(crate) mod interim;
 pub(crate) mod outcome;
 pub(crate) mod progress;
 pub(crate) mod prompt_trace;

@@ -273,6 +273,13 @@ impl Pipeline {
             return Vec::new();
         };
         let mode = self.live().config.telegram.reply_to_mode;
+        let (saying, chosen) = match saying {
+            Saying::Markdown(text) if envelope.group.is_some() => {
+                let (chosen, text) = chosen_message(&text);
+                (Saying::Markdown(text.to_owned()), chosen)
+            }
+            saying => (saying, None),
+        };
         let of_words = |part: Rendered| NewPart {
             markup: part.markup,
             ..NewPart::plain(route.clone(), part.plain)
@@ -323,7 +330,9 @@ impl Pipeline {
         };
         for (number, part) in parts.iter_mut().enumerate() {
             let answers = mode == ReplyTo::All || (mode == ReplyTo::First && number == 0);
-            part.reply_to = envelope.reply_to.clone().filter(|_| answers);
+            let is_chosen = chosen.is_some() && number == 0;
+            let reply_to = chosen.clone().or_else(|| envelope.reply_to.clone());
+            part.reply_to = reply_to.filter(|_| answers || is_chosen);
         }
         parts
     }
@@ -332,6 +341,19 @@ impl Pipeline {
     pub(crate) fn channel(&self, envelope: &Envelope) -> Option<(Arc<dyn Channel>, Route)> {
         let route = envelope.route.clone()?;
         Some((self.channels.get(route.channel.as_str())?.clone(), route))
+    }
+}
+
+/// Returns the message that an answer says it is for, `[[reply_to:ID]]` at its beginning, and the rest of it.
+fn chosen_message(text: &str) -> (Option<String>, &str) {
+    let chosen = text
+        .trim_start()
+        .strip_prefix("[[reply_to:")
+        .and_then(|rest| rest.split_once("]]"))
+        .filter(|(id, _)| (1..=20).contains(&id.len()) && id.bytes().all(|c| c.is_ascii_digit()));
+    match chosen {
+        Some((id, rest)) => (Some(id.to_owned()), rest.trim_start()),
+        None => (None, text),
     }
 }
 
@@ -349,10 +371,10 @@ fn told_by_itself(envelope: &Envelope, words: &str, now: i64) -> Note {
         crate::text::shorten(words, TOLD)
     );
     Note {
-        who: None,
         of_owner: true,
         at: now,
         text,
+        ..Note::default()
     }
 }
 
@@ -465,4 +487,23 @@ pub(crate) fn refused(envelope: &Envelope, reason: &str) -> Outcome {
         Ended::Dead(reason.to_owned())
     };
     Outcome::new(ended, Reply::error(&envelope.id, reason), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_may_say_which_message_it_is_for() {
+        let check = |text: &str, id: Option<&str>, rest: &str| {
+            assert_eq!(
+                chosen_message(text),
+                (id.map(str::to_owned), rest),
+                "{text}"
+            );
+        };
+        check("[[reply_to:77]] Yes.", Some("77"), "Yes.");
+        check("[[reply_to:x]] Yes.", None, "[[reply_to:x]] Yes.");
+        check("Yes. [[reply_to:77]]", None, "Yes. [[reply_to:77]]");
+    }
 }

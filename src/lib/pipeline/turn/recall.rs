@@ -1,13 +1,56 @@
 //! What is remembered, before a turn: it stands in the message, as it was sent, and nothing before that changes.
 
-use super::run::Setting;
+use super::run::{Setting, same_person};
 use crate::clock;
+use crate::memory::index::Strategy;
+use crate::memory::known;
+use crate::memory::known::Partner;
 use crate::memory::recall::{HEAD, Recalled, Request};
-use crate::message::{Block, Envelope};
+use crate::message::{Block, Envelope, Trust};
 use crate::pipeline::Pipeline;
 use crate::session::Session;
 
 impl Pipeline {
+    /// Returns what is known of the one who speaks and not in the conversation yet.
+    pub(crate) async fn known_of(
+        &self,
+        setting: &Setting<'_>,
+        session: &Session,
+    ) -> Option<String> {
+        let envelope = setting.envelope;
+        if !brings_memories(envelope) {
+            return None;
+        }
+        let config = &setting.live.config;
+        let mut ids = vec![envelope.sender.id.clone()];
+        ids.extend(same_person(setting.live, envelope));
+        // Nothing in the owner's turn would tell marked words from the owner's own.
+        let marked = (envelope.trust == Trust::Owner).then(|| self.undo.marks.all());
+        let untrusted = match marked {
+            None => Vec::new(),
+            Some(Some(marked)) => marked,
+            // Nobody can tell.
+            Some(None) => return None,
+        };
+        let dirs = self.prompt.config_path(config);
+        let dirs = dirs
+            .iter()
+            .map(|dir| dir.join("agents").join(&config.agent.name).join("memory"));
+        let partner = Partner {
+            name: envelope.sender.name.clone(),
+            ids,
+            group: envelope
+                .group
+                .is_some()
+                .then(|| envelope.session_key.clone()),
+            dirs: dirs.collect(),
+            untrusted,
+        };
+        let (memory, earlier) = (self.memory.clone(), told(session, known::HEAD));
+        let work = move || memory.known_of(&partner, &earlier);
+        crate::sys::blocking(work).await
+    }
+
     /// Returns what is remembered that bears on a person's message and is not in the conversation yet, and the overdue
     /// commitments that are brought up by it.
     pub(crate) async fn recall(
@@ -15,24 +58,13 @@ impl Pipeline {
         messages: &[Envelope],
         setting: &Setting<'_>,
         session: &Session,
+        known: Option<&str>,
     ) -> Option<Recalled> {
-        let envelope = messages.first()?;
-        if !envelope.source.is_person()
-            || envelope.tier.as_deref().is_some_and(|tier| tier != "full")
-        {
+        if !messages.first().is_some_and(brings_memories) {
             return None;
         }
-        let blocks = session
-            .state()
-            .entries
-            .iter()
-            .flat_map(|entry| &entry.message.content);
-        let told: Vec<String> = blocks
-            .filter_map(|block| match block {
-                Block::Context { text } if text.starts_with(HEAD) => Some(text.clone()),
-                _ => None,
-            })
-            .collect();
+        let mut told = told(session, HEAD);
+        told.extend(known.map(str::to_owned));
         let first = session.state().entries.is_empty();
         let words: Vec<&str> = messages
             .iter()
@@ -47,8 +79,12 @@ impl Pipeline {
             session.id().to_owned(),
             setting.live.config.agent.timezone.0,
         );
+        let memory_settings = &setting.live.config.memory;
+        let (strategy, share) = (Strategy::of(memory_settings), memory_settings.vector_weight);
         let work = move || {
             let asked = Request {
+                strategy,
+                share,
                 words: &words,
                 first,
                 session: &id,
@@ -93,4 +129,24 @@ impl Pipeline {
             let _ = tokio::task::spawn_blocking(move || memory.brought_up(&overdue)).await;
         }
     }
+}
+
+/// Returns true for a message of a person with all of the context.
+fn brings_memories(envelope: &Envelope) -> bool {
+    envelope.source.is_person() && envelope.tier.as_deref().is_none_or(|tier| tier == "full")
+}
+
+/// Returns the texts beside messages of a conversation that begin with `head`.
+fn told(session: &Session, head: &str) -> Vec<String> {
+    let blocks = session
+        .state()
+        .entries
+        .iter()
+        .flat_map(|entry| &entry.message.content);
+    blocks
+        .filter_map(|block| match block {
+            Block::Context { text } if text.starts_with(head) => Some(text.clone()),
+            _ => None,
+        })
+        .collect()
 }

@@ -12,10 +12,11 @@ use super::prompt_trace;
 use super::prompt_trace::Parts;
 use super::stream::Stream;
 use crate::agent::{Ended as TurnEnd, Form, Order, Owner, Team, Written};
+use crate::config::DmPolicy;
 use crate::control::replies::{Reply, STOPPED, Status};
 use crate::memory::recall::Recalled;
-use crate::memory::{JOINED, Scope, Viewer};
-use crate::message::{Block, Envelope, MediaKind, Role, Source, Trust};
+use crate::memory::{JOINED, MAIN, Scope, Viewer};
+use crate::message::{Block, Envelope, Role, Source, Trust};
 use crate::pipeline::approvals::Asking;
 use crate::pipeline::plan;
 use crate::pipeline::plan::instructions::PlanForm;
@@ -319,7 +320,10 @@ impl Pipeline {
         let (notes, newest) = self
             .persist("what was heard", || self.queue.notes(&envelope.session_key))
             .await?;
-        let recalled = self.recall(&messages, setting, session).await;
+        let known = self.known_of(setting, session).await;
+        let recalled = self
+            .recall(&messages, setting, session, known.as_deref())
+            .await;
         let (overdue, memories) = match &recalled {
             Some(recalled) => (recalled.overdue.clone(), recalled.memories.clone()),
             None => Default::default(),
@@ -340,7 +344,7 @@ impl Pipeline {
             })
             .collect();
         let (message, parts) = self
-            .user_message(&messages, &notes, &place, (carried, recalled))
+            .user_message(&messages, &notes, &place, (carried, known, recalled))
             .await;
         let trace = prompt_trace::of(setting, session, bundle, began_at, parts, memories);
         kinds.extend([message, trace]);
@@ -367,7 +371,11 @@ impl Pipeline {
         } = *setting;
         let stream =
             (envelope.stream && form.is_none()).then(|| Stream::begin(&self.replies, &envelope.id));
+        let interim = self.interim(setting).filter(|_| form.is_none());
         let reader = |written: Written<'_>| {
+            if let (Written::Beside(words), Some(interim)) = (written, &interim) {
+                let _ = interim.send(words.to_owned());
+            }
             stream.iter().for_each(|stream| stream.write(written));
             progress.iter().for_each(|progress| progress.write(written));
         };
@@ -484,6 +492,15 @@ impl Pipeline {
     /// Returns true for the id of an owner; while people.json cannot be read, for those alone whom the
     /// configuration names.
     pub(crate) fn is_owner(&self, live: &Live, id: &str) -> bool {
+        if id == MAIN {
+            let telegram = &live.config.telegram;
+            // While nobody can tell who may talk, somebody else may.
+            return telegram.dm_policy != DmPolicy::Open
+                && self
+                    .people
+                    .read()
+                    .is_ok_and(|people| people.guests(telegram).next().is_none());
+        }
         let people = self.people.read().unwrap_or_default();
         if let Some(person) = id.strip_prefix(JOINED) {
             // Whoever has one of the ids reads all of it.
@@ -506,7 +523,7 @@ impl Pipeline {
         messages: &[Envelope],
         notes: &[Note],
         place: &Place<'_>,
-        (carried, recalled): (Option<Carried>, Option<Recalled>),
+        (carried, known, recalled): (Option<Carried>, Option<String>, Option<Recalled>),
     ) -> (Kind, Vec<PromptBlock>) {
         let zone = place.live.config.agent.timezone.0;
         let marker = fence::marker(place.run_id);
@@ -514,12 +531,20 @@ impl Pipeline {
         let from_before = carried.as_ref().is_some_and(|carried| carried.foreign);
         let before: Vec<Block> = carried.map(|carried| carried.blocks).unwrap_or_default();
         let heard = prompt::overheard(notes, zone, &marker);
+        let known = known.map(prompt::recalled);
         let recalled = recalled.map(|recalled| prompt::recalled(recalled.text()));
         let mut parts = Parts::default();
         parts.add("the conversation before", &before);
         parts.add("heard", heard.as_slice());
+        parts.add("known of the person", known.as_slice());
         parts.add("memories", recalled.as_slice());
-        let mut beside: Vec<Block> = before.into_iter().chain(heard).chain(recalled).collect();
+        let mut foreign = false;
+        let mut beside: Vec<Block> = before
+            .into_iter()
+            .chain(heard)
+            .chain(known)
+            .chain(recalled)
+            .collect();
         for message in messages {
             let shows_id = plan::is_planned(place.live, message);
             let mut blocks = prompt::message(message, zone, &marker, shows_id);
@@ -532,10 +557,12 @@ impl Pipeline {
                 ..*place
             })
             .await;
-            parts.add("files", &files);
-            content.extend(files);
+            parts.add("files", &files.blocks);
+            foreign |= files.brought_words;
+            content.extend(files.blocks);
         }
-        let foreign = messages.iter().any(carries_words_of_others)
+        let foreign = foreign
+            || messages.iter().any(carries_words_of_others)
             || notes.iter().any(|note| !note.of_owner)
             || from_before;
         let first = messages.first();
@@ -550,7 +577,7 @@ impl Pipeline {
 }
 
 /// Returns the ids that the settings say are the sender's as well.
-fn same_person(live: &Live, envelope: &Envelope) -> Vec<String> {
+pub(crate) fn same_person(live: &Live, envelope: &Envelope) -> Vec<String> {
     let session = &live.config.session;
     let person = session.person_of(envelope.source.as_str(), &envelope.sender.id);
     let links = person
@@ -573,23 +600,18 @@ const PLAIN_KINDS: [&str; 7] = [
     "message without content",
 ];
 
-/// Returns true for what holds more than the owner's own words: what they pass on, what they answer,
-/// a document, a recording of anything but their own voice.
+/// Returns true for what holds more than the owner's own words, its files aside: what they pass on, what they answer.
 pub(crate) fn carries_words_of_others(envelope: &Envelope) -> bool {
     let answers = envelope
         .quoted
         .as_ref()
         .is_some_and(|quoted| !quoted.own && quoted.id.as_ref() != Some(&envelope.sender.id));
-    let document = envelope
-        .media
-        .iter()
-        .any(|media| matches!(media.kind, MediaKind::Document | MediaKind::Audio));
     // The name on a card, of a place, a poll: whoever made it chose the words.
     let named = envelope
         .kind
         .as_deref()
         .is_some_and(|kind| !PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain)));
-    envelope.trust == Trust::Other || answers || document || named
+    envelope.trust == Trust::Other || answers || named
 }
 
 /// The model the caller named, else the one chosen for the conversation, else the one of the source, else

@@ -99,6 +99,9 @@ impl Sources {
         let tier = envelope.tier.as_deref().unwrap_or(by_source);
         let model = models.get(model, "a turn").ok();
         let mut pieces = self.pieces(config, model.as_deref(), tier, owners_alone);
+        if envelope.source == Source::Subagent && tier == "operational" && owners_alone {
+            pieces.extend(of_skills(&self.skills.shelf()));
+        }
         let mut cut = Vec::new();
         if let Some(model) = model
             && let Some(found) = budget::fit(&mut pieces, window(models, &model))
@@ -197,7 +200,7 @@ impl Sources {
     }
 
     /// Returns the directories of `agent.config_path`, whole.
-    pub(super) fn config_path(&self, config: &Config) -> Vec<PathBuf> {
+    pub fn config_path(&self, config: &Config) -> Vec<PathBuf> {
         config
             .agent
             .config_path

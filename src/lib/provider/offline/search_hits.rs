@@ -77,10 +77,10 @@ pub(super) fn read(found: &str) -> Vec<Hit<'_>> {
         .collect()
 }
 
-/// Reads `[N] PATH:START-END (SCORE%)`.
+/// Reads `[N] PATH:START-END (SCORE%) KIND, DAY`.
 fn header(line: &str, number: usize) -> Option<(&str, u32)> {
     let (found, rest) = line.strip_prefix('[')?.split_once("] ")?;
-    let (place, percent) = rest.trim_end().strip_suffix("%)")?.rsplit_once(" (")?;
+    let (place, percent) = rest.split_once("%)")?.0.rsplit_once(" (")?;
     (found.parse() == Ok(number) && place.contains(':')).then_some((place, percent.parse().ok()?))
 }
 

@@ -1,6 +1,7 @@
 //! `exec`: run a shell command behind the sandbox.
 
 mod output_tail;
+mod received_files;
 mod resolve_program;
 
 use std::path::PathBuf;
@@ -89,6 +90,7 @@ impl TypedTool for Exec {
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let seconds = self.settings.seconds(&args);
         let (exec, spec_context) = (self.clone(), context.clone());
+        let began = std::time::Instant::now();
         let prepared = crate::sys::blocking(move || exec.prepare(args, &spec_context)).await;
         let (spec, marked) = match prepared {
             Ok(prepared) => prepared,
@@ -107,8 +109,17 @@ impl TypedTool for Exec {
             || self.settings.off
             || context.tainted
             || marked.is_damaged
+            || !marked.opened.is_empty()
             || marked.closed.iter().any(names);
         let mut output = output.untrusted_if(untrusted);
+        if !marked.opened.is_empty() {
+            let (workspace, undo) = (self.settings.workspace.clone(), self.undo.clone());
+            let (run, took) = (context.run_id.clone(), began.elapsed());
+            let mark = move || received_files::mark_written(&workspace, &undo.marks, &run, took);
+            if let Err(why) = crate::sys::blocking(mark).await {
+                tracing::warn!(why, "what a command made of received files is not marked");
+            }
+        }
         if !marked.closed.is_empty() {
             end_line(&mut output.text);
             output.text.push_str(&format!(
@@ -125,6 +136,8 @@ struct Marked {
     /// Those that the command cannot open: a clean turn would take their words for the machine's, and a copy
     /// of them for its own.
     closed: Vec<PathBuf>,
+    /// Received files that the command names: it reads them, and what it prints and writes is untrusted.
+    opened: Vec<PathBuf>,
     /// Whether nobody can tell which files are untrusted.
     is_damaged: bool,
 }
@@ -146,13 +159,15 @@ impl Exec {
         }
         let marks = self.undo.marks.all();
         let is_damaged = marks.is_none();
-        let closed: Vec<PathBuf> = marks
+        let (opened, closed): (Vec<PathBuf>, Vec<PathBuf>) = marks
             .iter()
             .flatten()
             .filter(|_| !context.tainted)
             .map(|key| settings.workspace.join(key))
             .filter(|path| path.exists())
-            .collect();
+            .partition(|path| {
+                received_files::is_named(&settings.workspace, path, &args.command, &cwd)
+            });
         hidden.extend(closed.iter().cloned());
         let spec = Spec {
             command: args.command,
@@ -167,7 +182,12 @@ impl Exec {
             max_output: MAX_OUTPUT,
             off: settings.off,
         };
-        Ok((spec, Marked { closed, is_damaged }))
+        let marked = Marked {
+            closed,
+            opened,
+            is_damaged,
+        };
+        Ok((spec, marked))
     }
 }
 

@@ -16,10 +16,11 @@ use super::typed::{About, Property, TypedTool, tool};
 use super::{Needs, blocking};
 use crate::agent::{Context, Reach, Tool, ToolOutput};
 use crate::clock;
-use crate::memory::index::{Filter, Hit, Query};
+use crate::memory::index::{Filter, Hit, Query, Source, Strategy};
 use crate::memory::items;
 use crate::memory::items::Item;
 use crate::memory::{Memory, Scope, Viewer, show_lines};
+use crate::text::{shorten, visible};
 
 /// Results when no number is named, and the most (specification §12).
 const RESULTS: usize = 6;
@@ -58,6 +59,34 @@ struct SearchArgs {
     /// YYYY-MM-DD
     #[serde(default)]
     before: String,
+    kind: Option<String>,
+    tag: Option<String>,
+    person: Option<String>,
+    source: Option<SourceName>,
+    min_score: Option<f32>,
+}
+
+/// The sources by their names.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum SourceName {
+    Memory,
+    Session,
+    Item,
+    Summary,
+    Fact,
+}
+
+impl SourceName {
+    fn source(self) -> Source {
+        match self {
+            Self::Memory => Source::Memory,
+            Self::Session => Source::Session,
+            Self::Item => Source::Item,
+            Self::Summary => Source::Summary,
+            Self::Fact => Source::Fact,
+        }
+    }
 }
 
 impl TypedTool for Search {
@@ -75,17 +104,31 @@ impl TypedTool for Search {
 
     async fn run(&self, args: SearchArgs, context: &Context) -> ToolOutput {
         let (needs, viewer) = (self.0.clone(), context.viewer.clone());
+        let speaker = context.person.clone();
         blocking(move || {
             let after = day("after", &args.after)?;
             let before = day("before", &args.before)?;
+            let person = args.person.filter(|name| !name.trim().is_empty());
+            let person = person.map(|name| match name.trim() == speaker {
+                true => Ok(speaker),
+                false => write::person_id(&needs, &name),
+            });
+            let scopes = person
+                .transpose()?
+                .map(|id| vec![Scope::Person(id).to_string()]);
             let query = Query {
                 k: args.max_results.unwrap_or(RESULTS).clamp(1, MAX_RESULTS),
                 max_tokens: args.max_tokens,
                 max_chars: MAX_PASSAGE,
-                min_score: MIN_SCORE,
+                min_score: args.min_score.unwrap_or(MIN_SCORE).clamp(0.0, 1.0),
+                strategy: Strategy::of(&needs.search),
+                share: needs.search.vector_weight,
                 filter: Filter {
+                    scopes,
+                    sources: args.source.map(|source| vec![source.source()]),
+                    kind: args.kind.filter(|kind| !kind.trim().is_empty()),
+                    tag: args.tag.filter(|tag| !tag.trim().is_empty()),
                     days: Filter::days(after, before),
-                    ..Filter::default()
                 },
                 today: Some(clock::local_date(clock::now_ms(), needs.zone)),
                 ..Query::new(&args.query)
@@ -124,12 +167,28 @@ fn search(memory: &Memory, viewer: &Viewer, query: Query) -> Result<String, Stri
     Ok(hits.join("\n\n"))
 }
 
+/// Returns a hit: its place and relevance, its type or else its source, its day, and the id of an item; then what it says.
 fn shown(number: usize, hit: &Hit) -> String {
     let percent = hit.score * 100.0;
     let words = crate::text::shorten(&hit.text, MAX_PASSAGE);
+    let kind = match hit.kind.is_empty() {
+        true => hit.source.clone(),
+        false => visible(&shorten(&hit.kind, 40)),
+    };
+    let day = (hit.time > 0).then(|| {
+        let time = clock::rfc3339(hit.time);
+        format!(", {}", crate::text::head(&time, 10))
+    });
+    let id = hit.path.strip_prefix("workspace/memory/items/");
+    let id = id.and_then(|name| name.strip_suffix(".md"));
+    let id = id.map(|id| format!(", id {id}"));
     format!(
-        "[{number}] {}:{}-{} ({percent:.0}%)\n{words}",
-        hit.path, hit.start_line, hit.end_line
+        "[{number}] {}:{}-{} ({percent:.0}%) {kind}{}{}\n{words}",
+        hit.path,
+        hit.start_line,
+        hit.end_line,
+        day.unwrap_or_default(),
+        id.unwrap_or_default()
     )
 }
 
@@ -229,6 +288,39 @@ fn part(item: &Item, offset: usize, limit: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hit_says_what_it_is_and_when_it_was_written() {
+        let hit = Hit {
+            path: "workspace/memory/items/2026-11-22-tea-k3f9.md".into(),
+            start_line: 7,
+            end_line: 7,
+            source: "item".into(),
+            score: 0.82,
+            vector_score: None,
+            text_score: None,
+            text: "Likes tea.".into(),
+            scope: "owner".into(),
+            kind: "preference".into(),
+            time: 1_795_305_600_000,
+            matched: Vec::new(),
+        };
+        let place = "[1] workspace/memory/items/2026-11-22-tea-k3f9.md:7-7 (82%)";
+        let expected =
+            format!("{place} preference, 2026-11-22, id 2026-11-22-tea-k3f9\nLikes tea.");
+        assert_eq!(shown(1, &hit), expected);
+        let plain = Hit {
+            path: "workspace/MEMORY.md".into(),
+            source: "memory".into(),
+            kind: String::new(),
+            time: 0,
+            ..hit
+        };
+        assert_eq!(
+            shown(2, &plain),
+            "[2] workspace/MEMORY.md:7-7 (82%) memory\nLikes tea."
+        );
+    }
 
     #[test]
     fn an_item_is_read_in_parts() {

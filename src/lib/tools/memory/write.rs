@@ -1,23 +1,26 @@
 //! `memory_write` and `remember`: what the agent keeps for good, for its owner or of a person.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::agent::{Context, ToolOutput};
+use crate::agent::{Context, Reach, ToolOutput};
 use crate::memory::items;
 use crate::memory::items::{Item, Stated};
+use crate::memory::{Scope, known};
 use crate::sandbox::{BeneathError, Root};
 use crate::text::{shorten, visible};
-use crate::tools::typed::{About, TypedTool};
+use crate::tools::typed::{About, Property, TypedTool};
 use crate::tools::{Needs, blocking};
 use crate::{clock, people};
 
 /// From this size on a person's episodes continue in a new file, and the longest file that is moved aside, bytes.
 const FULL_EPISODES: usize = 1 << 20;
 const MAX_EPISODES: u64 = 16 << 20;
+/// The size of the file of a person or group that is no owner's, bytes.
+const FULL_OF_GUEST: usize = 256 << 10;
 /// The most characters of a tag.
 const MAX_TAG: usize = 60;
 
@@ -142,33 +145,79 @@ impl TypedTool for Remember {
 
     const ABOUT: About = About {
         name: "remember",
-        description: "Note what happened with a person, for them alone: by default the one who speaks.",
-        properties: &[],
+        description: "Note what happened with a person, by default the speaker; in a group, for the group.",
+        properties: &[Property::Anybody],
     };
 
+    /// Everybody's own memory, and that of a group, is theirs to fill.
+    fn reach(&self, args: &RememberArgs, context: &Context) -> Reach {
+        let person = args.person.as_deref().map(str::trim);
+        let is_own = person.is_none_or(|person| person == context.person);
+        let of_group = person.is_none() && known::group_file(&context.conversation).is_some();
+        match is_own && is_guest(context) || of_group {
+            true => Reach::Free,
+            false if is_guest(context) => {
+                Reach::Asks("it is about somebody else than the one who speaks".to_owned())
+            }
+            false => Reach::Acts,
+        }
+    }
+
     async fn run(&self, args: RememberArgs, context: &Context) -> ToolOutput {
-        let (needs, speaker) = (self.0.clone(), context.person.clone());
+        let (needs, context) = (self.0.clone(), context.clone());
         blocking(move || {
             let words = args.text.trim();
             if words.is_empty() || words.len() > items::MAX_CONTENT {
                 return Err(format!("text must have 1 to {} bytes", items::MAX_CONTENT));
             }
-            let id = args
-                .person
-                .map_or(Ok(speaker), |name| person_id(&needs, &name))?;
-            let path = {
+            let group = known::group_file(&context.conversation).filter(|_| args.person.is_none());
+            let path = match group {
+                Some(path) => path,
+                None => {
+                    let speaker = Ok(context.person.clone());
+                    let person = args.person.filter(|name| name.trim() != context.person);
+                    person_file(&person.map_or(speaker, |name| person_id(&needs, &name))?)?
+                }
+            };
+            let is_full = match is_guest(&context) {
+                true => Full::Refuse,
+                false => Full::MoveAside,
+            };
+            {
                 // Two turns may speak of one person.
                 let _one = needs.episodes.lock();
-                append_episode(&needs.root, &id, words, clock::now_ms())?
-            };
+                if context.tainted {
+                    // On the safe side of a crash: a mark comes before the words.
+                    let (key, marks) = (path.to_string_lossy(), &needs.undo.marks);
+                    let marked = marks.set(&key, &context.run_id, clock::now_ms());
+                    marked.map_err(|error| error.to_string())?;
+                }
+                append_episode(&needs.root, &path, words, clock::now_ms(), is_full)?;
+            }
             needs.memory.refresh();
+            needs.memory.tell_news();
             Ok(format!("noted in workspace/{}", path.display()))
         })
         .await
     }
 }
 
-fn person_id(needs: &Needs, name: &str) -> Result<String, String> {
+/// Returns true in the turn of somebody who is no owner: they see what was said in their conversation.
+fn is_guest(context: &Context) -> bool {
+    let chat = Scope::Chat(context.conversation.0.clone());
+    context.viewer.may_see(&chat)
+}
+
+/// What becomes of a full file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Full {
+    /// It is moved aside, and a new one begins.
+    MoveAside,
+    /// Nothing more is noted in it: who may write to the agent must not fill the disk.
+    Refuse,
+}
+
+pub(super) fn person_id(needs: &Needs, name: &str) -> Result<String, String> {
     let known = people::People::read(&needs.memory.home().people());
     let known = known.map_err(|error| error.to_string())?;
     match known.find(name).as_slice() {
@@ -185,8 +234,8 @@ fn person_id(needs: &Needs, name: &str) -> Result<String, String> {
     }
 }
 
-/// Adds an episode to a person's file and returns its path in the workspace.
-fn append_episode(root: &Root, id: &str, words: &str, now_ms: i64) -> Result<PathBuf, String> {
+/// Returns the file of what is remembered of a person, by its path in the workspace.
+fn person_file(id: &str) -> Result<PathBuf, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if id.is_empty() || id.len() > 64 || !id.chars().all(is_name) {
         return Err(format!(
@@ -194,15 +243,33 @@ fn append_episode(root: &Root, id: &str, words: &str, now_ms: i64) -> Result<Pat
             visible(id)
         ));
     }
-    let path = PathBuf::from(format!("memory/people/{id}.episodes.md"));
-    let mut file = match root.read(&path, MAX_EPISODES) {
+    Ok(PathBuf::from(format!("memory/people/{id}.episodes.md")))
+}
+
+/// Adds an episode to the file `path` of the workspace.
+fn append_episode(
+    root: &Root,
+    path: &Path,
+    words: &str,
+    now_ms: i64,
+    is_full: Full,
+) -> Result<(), String> {
+    let mut file = match root.read(path, MAX_EPISODES) {
         Ok(bytes) => bytes,
         Err(BeneathError::NotFound(_)) => Vec::new(),
         Err(error) => return Err(error.to_string()),
     };
+    if is_full == Full::Refuse && file.len() + words.len() > FULL_OF_GUEST {
+        return Err(format!(
+            "workspace/{} is full; its owner can shorten it",
+            path.display()
+        ));
+    }
     if file.len() >= FULL_EPISODES {
         let time = clock::rfc3339(now_ms).replace([':', '.'], "-");
-        let full = path.with_file_name(format!("{id}.until-{time}.episodes.md"));
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let (stem, ending) = name.split_once('.').unwrap_or((&name, "md"));
+        let full = path.with_file_name(format!("{stem}.until-{time}.{ending}"));
         root.write_atomic(&full, &file)
             .map_err(|error| error.to_string())?;
         file.clear();
@@ -214,10 +281,11 @@ fn append_episode(root: &Root, id: &str, words: &str, now_ms: i64) -> Result<Pat
             b"\n\n"
         });
     }
-    file.extend(format!("# Memory from {}\n\n{words}\n", clock::rfc3339(now_ms)).into_bytes());
-    root.write_atomic(&path, &file)
-        .map_err(|error| error.to_string())?;
-    Ok(path)
+    let time = clock::rfc3339(now_ms);
+    let time = crate::text::head(&time, 19).replace('T', " ");
+    file.extend(format!("# Memory from {time} UTC\n\n{words}\n").into_bytes());
+    root.write_atomic(path, &file)
+        .map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -228,26 +296,30 @@ mod tests {
     fn episodes_follow_each_other_in_a_persons_file() {
         let dir = tempfile::tempdir().expect("dir");
         let root = Root::open(dir.path()).expect("root");
-        append_episode(&root, "1002", "likes tea", 0).expect("one");
-        let path = append_episode(&root, "1002", "moved", 60_000).expect("two");
-        let expected = "# Memory from 1970-01-01T00:00:00.000Z\n\nlikes tea\n\n# Memory from 1970-01-01T00:01:00.000Z\n\nmoved\n";
+        let path = person_file("1002").expect("a name");
+        append_episode(&root, &path, "likes tea", 0, Full::MoveAside).expect("one");
+        append_episode(&root, &path, "moved", 60_000, Full::Refuse).expect("two");
+        let expected = "# Memory from 1970-01-01 00:00:00 UTC\n\nlikes tea\n\n# Memory from 1970-01-01 00:01:00 UTC\n\nmoved\n";
         assert_eq!(
             std::fs::read_to_string(dir.path().join(path)).expect("file"),
             expected
         );
-        assert!(append_episode(&root, "../x", "y", 0).is_err());
+        assert!(person_file("../x").is_err());
     }
 
     #[test]
-    fn a_full_file_of_episodes_is_moved_aside_and_the_next_one_begins() {
+    fn a_full_file_of_episodes_is_moved_aside_and_a_guests_is_full() {
         let dir = tempfile::tempdir().expect("dir");
         let root = Root::open(dir.path()).expect("root");
-        let path = append_episode(&root, "1002", &"x".repeat(FULL_EPISODES), 0).expect("one");
-        append_episode(&root, "1002", "moved", 60_000).expect("two");
+        let path = person_file("1002").expect("a name");
+        let much = "x".repeat(FULL_EPISODES);
+        append_episode(&root, &path, &much, 0, Full::MoveAside).expect("one");
+        append_episode(&root, &path, "more", 0, Full::Refuse).expect_err("full");
+        append_episode(&root, &path, "moved", 60_000, Full::MoveAside).expect("two");
         let read = |path: PathBuf| std::fs::read_to_string(dir.path().join(path)).expect("file");
         assert_eq!(
             read(path),
-            "# Memory from 1970-01-01T00:01:00.000Z\n\nmoved\n"
+            "# Memory from 1970-01-01 00:01:00 UTC\n\nmoved\n"
         );
         let full = "memory/people/1002.until-1970-01-01T00-01-00-000Z.episodes.md";
         assert!(read(full.into()).len() > FULL_EPISODES);

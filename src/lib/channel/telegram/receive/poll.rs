@@ -16,7 +16,13 @@ use crate::clock::{self, Moment};
 use crate::net;
 
 /// The updates we want.
-pub(super) const ALLOWED: [&str; 3] = ["message", "edited_message", "callback_query"];
+pub(super) const ALLOWED: [&str; 5] = [
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+];
 /// Waiting when updates could not be stored.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// What a poll may take beyond its own timeout: as long again, within these. With the shortest timeout

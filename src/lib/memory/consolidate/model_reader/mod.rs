@@ -18,6 +18,7 @@ use crate::memory::facts::commitments;
 use crate::memory::facts::commitments::Promise;
 use crate::memory::facts::episodes::NewEpisode;
 use crate::memory::facts::store::Statement;
+use crate::memory::scope::Scope;
 use crate::text;
 
 /// Characters of a line that somebody said.
@@ -56,7 +57,7 @@ pub trait Model {
 fn shown(line: &Utterance) -> String {
     let most = match line.speaker {
         Speaker::Owner => MAX_LINE,
-        Speaker::Agent | Speaker::Untrusted => MAX_OF_AGENT,
+        Speaker::Agent | Speaker::Guest | Speaker::Untrusted => MAX_OF_AGENT,
     };
     text::head_and_tail(&line.words, most, 70)
 }
@@ -149,7 +150,7 @@ pub(super) fn question(lines: &[Utterance], known: &[String], zone: Tz) -> Strin
         }
         let who = match line.speaker {
             Speaker::Owner => "user",
-            Speaker::Agent | Speaker::Untrusted => "agent",
+            Speaker::Agent | Speaker::Guest | Speaker::Untrusted => "agent",
         };
         text.push_str(&format!("[{number}] {who}: {}\n", plain(&shown(line))));
     }
@@ -388,7 +389,7 @@ impl<'a> Evidence<'a> {
             line: 0,
             quote: one_line(&line.words),
         };
-        Some(line.statement(self.session, claim))
+        Some(line.statement(&Scope::Owner, self.session, claim))
     }
 
     fn promise(&mut self, answer: CommitmentAnswer) -> Option<Promise> {
@@ -396,7 +397,13 @@ impl<'a> Evidence<'a> {
         let deadline = answer.deadline.map(|text| text.trim().to_owned());
         let deadline = deadline.filter(|text| commitments::due_ms(text, self.zone).is_some());
         let promised = (answer.who, answer.what);
-        Some(line.promise(self.session, promised, deadline, one_line(&line.words)))
+        Some(line.promise(
+            &Scope::Owner,
+            self.session,
+            promised,
+            deadline,
+            one_line(&line.words),
+        ))
     }
 
     /// Nothing in it tells of secrets and rights: whoever reads it later takes it for the truth.

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use super::Run;
 use crate::clock;
-use crate::memory::consolidate::{Error, notes, watermarks};
+use crate::memory::consolidate::model_reader::Extracted;
+use crate::memory::consolidate::{Asks, Error, NoAnswer, model_reader, notes, watermarks};
 use crate::memory::facts::store;
 use crate::memory::facts::store::{Part, Statement};
+use crate::memory::scope::Scope;
 use crate::memory::sources;
-use crate::memory::sources::{Candidate, Reader, Stamp, Unread};
+use crate::memory::sources::{Candidate, Reader, Skipped, Source, Stamp, Unread};
 
 /// Files that are committed together, at most, and their bytes.
 const BATCH_FILES: usize = 64;
@@ -16,6 +18,15 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// No facts are drawn from a longer file: nobody states so much, and each line of a dump looks like one.
 const MAX_FILE: i64 = 1 << 20;
+
+/// What is added to the content of a file that a model has read, before it is hashed.
+const BY_MODEL: &[u8] = b"\0by a model";
+/// Under which name its calls stand in the ledger.
+const NOTES: &str = "notes";
+/// Words below which rules read a note as well as any model.
+const LEAST_WORDS: usize = 8;
+/// Names that a model is told.
+const MAX_NAMES: usize = 60;
 
 /// A file that changed or is gone.
 struct Changed {
@@ -53,7 +64,8 @@ impl Run<'_, '_> {
         for file in files {
             count();
             let row = known.remove(&file.shown).unwrap_or_default();
-            if row.sha256.is_some() && row.stamp == file.stamp {
+            let by_model = self.reads_by_model(file);
+            if row.sha256.is_some() && row.stamp == file.stamp && !by_model {
                 self.report.unchanged += 1;
                 continue;
             }
@@ -77,20 +89,33 @@ impl Run<'_, '_> {
                 }
             };
             let (stamp, sha256) = (file.stamp.settled(now), sources::sha256(&bytes));
-            if row.sha256.as_ref() == Some(&sha256) {
+            // What a model has read stays read, also for the rules of another process.
+            let of_model = sources::sha256(&[bytes.as_slice(), BY_MODEL].concat());
+            let known_as = [(&of_model, true), (&sha256, !by_model)]
+                .into_iter()
+                .find(|(known, counts)| *counts && row.sha256.as_ref() == Some(*known));
+            if let Some((known, _)) = known_as {
                 self.report.unchanged += 1;
                 if row.stamp != stamp {
-                    restamped.push((file.shown.clone(), stamp, sha256));
+                    restamped.push((file.shown.clone(), stamp, known.clone()));
                 }
                 continue;
             }
+            let rules = notes::statements(file, &bytes);
+            let (statements, sha256) = match by_model {
+                false => (rules, sha256),
+                true => match self.ask_about(file, &bytes, rules) {
+                    (statements, true) => (statements, of_model),
+                    (statements, false) => (statements, sha256),
+                },
+            };
             let lines = bytes.split(|byte| *byte == b'\n').count();
             batch.push(Changed {
                 path: file.shown.clone(),
                 before: row.sha256,
                 now: Some((stamp, sha256)),
                 lines: i64::try_from(lines).unwrap_or(i64::MAX),
-                statements: notes::statements(file, &bytes),
+                statements,
             });
             bytes_of_batch += bytes.len();
             if batch.len() >= BATCH_FILES || bytes_of_batch >= BATCH_BYTES {
@@ -129,6 +154,76 @@ impl Run<'_, '_> {
             .into_iter()
             .map(|(path, row)| Changed::gone(path, row.sha256))
             .collect()
+    }
+
+    /// Returns true for a note of the owner's that a model is asked about in this run.
+    fn reads_by_model(&self, file: &Candidate) -> bool {
+        self.options.notes_by_model
+            && self.means.model.is_some()
+            && self.means.asks == Asks::Now
+            && file.source == Source::Memory
+            && sources::scope_of(&file.shown) == Scope::Owner
+    }
+
+    /// Adds what a model finds in a note to what rules did; false when it is to be asked again another time.
+    fn ask_about(
+        &mut self,
+        file: &Candidate,
+        bytes: &[u8],
+        rules: Vec<Statement>,
+    ) -> (Vec<Statement>, bool) {
+        let lines = notes::lines(file, bytes);
+        let words: usize = lines
+            .iter()
+            .map(|line| line.words.split_whitespace().count())
+            .sum();
+        if words < LEAST_WORDS {
+            return (rules, true);
+        }
+        let zone = self.means.zone;
+        let names = watermarks::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES)
+            .unwrap_or_default();
+        let question = model_reader::question(&lines, &names, zone);
+        let Some(model) = self.means.model.as_mut() else {
+            return (rules, false);
+        };
+        self.report.asked += 1;
+        if self.options.dry_run {
+            let cost = model.cost_usd(model_reader::SYSTEM, &question);
+            self.report.cost_usd = self.report.cost_usd.zip(cost).map(|(sum, one)| sum + one);
+            return (rules, false);
+        }
+        let answer = model
+            .ask(NOTES, model_reader::SYSTEM, &question)
+            .and_then(|answer| {
+                model_reader::read(&answer, &lines, NOTES, zone).map_err(NoAnswer::Failed)
+            });
+        match answer {
+            Ok(mut found) => {
+                // A note is no conversation: it holds as long as it stands there, and promises nothing.
+                for statement in &mut found.statements {
+                    statement.session = None;
+                }
+                let rules = Extracted {
+                    statements: rules,
+                    ..Extracted::default()
+                };
+                (found.beside(rules).statements, true)
+            }
+            Err(why) => {
+                let (why, is_over) = match why {
+                    // It is not to be paid for again and again.
+                    NoAnswer::Failed(why) => (why, true),
+                    NoAnswer::Later(why) => (why, false),
+                    NoAnswer::NotYet => return (rules, false),
+                };
+                self.report.waits.push(Skipped {
+                    path: file.shown.clone(),
+                    why,
+                });
+                (rules, is_over)
+            }
+        }
     }
 
     /// Commits what files state, together; one that another run read meanwhile is left to that.

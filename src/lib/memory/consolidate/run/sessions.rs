@@ -61,8 +61,8 @@ impl Run<'_, '_> {
                     continue;
                 }
             };
-            self.report.unchanged += usize::from(!transcript.is_owners);
-            let is_done = !transcript.is_owners || self.session(id, &transcript, watermark)?;
+            self.report.unchanged += usize::from(transcript.scope.is_none());
+            let is_done = transcript.scope.is_none() || self.session(id, &transcript, watermark)?;
             if is_done && is_settled {
                 seen.push((id, looks));
             }
@@ -119,6 +119,7 @@ impl Run<'_, '_> {
             return Ok(SpanResult::Left);
         }
         let rules = transcript.by_rules(id, span, self.means.zone);
+        let scope = transcript.scope.clone().unwrap_or(Scope::Owner);
         let (found, trouble) = match self.ask(id, transcript, span)? {
             Ok(found) => (found.beside(rules), None),
             // A model that has not read it may add to this later.
@@ -137,7 +138,7 @@ impl Run<'_, '_> {
             };
             let applied = store::restate(connection, run, part, &found.statements, now)?;
             let episode = found.episode.as_ref();
-            let episode = episodes::restate(connection, run, &Scope::Owner, part, episode, now)?;
+            let episode = episodes::restate(connection, run, &scope, part, episode, now)?;
             let promises =
                 commitments::restate(connection, run, part, &found.promises, episode, now)?;
             let release = |end| watermarks::release_span(connection, id, end);
@@ -188,6 +189,10 @@ impl Run<'_, '_> {
     ) -> Result<Result<Extracted, NoAnswer>, Error> {
         if self.options.to_the_end {
             return Ok(Err(NoAnswer::NotYet));
+        }
+        // What guests say costs the owner nothing.
+        if transcript.scope != Some(Scope::Owner) {
+            return Ok(Ok(Extracted::default()));
         }
         let (zone, fail) = (self.means.zone, self.fail());
         let Some(model) = self.means.model.as_mut() else {

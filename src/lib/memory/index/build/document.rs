@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::message::{Message, Role};
 use crate::session::{Event, Head, Kind};
 use crate::text;
-use crate::text::front_matter::FrontMatter;
+use crate::text::front_matter::{Field, FrontMatter};
 
 use super::chunk;
 use super::chunk::Unit;
@@ -19,6 +19,9 @@ pub(crate) struct Document {
     pub units: Vec<Unit>,
     /// Words that belong to lines without standing in them: from this unit on, until the next.
     pub sections: Vec<(usize, String)>,
+    /// The type and the tags that its front matter names.
+    pub kind: String,
+    pub tags: Vec<String>,
     /// The head of a transcript.
     pub head: Option<Head>,
     /// True when its owner spoke in it.
@@ -47,8 +50,11 @@ impl Document {
         let head = matter
             .filter(|_| fields.is_some())
             .map_or(0, |matter| matter.lines());
-        if let Some(tags) = fields.iter().flatten().find(|field| field.key == "tags") {
-            document.sections.push((0, tags.list().join(", ")));
+        let field = |name: &str| fields.iter().flatten().find(|field| field.key == name);
+        document.kind = field("type").map(Field::text).unwrap_or_default();
+        if let Some(tags) = field("tags") {
+            document.tags = tags.list();
+            document.sections.push((0, document.tags.join(", ")));
         }
         for (number, line) in (1..).zip(text.lines()).skip(head) {
             let trimmed = line.trim_start();

@@ -125,8 +125,8 @@ impl<'c> Writer<'c> {
         let count = words.iter().map(Vec::len).sum::<usize>();
         self.connection
             .prepare_cached(
-                "INSERT INTO files(path, source, scope, size, mtime, ctime, sha256, time, units, words)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                "INSERT INTO files(path, source, scope, size, mtime, ctime, sha256, time, units, words, kind, tags)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             )?
             .execute((
                 &text.path,
@@ -139,6 +139,8 @@ impl<'c> Writer<'c> {
                 text.time,
                 i64::try_from(document.units.len()).unwrap_or(i64::MAX),
                 i64::try_from(count).unwrap_or(i64::MAX),
+                &document.kind,
+                tags_column(&document.tags),
             ))?;
         let file = self.connection.last_insert_rowid();
         let name = self.words.of(&document::date_words(name_of(&text.path)));
@@ -238,6 +240,15 @@ impl<'c> Writer<'c> {
             (schema::rules(), self.now, version, facts_seen),
         )?;
         Ok(())
+    }
+}
+
+/// Returns tags as the column has them: each between two line feeds.
+fn tags_column(tags: &[String]) -> String {
+    let tags: String = tags.iter().map(|tag| format!("{tag}\n")).collect();
+    match tags.is_empty() {
+        true => tags,
+        false => format!("\n{}", tags.to_lowercase()),
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Mode {
     pub full: bool,
     /// Change nothing, only report what would change.
     pub dry_run: bool,
+    /// Make no vectors: the next run does.
+    pub without_vectors: bool,
 }
 
 /// What was done, or would be.
@@ -161,7 +163,9 @@ fn work(place: &Place, mode: Mode, each: &mut dyn FnMut(Progress)) -> Result<Rep
     let now = clock::now_ms();
     let mut report = update_rows(place, &mut connection, mode.full, now, each)
         .map_err(|error| db::Error::of(&place.database(), error))?;
-    report.vectors = vectors::make(place, &mut connection, now, each)?;
+    if !mode.without_vectors {
+        report.vectors = vectors::make(place, &mut connection, now, each)?;
+    }
     Ok(report)
 }
 

@@ -12,8 +12,9 @@ use crate::embedding::{Embedder, Kind, Model};
 use crate::memory::Progress;
 use crate::memory::index::blocks;
 use crate::memory::index::blocks::BlockWriter;
-use crate::memory::index::{Place, vector_bytes};
+use crate::memory::index::{Place, schema, vector_bytes};
 use crate::memory::sources;
+use crate::sys::lock;
 
 /// Chunks of a batch, after which the run commits. A server takes 100 texts a call (specification §12).
 const BATCH: usize = 100;
@@ -312,6 +313,32 @@ impl<'a> Forecast<'a> {
         self.price_batch()?;
         Ok(self.usd)
     }
+}
+
+/// Returns the vector of a question that was asked before, also of another process.
+pub(crate) fn of_question(place: &Place, model: &str, text: &str) -> Option<Vec<f32>> {
+    let connection = db::open_read(&place.database()).ok().flatten()?;
+    let found = cached(&connection, &[question_key(model, text)]).ok()?;
+    vector_bytes::unpack(found.get(&0)?)
+}
+
+/// Keeps the vector of a question, unless the index is being written: then it is made again the next time.
+pub(crate) fn keep_question(place: &Place, model: &str, text: &str, vector: &[f32]) {
+    let keep = || -> Option<()> {
+        let _lock = lock::try_lock(&place.lock()).ok()??;
+        let connection = schema::open(place).ok()?;
+        let sql = "INSERT OR REPLACE INTO embedding_cache(key, numbers) VALUES (?1, ?2)";
+        let row = (question_key(model, text), vector_bytes::pack(Some(vector)));
+        connection.execute(sql, row).ok().map(drop)
+    };
+    if keep().is_none() {
+        tracing::debug!("the vector of a question is not kept");
+    }
+}
+
+/// A passage of the same words has another vector.
+fn question_key(model: &str, text: &str) -> Vec<u8> {
+    key(model, &format!("question\0{text}"))
 }
 
 /// Returns the key of a text in the cache.

@@ -229,6 +229,7 @@ mod tests {
             chunk(9, 3, vec![line(8, &[1])]),
         ];
         let file = |source: Source| crate::memory::index::query::search::File {
+            kind: String::new(),
             path: "p".into(),
             source: source.as_str().into(),
             scope: "owner".into(),

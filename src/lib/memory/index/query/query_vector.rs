@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::embedding::static_table::Table;
 use crate::embedding::{Embedder, Kind, Model};
 use crate::memory::index::Place;
+use crate::memory::index::build::vectors;
 
 /// How long a question waits for its vector, and how long nothing is tried after a failure.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -93,7 +94,9 @@ impl QueryEmbedder {
         self.state = match self.place.embedder() {
             Ok(None) => State::None,
             Ok(Some(Embedder::Table(table))) => State::Table(table),
-            Ok(Some(Embedder::Model(model))) => State::Model(Worker::start(model)),
+            Ok(Some(Embedder::Model(model))) => {
+                State::Model(Worker::start(model, Some(self.place.clone())))
+            }
             Err(error) => State::Closed(Some((Instant::now(), error.to_string()))),
         };
         Ok(())
@@ -122,15 +125,28 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(mut model: Box<dyn Model>) -> Self {
+    /// Starts it; with `place`, questions that were asked before cost no call.
+    fn start(mut model: Box<dyn Model>, place: Option<Place>) -> Self {
         let (asked, questions): (_, Receiver<(String, Sender<Answer>)>) = mpsc::channel();
         let kept: Arc<Mutex<HashMap<String, Vec<f32>>>> = Arc::default();
         let (name, answers) = (model.name().to_owned(), kept.clone());
         std::thread::spawn(move || {
             for (text, answer) in questions {
-                let vector = model
-                    .embed(Kind::Question, &[&text])
-                    .map(|vectors| vectors.into_iter().next().flatten());
+                let name = model.name().to_owned();
+                let known = place
+                    .as_ref()
+                    .and_then(|place| vectors::of_question(place, &name, &text));
+                let vector = match known {
+                    Some(vector) => Ok(Some(vector)),
+                    None => {
+                        let made = model.embed(Kind::Question, &[&text]);
+                        let made = made.map(|vectors| vectors.into_iter().next().flatten());
+                        if let (Ok(Some(vector)), Some(place)) = (&made, &place) {
+                            vectors::keep_question(place, &name, &text, vector);
+                        }
+                        made
+                    }
+                };
                 if let Ok(Some(vector)) = &vector {
                     let mut kept = answers.lock();
                     if kept.len() >= KEPT {
@@ -201,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_question_is_asked_once_and_nobody_waits_for_a_model_that_hangs() {
-        let mut worker = Worker::start(Box::new(Slow(vec![(0, Ok(1.0)), (300, Ok(0.5))])));
+        let mut worker = Worker::start(Box::new(Slow(vec![(0, Ok(1.0)), (300, Ok(0.5))])), None);
         let timeout = Duration::from_secs(20);
         assert_eq!(worker.vector("a", timeout), Ok(vec![1.0]));
         assert_eq!(
@@ -227,8 +243,23 @@ mod tests {
     }
 
     #[test]
+    fn a_question_of_an_earlier_process_costs_no_call() {
+        let dir = tempfile::tempdir().expect("dir");
+        let home = crate::config::Home::at(dir.path());
+        home.create().expect("directories");
+        let place = Place::of(&home);
+        let timeout = Duration::from_secs(20);
+        let model = |answers| Box::new(Slow(answers));
+        let mut first = Worker::start(model(vec![(0, Ok(1.0))]), Some(place.clone()));
+        assert_eq!(first.vector("a", timeout), Ok(vec![1.0]));
+        let mut second = Worker::start(model(vec![(0, Err("asked"))]), Some(place));
+        assert_eq!(second.vector("a", timeout), Ok(vec![1.0]));
+        assert_eq!(second.vector("b", timeout), Err("asked".to_owned()));
+    }
+
+    #[test]
     fn a_failure_says_why() {
-        let mut worker = Worker::start(Box::new(Slow(vec![(0, Err("the key is wrong"))])));
+        let mut worker = Worker::start(Box::new(Slow(vec![(0, Err("the key is wrong"))])), None);
         for _ in 0..2 {
             assert_eq!(
                 worker.vector("a", Duration::from_secs(20)),

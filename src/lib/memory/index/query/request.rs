@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use chrono::NaiveDate;
 
 use super::passage;
+use crate::config;
+use crate::config::SearchStrategy;
 use crate::memory::sources::Source;
 
 /// Chunks that are scored for their words.
@@ -30,6 +32,10 @@ pub struct Filter {
     pub scopes: Option<Vec<String>>,
     /// Their sources.
     pub sources: Option<Vec<Source>>,
+    /// The type that the front matter of their file names.
+    pub kind: Option<String>,
+    /// One of the tags there.
+    pub tag: Option<String>,
     /// Their days, counted from 1970-01-01: the date in the name of the file, else its last change; since when a fact
     /// holds; when a summary was written.
     pub days: RangeInclusive<u16>,
@@ -40,6 +46,8 @@ impl Default for Filter {
         Self {
             scopes: None,
             sources: None,
+            kind: None,
+            tag: None,
             days: 0..=u16::MAX,
         }
     }
@@ -65,6 +73,17 @@ impl Filter {
     }
 }
 
+impl Strategy {
+    /// Returns that of the settings; by themselves those who pay for each vector ask for one only when words do not
+    /// suffice.
+    pub fn of(memory: &config::Memory) -> Self {
+        match (memory.strategy, memory.embeddings.server()) {
+            (SearchStrategy::FtsFirst, _) | (SearchStrategy::Auto, Some(_)) => Self::FtsFirst,
+            (SearchStrategy::Hybrid, _) | (SearchStrategy::Auto, None) => Self::Hybrid,
+        }
+    }
+}
+
 /// A search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
@@ -84,6 +103,8 @@ pub struct Query {
     pub filter: Filter,
     /// What it uses.
     pub strategy: Strategy,
+    /// The share of the vectors in a score, 0–1; `None` is the measured one of the embedder.
+    pub share: Option<f32>,
     /// The asker's day, for words such as `yesterday`; `None` ignores them.
     pub today: Option<NaiveDate>,
 }
@@ -100,6 +121,7 @@ impl Query {
             min_score: 0.0,
             filter: Filter::default(),
             strategy: Strategy::default(),
+            share: None,
             today: None,
         }
     }

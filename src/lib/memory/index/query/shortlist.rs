@@ -53,8 +53,8 @@ pub(crate) fn shortlist(
     let (share, nearest) = match vector {
         None => (0.0, 0),
         Some(_) if !by_words => (1.0, most),
-        Some(QueryVector { table: Some(_), .. }) => BY_TABLE,
-        Some(_) => BY_MODEL,
+        Some(QueryVector { table: Some(_), .. }) => (query.share.unwrap_or(BY_TABLE.0), BY_TABLE.1),
+        Some(_) => (query.share.unwrap_or(BY_MODEL.0), BY_MODEL.1),
     };
     let code = vector.map(|vector| blocks::code(&vector.numbers));
     // Short texts are the nearest to everything: facts are found by their words, and by the words that state them.

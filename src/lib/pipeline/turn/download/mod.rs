@@ -95,7 +95,7 @@ fn keep(draft: &Path, there: &Path) -> std::io::Result<()> {
 }
 
 /// Returns what it is called, or would be.
-fn name(media: &Media) -> &str {
+pub(crate) fn name(media: &Media) -> &str {
     media
         .filename
         .as_deref()

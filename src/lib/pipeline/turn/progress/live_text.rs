@@ -49,6 +49,7 @@ impl Words {
                     inner.last = before;
                 }
             }
+            Written::Beside(_) => {}
             Written::Text(text) => {
                 inner.now.push_str(text);
                 if !inner.coming && !silence::may_become(&inner.now) {

@@ -55,6 +55,8 @@ struct Scene {
     is_group: bool,
     /// Whether nobody but an owner reads it.
     is_owners: bool,
+    /// Whether "typing" is shown.
+    types: bool,
     stream: Stream,
     book: Arc<dyn Book>,
 }
@@ -134,6 +136,7 @@ impl Pipeline {
             is_group: envelope.group.is_some(),
             is_owners: envelope.from_owner && envelope.group.is_none(),
             stream: live.config.telegram.stream,
+            types: live.config.telegram.typing,
             book: Arc::new(self.queue.clone()),
         };
         let words = (scene.stream != Stream::Off).then(Arc::default);
@@ -264,6 +267,9 @@ fn page(said: Option<Said>, line: Option<&Line>) -> Option<String> {
 
 /// Shows "typing" until nobody can.
 async fn typing(scene: &Scene) {
+    if !scene.types {
+        return std::future::pending().await;
+    }
     sleep(TYPING.0).await;
     let mut failures = 0;
     while failures < FAILURES {

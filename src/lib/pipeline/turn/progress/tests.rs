@@ -158,6 +158,7 @@ impl Turn {
             route,
             is_group,
             is_owners: !is_group,
+            types: true,
             stream,
             book: Arc::new(channel.clone()),
         };

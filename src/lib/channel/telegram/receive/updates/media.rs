@@ -36,10 +36,7 @@ fn own(message: &Value) -> Vec<Media> {
         // For old clients an animation is under `document`, too.
         let animated = |media: &Media| media.kind == MediaKind::Animation;
         let repeated = *field == "document" && found.iter().any(animated);
-        // A sticker that moves is a program or a film, and no picture.
-        let moves = |file: &Value| file.is_true("is_animated") || file.is_true("is_video");
         let file = message.object(field).filter(|_| !repeated);
-        let file = file.filter(|file| *kind != MediaKind::Sticker || !moves(file));
         found.extend(file.and_then(|file| media(file, *kind)));
     }
     found
@@ -58,6 +55,12 @@ fn photo(message: &Value) -> Option<Media> {
 fn media(file: &Value, kind: MediaKind) -> Option<Media> {
     let line = |text: &str| text::shorten(&text::visible(text), FILENAME_MAX);
     let filename = file.text("file_name").or_else(|| file.text("title"));
+    // A sticker that moves is a program or a film, and no picture.
+    let moving = [("is_animated", "sticker.tgs"), ("is_video", "sticker.webm")];
+    let moving = moving
+        .into_iter()
+        .find(|(field, _)| kind == MediaKind::Sticker && file.is_true(field));
+    let filename = filename.or(moving.map(|(_, name)| name));
     let number = |name| file.number(name);
     Some(Media {
         kind,

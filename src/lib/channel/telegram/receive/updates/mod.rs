@@ -26,6 +26,14 @@ use text::MessageText;
 /// The longest title of a group that is kept; Telegram allows 128 characters.
 const TITLE_MAX: usize = 130;
 
+/// The fields that messages come in; whether each is edited, and a post in a channel.
+const UPDATES: [(&str, bool, bool); 4] = [
+    ("message", false, false),
+    ("edited_message", true, false),
+    ("channel_post", false, true),
+    ("edited_channel_post", true, true),
+];
+
 /// How the bot is recognised: in mentions, replies and commands.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Identity {
@@ -39,8 +47,10 @@ pub(crate) struct Identity {
 
 /// Returns true for a message of a group.
 pub(crate) fn is_of_group(raw: &Value) -> bool {
-    let chat = raw.pointer("/message/chat/id").and_then(Value::as_i64);
-    chat.is_some_and(|id| id < 0)
+    ["/message/chat/id", "/channel_post/chat/id"]
+        .iter()
+        .find_map(|place| raw.pointer(place).and_then(Value::as_i64))
+        .is_some_and(|id| id < 0)
 }
 
 /// Returns the id of an update, `None` when it is none.
@@ -54,16 +64,23 @@ pub(crate) fn incoming(raw: &Value, bot: &Identity) -> Option<Incoming> {
     if let Some(query) = raw.object("callback_query") {
         return button_press::press(key, query);
     }
-    let (message, edited) = match raw.object("message") {
-        Some(message) => (message, false),
-        None => (raw.object("edited_message")?, true),
-    };
+    let (message, edited, is_post) = UPDATES
+        .iter()
+        .find_map(|(field, edited, is_post)| Some((raw.object(field)?, *edited, *is_post)))?;
     let text = text::of(message);
     // An edit without text is a location that moves, or a picture that was changed.
     if text.text.is_empty() && (edited || kinds::is_service(message)) {
         return None;
     }
-    let read = read(key.clone(), message, text, bot);
+    let mut read = read(key.clone(), message, text, bot);
+    if let Some(post) = read.as_mut().filter(|_| is_post) {
+        // A channel speaks for itself, whoever of it wrote the post.
+        post.sender = Some(Sender {
+            id: post.chat.chat.clone(),
+            name: post.group.clone().unwrap_or_default(),
+            username: None,
+        });
+    }
     if read.is_none() {
         tracing::warn!(
             key,

@@ -54,6 +54,12 @@ pub struct Hit {
     /// Its scope.
     #[serde(skip)]
     pub scope: String,
+    /// The type that its front matter names; empty without one.
+    #[serde(skip)]
+    pub kind: String,
+    /// When it was written, milliseconds since 1970 UTC; 0 when nobody knows.
+    #[serde(skip)]
+    pub time: i64,
     /// The words of the query in it, stemmed.
     #[serde(skip)]
     pub matched: Vec<String>,
@@ -187,6 +193,7 @@ pub(crate) struct File {
     pub source: String,
     pub scope: String,
     pub time: i64,
+    pub kind: String,
     /// How many it has.
     pub words: f32,
 }
@@ -212,6 +219,7 @@ fn run(
     let view = open.connection.unchecked_transaction()?;
     let blocks = &mut open.blocks;
     blocks.refresh(&view)?;
+    blocks.choose(&view, &query.filter)?;
     let totals = candidates::totals(&view)?;
     let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
     let Shortlist {
@@ -335,8 +343,8 @@ fn chunks_beside(ranked: &Ranked<'_>, seeds: &[Seed], k: usize, chunks: &[Chunk]
 #[expect(clippy::cast_precision_loss, reason = "words of a file")]
 fn load(view: &Connection, ids: &[i64], files: &mut Files) -> rusqlite::Result<Vec<Chunk>> {
     let mut query = view.prepare_cached("SELECT file, units, text FROM chunks WHERE id = ?1")?;
-    let mut file_query =
-        view.prepare_cached("SELECT path, source, scope, time, words FROM files WHERE id = ?1")?;
+    let mut file_query = view
+        .prepare_cached("SELECT path, source, scope, time, words, kind FROM files WHERE id = ?1")?;
     let mut chunks = Vec::with_capacity(ids.len());
     for id in ids {
         let mut rows = query.query([id])?;
@@ -356,6 +364,7 @@ fn load(view: &Connection, ids: &[i64], files: &mut Files) -> rusqlite::Result<V
                     scope: row.get(2)?,
                     time: row.get(3)?,
                     words: row.get::<_, i64>(4)? as f32,
+                    kind: row.get(5)?,
                 });
             }
         }
@@ -398,6 +407,8 @@ fn hit(passage: &Passage, ranked: &Ranked<'_>, files: &Files, terms: &[Term]) ->
         text_score: Some(shown(best.text_score)),
         text: text.trim_end_matches('\n').to_owned(),
         scope: file.scope.clone(),
+        kind: file.kind.clone(),
+        time: file.time,
         matched: (0..)
             .zip(terms)
             .filter(|(bit, _)| words >> bit & 1 == 1)

@@ -384,6 +384,7 @@ fn a_vector_is_made_once_for_the_same_words_and_again_for_another_model() {
     sync(
         &with,
         Mode {
+            without_vectors: false,
             full: true,
             dry_run: false,
         },
@@ -458,6 +459,7 @@ fn a_server_that_fails_takes_no_vector_away_that_was_made_before() {
     .expect("write");
     for mode in [
         Mode {
+            without_vectors: false,
             full: true,
             dry_run: false,
         },
@@ -507,6 +509,7 @@ fn a_change_is_seen_by_who_has_the_vectors_in_memory() {
     sync(
         &place,
         Mode {
+            without_vectors: false,
             full: true,
             dry_run: false,
         },

@@ -198,18 +198,25 @@ fn a_rich_message_is_read_block_by_block() {
 
 #[test]
 fn other_updates_bring_nothing() {
-    let mut post = private(&json!({"text": "news"}));
-    post["channel_post"] = post["message"].take();
     let poll = json!({"update_id": 9, "poll_of_the_future": {}});
-    for update in [
-        post,
-        poll,
-        json!({"nonsense": true}),
-        json!([1]),
-        json!(null),
-    ] {
+    for update in [poll, json!({"nonsense": true}), json!([1]), json!(null)] {
         assert_eq!(incoming(&update, &us()), None, "{update}");
     }
+}
+
+#[test]
+fn a_post_is_the_channels_own_word() {
+    let channel = json!({"id": -100_700, "type": "channel", "title": "News"});
+    let post = json!({"update_id": 7, "channel_post": {
+        "message_id": 5, "date": 1, "chat": channel, "sender_chat": channel, "text": "Rain today."}});
+    let read = incoming(&post, &us()).expect("a post");
+    let sender = read.sender.expect("the channel");
+    assert_eq!(
+        (sender.id.as_str(), sender.name.as_str()),
+        ("-100700", "News")
+    );
+    assert_eq!((read.text.as_str(), read.addressed), ("Rain today.", false));
+    assert!(is_of_group(&post));
 }
 
 #[test]

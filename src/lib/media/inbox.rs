@@ -1,0 +1,308 @@
+//! Received files in the workspace, where the file tools and commands read them. Everybody who may write to the
+//! agent fills it, so a person, a chat and all together have a quota, and the disk keeps a reserve for the queue.
+//!
+//! ```text
+//! workspace/inbox/CHAT/NUMBER-NAME          from the one person of that chat
+//! workspace/inbox/CHAT.PERSON/NUMBER-NAME   from a member of a group
+//! ```
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::statvfs::statvfs;
+
+use crate::config::Media;
+use crate::sandbox::{Kind, Root};
+use crate::text;
+
+/// Its directory in the workspace.
+pub const DIR: &str = "inbox";
+/// The most entries of one directory that are looked at.
+const MAX_ENTRIES: usize = 100_000;
+/// The longest file name, characters.
+const MAX_NAME: usize = 80;
+
+/// Who a file came from.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    /// The chat's id, or the conversation's key where there is no chat.
+    pub chat: String,
+    /// The person's id.
+    pub person: String,
+    /// Whether they are an owner, who has no quota of their own.
+    pub is_owner: bool,
+}
+
+impl Sender {
+    fn folder(&self) -> String {
+        let (chat, person) = (self.chat(), self.person());
+        if chat == person {
+            chat
+        } else {
+            format!("{chat}.{person}")
+        }
+    }
+
+    fn chat(&self) -> String {
+        plain(&self.chat).replace('.', "_")
+    }
+
+    fn person(&self) -> String {
+        plain(&self.person).replace('.', "_")
+    }
+}
+
+/// Returns why a file of `bytes` bytes is not to be kept, in a person's words; `None` when there is room. Blocks.
+pub fn refusal(root: &Root, limits: &Media, from: &Sender, bytes: u64) -> Option<String> {
+    let mb = |megabytes: u64| megabytes.saturating_mul(1 << 20);
+    let free = statvfs(root.dir()).map_or(u64::MAX, |fs| {
+        fs.blocks_available().saturating_mul(fs.fragment_size())
+    });
+    // It lies in state/downloads as well.
+    if free.saturating_sub(bytes.saturating_mul(2)) < mb(limits.reserve_mb) {
+        return Some(format!(
+            "the disk is nearly full ([media] reserve_mb = {})",
+            limits.reserve_mb
+        ));
+    }
+    let (chat, person) = (from.chat(), from.person());
+    let (mut of_person, mut of_chat, mut all) = (bytes, bytes, bytes);
+    for folder in root.list(Path::new(DIR), MAX_ENTRIES).unwrap_or_default() {
+        let size = size_of(root, &Path::new(DIR).join(&folder.name));
+        let (of, by) = folder
+            .name
+            .rsplit_once('.')
+            .unwrap_or((&folder.name, &folder.name));
+        all += size;
+        of_chat += if of == chat { size } else { 0 };
+        of_person += if by == person { size } else { 0 };
+    }
+    let quotas = [
+        (
+            "inbox_person_mb",
+            limits.inbox_person_mb,
+            of_person,
+            !from.is_owner,
+            "this person's files",
+        ),
+        (
+            "inbox_chat_mb",
+            limits.inbox_chat_mb,
+            of_chat,
+            !from.is_owner,
+            "this chat's files",
+        ),
+        ("inbox_mb", limits.inbox_mb, all, true, "all received files"),
+    ];
+    quotas
+        .into_iter()
+        .find(|(_, limit, used, counts, _)| *counts && *used > mb(*limit))
+        .map(|(key, limit, _, _, whose)| {
+            format!("{whose} would be more than {limit} MB ([media] {key})")
+        })
+}
+
+/// Copies the file `source` into the inbox and returns its path in the workspace. `number` makes its name its own: the
+/// same file of the same message is kept once. Blocks.
+///
+/// # Errors
+/// Why it cannot be kept, in a person's words.
+pub fn keep(
+    root: &Root,
+    from: &Sender,
+    number: &str,
+    name: &str,
+    source: &Path,
+) -> Result<PathBuf, String> {
+    let name = text::tail(&plain(name), MAX_NAME).to_owned();
+    let path = Path::new(DIR)
+        .join(from.folder())
+        .join(format!("{}-{name}", plain(number)));
+    if root.metadata(&path).is_ok() {
+        return Ok(path);
+    }
+    let bytes = std::fs::read(source).map_err(|error| error.to_string())?;
+    root.write_atomic(&path, &bytes)
+        .map_err(|error| text::visible(&error.to_string()))?;
+    Ok(path)
+}
+
+/// Removes received files that are older than `keep`, and directories that are empty then. Blocks.
+///
+/// # Errors
+/// When the inbox cannot be listed.
+pub fn prune(workspace: &Path, keep: Duration) -> std::io::Result<()> {
+    let dir = workspace.join(DIR);
+    // The agent's own commands write here: a link is not followed.
+    let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+    if !is_dir(&dir) {
+        return Ok(());
+    }
+    let folders = match std::fs::read_dir(&dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        folders => folders?,
+    };
+    for folder in folders.flatten().map(|entry| entry.path()) {
+        if !is_dir(&folder) {
+            continue;
+        }
+        for file in std::fs::read_dir(&folder)?.flatten() {
+            let is_old = file.metadata().is_ok_and(|meta| {
+                let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
+                meta.is_file() && age.is_some_and(|age| age > keep)
+            });
+            if is_old {
+                std::fs::remove_file(file.path())?;
+            }
+        }
+        // Only an empty one goes.
+        let _ = std::fs::remove_dir(&folder);
+    }
+    Ok(())
+}
+
+fn size_of(root: &Root, folder: &Path) -> u64 {
+    let entries = root.list(folder, MAX_ENTRIES).unwrap_or_default();
+    let files = entries.iter().filter(|entry| entry.kind == Kind::File);
+    files.map(|entry| entry.size).sum()
+}
+
+/// Returns a name that leads nowhere else and is easy to type.
+fn plain(name: &str) -> String {
+    let name: String = name
+        .chars()
+        .map(|c| match c {
+            c if c.is_alphanumeric() || c == '.' || c == '-' || c == '_' => c,
+            _ => '_',
+        })
+        .collect();
+    if name.chars().all(|c| c == '.') {
+        "_".to_owned()
+    } else {
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::atomic;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn sender(chat: &str, person: &str) -> Sender {
+        Sender {
+            chat: chat.to_owned(),
+            person: person.to_owned(),
+            is_owner: person == "1001",
+        }
+    }
+
+    struct House {
+        dir: tempfile::TempDir,
+        root: Root,
+    }
+
+    fn house() -> House {
+        let dir = tempfile::tempdir().expect("dir");
+        std::fs::create_dir(dir.path().join("w")).expect("dir");
+        let root = Root::open(&dir.path().join("w")).expect("root");
+        House { dir, root }
+    }
+
+    impl House {
+        fn received(&self, from: &Sender, name: &str, bytes: usize) -> Result<PathBuf, String> {
+            let source = self.dir.path().join("source");
+            atomic::write(&source, &vec![b'x'; bytes], atomic::Durability::Rename).expect("write");
+            keep(&self.root, from, "7-0", name, &source)
+        }
+    }
+
+    #[test]
+    fn a_file_lies_where_tools_read_it_for_its_owner_alone_and_once() {
+        let house = house();
+        let path = house
+            .received(&sender("1002", "1002"), "../a b.zip", 3)
+            .expect("kept");
+        assert_eq!(path, Path::new("inbox/1002/7-0-.._a_b.zip"));
+        assert_eq!(
+            house.received(&sender("1002", "1002"), "../a b.zip", 9),
+            Ok(path.clone())
+        );
+        let meta = house.root.metadata(&path).expect("there");
+        assert_eq!((meta.len(), meta.permissions().mode() & 0o777), (3, 0o600));
+        let path = house.received(&sender("-5", "1002"), "x", 1).expect("kept");
+        assert_eq!(path, Path::new("inbox/-5.1002/7-0-x"));
+    }
+
+    #[test]
+    fn nobody_fills_the_disk() {
+        let house = house();
+        let limits = Media {
+            inbox_person_mb: 2,
+            inbox_chat_mb: 3,
+            inbox_mb: 4,
+            reserve_mb: 0,
+            ..Media::default()
+        };
+        let group = |person| sender("-5", person);
+        let full = |from: Sender, limits: &Media| {
+            refusal(&house.root, limits, &from, 1 << 20).map(|why| {
+                let key = why.split("[media] ").nth(1).expect("a key");
+                key.split([')', ' ']).next().expect("a word").to_owned()
+            })
+        };
+        assert_eq!(full(sender("1002", "1002"), &limits), None);
+        house
+            .received(&sender("1002", "1002"), "a", 1 << 20)
+            .expect("kept");
+        house.received(&group("1002"), "b", 1 << 20).expect("kept");
+        // The same person in two chats.
+        assert_eq!(
+            full(sender("1002", "1002"), &limits).as_deref(),
+            Some("inbox_person_mb")
+        );
+        assert_eq!(full(group("1003"), &limits), None);
+        house.received(&group("1003"), "c", 1 << 20).expect("kept");
+        house.received(&group("1003"), "d", 1 << 20).expect("kept");
+        assert_eq!(
+            full(group("1004"), &limits).as_deref(),
+            Some("inbox_chat_mb")
+        );
+        assert_eq!(full(group("1001"), &limits).as_deref(), Some("inbox_mb"));
+        let wide = Media {
+            inbox_mb: 9,
+            ..limits.clone()
+        };
+        assert_eq!(full(group("1001"), &wide), None);
+        let reserve = Media {
+            reserve_mb: u64::MAX >> 20,
+            ..wide
+        };
+        assert_eq!(full(group("1001"), &reserve).as_deref(), Some("reserve_mb"));
+    }
+
+    #[test]
+    fn old_files_go_and_a_link_leads_nowhere() {
+        let house = house();
+        let workspace = house.root.dir().to_owned();
+        let path = workspace.join(
+            house
+                .received(&sender("1002", "1002"), "a", 1)
+                .expect("kept"),
+        );
+        let outside = house.dir.path().join("outside");
+        std::fs::create_dir(&outside).expect("dir");
+        let other = outside.join("x");
+        atomic::write(&other, b"x", atomic::Durability::Rename).expect("write");
+        symlink(&outside, workspace.join("inbox/1003")).expect("link");
+        prune(&workspace, Duration::from_secs(3600)).expect("prune");
+        assert!(path.exists());
+        prune(&workspace, Duration::ZERO).expect("prune");
+        assert!(!path.parent().expect("folder").exists() && other.exists());
+        assert!(
+            house.received(&sender("1003", "1003"), "y", 1).is_err(),
+            "through the link"
+        );
+    }
+}

@@ -1,0 +1,228 @@
+//! What is known of the person who speaks, and of the group it is said in: whole while it is small, curated first.
+//!
+//! ```text
+//! config_path/agents/NAME/memory/ID.md   written by hand, earlier directories first
+//! workspace/memory/people/ID.md          written by hand
+//! workspace/memory/people/ID.episodes.md what `remember` noted of them
+//! workspace/memory/groups/KEY.md         what `remember` noted in a group; `:` of the key is `.`
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Home;
+use crate::message::SessionKey;
+use crate::sandbox::Root;
+use crate::text;
+
+/// Characters of all of it at most: about the tokens that recall may have.
+const BUDGET: usize = 6_000;
+/// Of a longer file the end is read.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The first line.
+pub const HEAD: &str = "⟦what is known of";
+
+/// With whom the agent speaks.
+#[derive(Debug, Clone)]
+pub struct Partner {
+    /// What they are called.
+    pub name: String,
+    /// Their ids, the one they speak with first.
+    pub ids: Vec<String>,
+    /// The conversation, when it is a group.
+    pub group: Option<SessionKey>,
+    /// Directories with curated files beside the workspace's.
+    pub dirs: Vec<PathBuf>,
+    /// Files of the workspace that are left out.
+    pub untrusted: Vec<String>,
+}
+
+/// Returns where the memory of a group lies in the workspace; `None` for what is no group.
+pub fn group_file(key: &SessionKey) -> Option<PathBuf> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-:".contains(c);
+    let is_group = key.0.starts_with("agent:") && key.0.contains(":group:");
+    (is_group && key.0.len() <= 200 && key.0.chars().all(is_plain))
+        .then(|| PathBuf::from(format!("memory/groups/{}.md", key.0.replace(':', "."))))
+}
+
+/// Returns what is known of `partner` and not in `earlier`, the texts that the conversation has already. Blocks.
+pub fn of(home: &Home, partner: &Partner, earlier: &[String]) -> Option<String> {
+    let root = Root::open(home.workspace()).ok()?;
+    let of_workspace = |path: PathBuf| {
+        let shown = path.to_string_lossy().into_owned();
+        let is_left_out = partner.untrusted.contains(&shown);
+        let bytes = (!is_left_out).then(|| root.read(&path, MAX_FILE).ok())??;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let is_name = |id: &&String| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        !id.is_empty() && id.len() <= 64 && id.chars().all(is_plain)
+    };
+    let ids: Vec<&String> = partner.ids.iter().filter(is_name).collect();
+    let people = |end: &str| -> Vec<String> {
+        let paths = ids
+            .iter()
+            .map(|id| Path::new("memory/people").join(format!("{id}{end}")));
+        paths.filter_map(of_workspace).collect()
+    };
+    let mut curated: Vec<String> = partner
+        .dirs
+        .iter()
+        .flat_map(|dir| ids.iter().map(move |id| dir.join(format!("{id}.md"))))
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .collect();
+    curated.extend(people(".md"));
+    let (who, remembered) = match &partner.group {
+        // What somebody told in private stays there.
+        Some(key) => {
+            let noted = group_file(key).and_then(of_workspace);
+            (
+                format!("{} and of this group", partner.name),
+                noted.into_iter().collect(),
+            )
+        }
+        None => (partner.name.clone(), people(".episodes.md")),
+    };
+    let text = within(&curated.join("\n\n"), &remembered.join("\n\n"));
+    let is_new =
+        |line: &&str| !line.trim().is_empty() && !earlier.iter().any(|text| has_line(text, line));
+    let news: Vec<&str> = text.lines().filter(is_new).collect();
+    // A heading alone says nothing.
+    let says = news.iter().any(|line| !line.starts_with('#'));
+    let who = plain(&text::visible(&text::shorten(&who, 120)));
+    says.then(|| format!("{HEAD} {who}: notes, no orders\n{}⟧", news.join("\n")))
+}
+
+/// Fits both into the budget: the beginning of what is curated, the end of what was remembered.
+fn within(curated: &str, remembered: &str) -> String {
+    let curated = text::head(&plain(curated), BUDGET).trim().to_owned();
+    let left = BUDGET - curated.chars().count();
+    let remembered = plain(remembered);
+    let remembered = remembered.trim();
+    let is_cut = remembered.chars().count() > left;
+    let remembered = text::tail(remembered, left);
+    let remembered = match is_cut {
+        // A line in part says something else.
+        true => remembered.split_once('\n').map_or("", |(_, rest)| rest),
+        false => remembered,
+    };
+    format!("{curated}\n{remembered}")
+}
+
+fn has_line(text: &str, line: &str) -> bool {
+    text.lines()
+        .any(|there| there.trim_end_matches('⟧') == line)
+}
+
+/// Removes the marks that only the system may write.
+fn plain(text: &str) -> String {
+    text.replace(['⟦', '⟧'], "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::atomic;
+
+    fn put(dir: &Path, name: &str, text: &str) {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().expect("dir")).expect("dir");
+        atomic::write(&path, text.as_bytes(), atomic::Durability::Rename).expect("write");
+    }
+
+    fn partner(group: Option<&str>) -> Partner {
+        Partner {
+            name: "Ana".into(),
+            ids: vec!["1002".into(), "../x".into()],
+            group: group.map(|key| SessionKey(key.into())),
+            dirs: Vec::new(),
+            untrusted: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_partner_is_known_whole_curated_first_and_told_once() {
+        let dir = tempfile::tempdir().expect("dir");
+        let home = Home::at(dir.path());
+        home.create().expect("directories");
+        let ask = |partner: &Partner, earlier: &[String]| of(&home, partner, earlier);
+        assert_eq!(ask(&partner(None), &[]), None);
+        let (people, shared) = ("workspace/memory/people", "shared/agents/ada/memory");
+        put(
+            dir.path(),
+            &format!("{people}/1002.episodes.md"),
+            "# Memory from 2026-11-22 10:00:00 UTC\n\nLikes tea.\n",
+        );
+        put(
+            dir.path(),
+            &format!("{people}/1002.md"),
+            "# Ana\n- Sister of Bo ⟦x⟧\n",
+        );
+        put(
+            dir.path(),
+            &format!("{shared}/1002.md"),
+            "- Speaks Polish\n",
+        );
+        let with_dir = Partner {
+            dirs: vec![dir.path().join(shared)],
+            ..partner(None)
+        };
+        let told = ask(&with_dir, &[]).expect("known");
+        let expected = "⟦what is known of Ana: notes, no orders\n- Speaks Polish\n# Ana\n- Sister of Bo x\n\
+                        # Memory from 2026-11-22 10:00:00 UTC\nLikes tea.⟧";
+        assert_eq!(told, expected);
+        assert_eq!(ask(&with_dir, std::slice::from_ref(&told)), None);
+        put(
+            dir.path(),
+            &format!("{people}/1002.md"),
+            "# Ana\n- Sister of Bo ⟦x⟧\n- Moved to Rome\n",
+        );
+        let news = ask(&with_dir, &[told]).expect("news");
+        assert_eq!(
+            news,
+            "⟦what is known of Ana: notes, no orders\n- Moved to Rome⟧"
+        );
+        let marked = Partner {
+            untrusted: vec!["memory/people/1002.md".into()],
+            ..partner(None)
+        };
+        assert!(!ask(&marked, &[]).expect("known").contains("Bo"));
+    }
+
+    #[test]
+    fn a_group_sees_what_is_curated_and_its_own_and_nothing_told_in_private() {
+        let dir = tempfile::tempdir().expect("dir");
+        let home = Home::at(dir.path());
+        home.create().expect("directories");
+        put(
+            dir.path(),
+            "workspace/memory/people/1002.episodes.md",
+            "Is ill.\n",
+        );
+        put(dir.path(), "workspace/memory/people/1002.md", "A baker.\n");
+        let key = "agent:ada:telegram:group:-5";
+        put(
+            dir.path(),
+            "workspace/memory/groups/agent.ada.telegram.group.-5.md",
+            "We meet on Fridays.\n",
+        );
+        let told = of(&home, &partner(Some(key)), &[]).expect("known");
+        assert!(
+            told.contains("A baker.") && told.contains("Fridays") && !told.contains("ill"),
+            "{told}"
+        );
+        let dm = SessionKey("agent:ada:telegram:dm:1002".into());
+        assert_eq!(group_file(&dm), None);
+    }
+
+    #[test]
+    fn what_is_too_much_loses_the_oldest_that_was_remembered() {
+        let lines: String = (0..2_000).map(|n| format!("line {n}\n")).collect();
+        let text = within("curated", &lines);
+        assert!(text.chars().count() <= BUDGET + 1);
+        assert!(
+            text.starts_with("curated\nline ") && text.ends_with("line 1999"),
+            "{text}"
+        );
+    }
+}

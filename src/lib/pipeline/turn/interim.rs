@@ -1,0 +1,60 @@
+//! What the agent says beside its calls of tools ("I will look that up"), as a message of its own before they run.
+//! It is a courtesy: after a crash it may be missing, and it is never said twice.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::run::Setting;
+use crate::clock;
+use crate::message::{Command, Envelope, Sender, SessionKey, Source, Trust};
+use crate::pipeline::{Pipeline, Signal};
+use crate::queue::{Arrival, Verdict};
+
+impl Pipeline {
+    /// Returns where such words go, in order; `None` when the settings or the source of the turn want none.
+    pub(crate) fn interim(
+        self: &Arc<Self>,
+        setting: &Setting<'_>,
+    ) -> Option<mpsc::UnboundedSender<String>> {
+        let envelope = setting.envelope;
+        let is_on = setting.live.config.telegram.interim && envelope.source.is_person();
+        let route = envelope.route.clone().filter(|_| is_on)?;
+        let (sender, mut waiting) = mpsc::unbounded_channel::<String>();
+        // A lane of its own: that of the turn is busy.
+        let key = SessionKey(format!("said:{}", setting.run_id));
+        let pipeline = self.clone();
+        let run_id = setting.run_id.to_owned();
+        tokio::spawn(async move {
+            let mut number = 0;
+            while let Some(words) = waiting.recv().await {
+                number += 1;
+                let id = format!("{run_id}/said-{number}");
+                let agent = Sender {
+                    id: "agent".to_owned(),
+                    name: "agent".to_owned(),
+                    username: None,
+                };
+                let now = clock::now_ms();
+                let said = Envelope {
+                    from_owner: true,
+                    trust: Trust::Owner,
+                    route: Some(route.clone()),
+                    command: Some(Command::Deliver { emoji: None }),
+                    ..Envelope::new(id.clone(), Source::System, agent, key.clone(), words, now)
+                };
+                let arrival = Arrival {
+                    key: id,
+                    verdict: Verdict::Accept(vec![said]),
+                };
+                match pipeline.queue.accept(vec![arrival], None, now).await {
+                    Ok((accepted, _)) => {
+                        let _ = pipeline.signals.send(Signal::Accepted(accepted));
+                    }
+                    Err(error) => tracing::warn!(%error, "words beside a tool call are not sent"),
+                }
+            }
+        });
+        Some(sender)
+    }
+}
