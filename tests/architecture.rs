@@ -48,7 +48,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     ("mind", &["agent", "llm", "memory", "prompt"]),
     ("hands", &["tools"]),
-    ("path", &["forget", "pipeline"]),
+    ("path", &["backup", "forget", "import", "pipeline"]),
     ("programs", &["app"]),
 ];
 

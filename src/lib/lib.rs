@@ -45,7 +45,9 @@ pub(crate) mod prompt;
 // 5 hands
 pub mod tools;
 // 6 path
+pub(crate) mod backup;
 pub(crate) mod forget;
+pub(crate) mod import;
 pub(crate) mod pipeline;
 // 7 programs
 pub mod app;

@@ -2,6 +2,7 @@
 //! and fields of JSON, in both directions. The message of a failure says which line is missing.
 
 mod examples;
+mod howto;
 mod page;
 
 use std::collections::{BTreeMap, BTreeSet};

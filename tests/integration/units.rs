@@ -87,6 +87,27 @@ fn the_timers_and_the_crontab_say_the_same() {
     }
 }
 
+#[test]
+fn backups_are_made_alike_by_timer_and_crontab() {
+    let timer = text("systemd/agent-backup.timer");
+    assert!(
+        timer.contains("\nOnCalendar=*-*-* 04:25:00\n") && timer.contains("\nPersistent=true\n")
+    );
+    assert_eq!(text("systemd/user/agent-backup.timer"), timer);
+    let command = "agent-daemon --quiet backup --keep 14 ";
+    for file in [
+        "systemd/agent-backup.service",
+        "systemd/user/agent-backup.service",
+    ] {
+        let unit = text(file);
+        assert!(
+            unit.contains(&format!("\nExecStart=/usr/local/bin/{command}")),
+            "{unit}"
+        );
+    }
+    assert!(text("crontab.example").contains(&format!("\n25 4 * * *  {command}")));
+}
+
 /// Returns what cron would run, `\%` already as the shell sees it; panics at a line that cron would refuse or
 /// cut at a `%`.
 fn command_of(line: &str) -> String {
@@ -144,7 +165,12 @@ fn each_line_of_the_crontab_is_one_that_cron_and_the_shell_take() {
     }
     assert_eq!(
         called.into_iter().collect::<Vec<_>>(),
-        ["agent-consolidate", "agent-index", "agent-send"]
+        [
+            "agent-consolidate",
+            "agent-daemon",
+            "agent-index",
+            "agent-send"
+        ]
     );
 }
 

@@ -285,8 +285,16 @@ fn is_loose_word(error: &clap::Error) -> bool {
 
 /// Returns what `--version` prints after the program's name.
 pub fn version() -> &'static str {
-    static VERSION: LazyLock<String> =
-        LazyLock::new(|| format!("{} (SQLite {})", env!("CARGO_PKG_VERSION"), db::version()));
+    // scripts/install names the commit; a build of a source archive has none.
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let commit = option_env!("AGENT_COMMIT").filter(|commit| !commit.is_empty());
+        let commit = commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
+        format!(
+            "{} (SQLite {}{commit})",
+            env!("CARGO_PKG_VERSION"),
+            db::version()
+        )
+    });
     &VERSION
 }
 

@@ -240,6 +240,14 @@ fn signed(tokens: u64) -> i64 {
     i64::try_from(tokens).unwrap_or(i64::MAX)
 }
 
+/// Brings the database up to this version; `None` when there is none.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn migrate(path: &Path) -> Result<Option<db::Migrated>, db::Error> {
+    db::bring_up(path, MIGRATIONS)
+}
+
 /// Returns how the file itself is, looking for at most `patience`.
 ///
 /// # Errors

@@ -14,7 +14,8 @@ pub use alerts::{Alert, alerts};
 pub use calls::{Call, calls};
 pub use caps::Refusal;
 pub use ledger::{
-    Kind, Ledger, NewCall, Outcome, Reserved, examine, start_of_day, start_of_month, start_of_week,
+    Kind, Ledger, NewCall, Outcome, Reserved, examine, migrate, start_of_day, start_of_month,
+    start_of_week,
 };
 pub use metered_embedder::Till;
 pub(crate) use rates::of_sound;

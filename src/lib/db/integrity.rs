@@ -53,7 +53,7 @@ pub fn examine(path: &Path, migrations: &[&str], patience: Duration) -> Result<H
     }
 }
 
-fn quick_check(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+pub(super) fn quick_check(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     connection
         .prepare("PRAGMA quick_check(10)")?
         .query_map([], |row| row.get(0))?

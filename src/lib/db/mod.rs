@@ -9,11 +9,13 @@ mod erase;
 mod integrity;
 mod quarantine;
 mod read_only;
+mod snapshot;
 
 pub use erase::{Hit, count_rows, erase_rows, wring_out};
 pub use integrity::{Health, examine};
 pub use quarantine::{BESIDE, beside, set_aside};
 pub use read_only::open_read;
+pub use snapshot::snapshot;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -204,8 +206,64 @@ fn open_once(path: &Path, migrations: &[&str]) -> Result<Connection, Error> {
     connection
         .execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-512;")
         .map_err(fail)?;
+    keep_old(&connection, path, migrations)?;
     migrate(&mut connection, path, migrations)?;
     Ok(connection)
+}
+
+/// What a migration found and left: the numbers of the schemas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    /// Before.
+    pub from: i64,
+    /// Now.
+    pub to: i64,
+}
+
+/// Brings the database at `path` up to `migrations`; `None` when there is none.
+///
+/// # Errors
+/// See [`Error`].
+pub fn bring_up(path: &Path, migrations: &[&str]) -> Result<Option<Migrated>, Error> {
+    let schema = |connection: &Connection| {
+        connection
+            .query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
+            .map_err(|source| Error::of(path, source))
+    };
+    let Some(before) = open_read(path)? else {
+        return Ok(None);
+    };
+    let from = schema(&before)?;
+    drop(before);
+    let to = schema(&open(path, migrations)?)?;
+    Ok(Some(Migrated { from, to }))
+}
+
+/// Returns where the database at `path` is kept as it was with schema `schema`.
+pub fn old_copy(path: &Path, schema: i64) -> PathBuf {
+    beside(path, &format!(".schema-{schema}"))
+}
+
+/// Copies a database that is about to be migrated; a copy that is there already is older and stays.
+fn keep_old(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<(), Error> {
+    let found: i64 = connection
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(|source| Error::of(path, source))?;
+    let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
+    let to = old_copy(path, found);
+    if found == 0 || found >= known || to.exists() {
+        return Ok(());
+    }
+    let draft = beside(&to, &format!(".tmp-{}", std::process::id()));
+    // One that a killed run left behind is not whole.
+    let _ = std::fs::remove_file(&draft);
+    snapshot(path, &draft)?;
+    std::fs::File::open(&draft)
+        .and_then(|file| file.sync_all())
+        .and_then(|()| std::fs::rename(&draft, &to))
+        .and_then(|()| sys::atomic::sync_parent(&to))
+        .map_err(sys::Error::at("write", &to))?;
+    Ok(())
 }
 
 /// Returns which file stands at `path`, by device and number; `None` when there is none.
@@ -590,6 +648,24 @@ mod tests {
             Err(Error::File(_))
         ));
         assert!(matches!(open_read(dir.path()), Err(Error::File(_))));
+    }
+
+    #[test]
+    fn a_database_is_kept_as_it_was_before_a_migration() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("queue.db");
+        let all = [SCHEMA[0], "DROP TABLE n;"];
+        let old = open(&path, SCHEMA).expect("old");
+        old.execute("INSERT INTO n VALUES (7)", []).expect("row");
+        drop(old);
+        assert!(!old_copy(&path, 1).exists());
+        drop(open(&path, &all).expect("migrated"));
+        let kept = open(&old_copy(&path, 1), SCHEMA).expect("the copy");
+        let value: i64 = kept
+            .query_row("SELECT value FROM n", [], |row| row.get(0))
+            .expect("value");
+        assert_eq!(value, 7);
+        assert!(!old_copy(&path, 0).exists() && !old_copy(&path, 2).exists());
     }
 
     #[test]

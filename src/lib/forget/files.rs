@@ -261,6 +261,7 @@ fn in_state(home: &Home, path: &Path) -> Rule {
         _ if shown.contains(".corrupt-") => {
             Rule::Left("set aside because it was damaged; delete it yourself")
         }
+        _ if shown.contains(".db.schema-") => Rule::Whole("copies of older databases"),
         "sessions" if shown.ends_with(".jsonl") => Rule::Transcript,
         "sessions" => Rule::Whole("sessions"),
         "logs" => Rule::Lines("logs"),

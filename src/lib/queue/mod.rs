@@ -38,7 +38,7 @@ pub use subagents::{Ending, Subagent};
 pub use tasks::{AfterFailure, NewTask, ReadyTask, Told};
 pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
 pub use view::{
-    Dead, Fate, Listing, Open, counts, examine, fates, knows, listing, result, results,
+    Dead, Fate, Listing, Open, counts, examine, fates, knows, listing, migrate, result, results,
 };
 
 use std::path::Path;

@@ -170,6 +170,14 @@ pub fn results(path: &Path, since: i64) -> Result<Vec<Reply>, db::Error> {
     .map(Option::unwrap_or_default)
 }
 
+/// Brings the database up to this version; `None` when there is none.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn migrate(path: &Path) -> Result<Option<db::Migrated>, db::Error> {
+    db::bring_up(path, super::MIGRATIONS)
+}
+
 /// Returns how the file itself is, looking for at most `patience`.
 ///
 /// # Errors

@@ -7,13 +7,13 @@ use super::page::{Block, Page};
 use crate::support::{FakeTelegram, Output, Sandbox, wait_for};
 
 /// A user with a home directory, whose agent is the sandbox's.
-struct User {
-    sandbox: Sandbox,
+pub(super) struct User {
+    pub(super) sandbox: Sandbox,
     _telegram: FakeTelegram,
 }
 
 impl User {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let telegram = FakeTelegram::start();
         let sandbox = Sandbox::new().with_telegram(&telegram);
         let user = Self {
@@ -39,7 +39,7 @@ impl User {
     }
 
     /// Runs a script as if it were pasted, in the home directory.
-    fn paste(&self, script: &str) -> Output {
+    pub(super) fn paste(&self, script: &str) -> Output {
         // `watch` wants a terminal; what it watches is run.
         let script = script.replace("watch -c -n1 ", "");
         let mut shell = self.sandbox.shell();

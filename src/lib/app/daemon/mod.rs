@@ -1,16 +1,19 @@
 //! `agent-daemon`: the long-running process, and what prepares a home for it.
 
 mod auth;
+mod backup;
 pub(super) mod build;
 mod check;
 pub(super) mod command_intake;
 mod completions;
+mod import;
 mod init;
 mod job_timer;
 mod login;
 mod logout;
 mod maintenance;
 mod mcp_servers;
+mod migrate;
 mod once;
 mod publish_state;
 mod reload;
@@ -42,7 +45,7 @@ use crate::{media, sandbox, tools};
 struct Arguments {
     #[command(flatten)]
     shared: Shared,
-    /// Print one JSON document (check, doctor, login, logout, auth)
+    /// Print one JSON document (check, doctor, login, logout, auth, backup, restore, import)
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
@@ -91,6 +94,18 @@ enum Verb {
         /// Try each key: those of loaded providers, and stored ones that were not verified; exit code 1 when one is refused
         #[arg(long)]
         check: bool,
+    },
+    /// Write everything the agent has into one file, while it runs
+    Backup(#[command(flatten)] backup::Backup),
+    /// Put a backup into an empty home
+    Restore(#[command(flatten)] backup::Restore),
+    /// Move in from another program: workspace, memory, jobs, conversations, skills
+    Import(#[command(flatten)] import::Import),
+    /// Bring the databases of the home up to this version, as the daemon does at its start
+    Migrate {
+        /// To this version; an older one is refused, with what can be done instead
+        #[arg(long, value_name = "VERSION")]
+        to: Option<String>,
     },
     /// Print what a shell needs to complete the command lines of the five programs
     #[command(after_help = completions::HELP)]
@@ -159,6 +174,10 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
         Verb::Login(arguments) => login::login(&shared, &arguments, json),
         Verb::Logout { provider, all } => logout::logout(&shared, provider.as_deref(), all, json),
         Verb::Auth { check } => auth::auth(&shared, check, json),
+        Verb::Backup(wanted) => backup::backup(&shared, &wanted, json),
+        Verb::Restore(wanted) => backup::restore(&shared, &wanted, json),
+        Verb::Import(wanted) => import::import(&shared, &wanted, json),
+        Verb::Migrate { to } => migrate::migrate(&shared, to.as_deref()),
         Verb::Completions { shell } => completions::completions(shell),
     }
 }

@@ -38,7 +38,7 @@ pub(crate) use normalize::{Key, folded, value_key};
 pub use queries::{Filter, Meant, find, list, why};
 pub(crate) use queries::{Places, Reader, Stated};
 pub(crate) use run_log::undo;
-pub use schema::examine;
+pub use schema::{examine, migrate};
 pub(crate) use schema::{in_memory, memory_copy, open, open_read, transact};
 
 use std::path::PathBuf;

@@ -83,3 +83,11 @@ pub(crate) fn transact<T>(
 pub fn examine(path: &Path, patience: Duration) -> Result<Health, db::Error> {
     db::examine(path, MIGRATIONS, patience)
 }
+
+/// Brings the database up to this version; `None` when there is none.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn migrate(path: &Path) -> Result<Option<db::Migrated>, db::Error> {
+    db::bring_up(path, MIGRATIONS)
+}

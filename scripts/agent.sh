@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# The agent's daemon on a machine without systemd: start|stop|restart|status|logs.
+#
+#   agent.sh start
+#   AGENT_HOME=/srv/agent agent.sh start           an agent with a home of its own
+#   AGENT_INSTANCE=work agent.sh start             several agents of one person
+#   @reboot /usr/local/share/agent-toolkit/scripts/agent.sh start      a line for crontab -e
+set -euo pipefail
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+
+# The programs: installed (share/agent-toolkit/scripts), built beside this script, or in PATH.
+for bin in "$here/../../../bin" "$here/../target/release" "$here/../target/debug" ''; do
+    [[ ! -x $bin/agent-daemon ]] || break
+done
+if [[ -n $bin ]]; then
+    bin=$(cd -- "$bin" && pwd)
+    export PATH="$bin:${PATH:-/usr/local/bin:/usr/bin:/bin}"
+fi
+[[ -n ${HOME-} ]] || HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
+export HOME
+
+suffix=${AGENT_INSTANCE:+-$AGENT_INSTANCE}
+if [[ -n ${AGENT_HOME-} ]]; then
+    state=$AGENT_HOME$suffix/state
+else
+    state=${XDG_STATE_HOME:-$HOME/.local/state}/agent$suffix
+fi
+
+SERVICE_NAME=agent-daemon$suffix
+SERVICE_DIR=$state/service
+CACHE_PATHS=("$state/index.db" "$state/index.vec")
+
+startup_command() { exec agent-daemon run; }
+
+# It serves when its monitor file names it.
+# shellcheck disable=SC2153 # lib.sh sets SERVICE_PID
+post_startup_hook() {
+    local _
+    for _ in {1..200}; do
+        [[ $(agent-monitor 2>/dev/null || true) != *"pid $SERVICE_PID "* ]] || return 0
+        check_running || return 1
+        sleep 0.1
+    done
+    return 1
+}
+
+custom_help() {
+    printf '\n%s\n%s\n' "Its files: $SERVICE_DIR/$SERVICE_NAME.{pid,log}" \
+        'AGENT_HOME and AGENT_INSTANCE choose the agent, as for the programs.'
+}
+
+# shellcheck source=scripts/lib.sh
+source "$here/lib.sh"
+
+command -v agent-daemon >/dev/null || {
+    log_error 'agent-daemon is not in PATH'
+    log_info 'scripts/install puts it there'
+    exit 1
+}
+main "$@"

@@ -1,0 +1,383 @@
+//! What of a home goes into a backup, and in which order.
+
+use std::collections::BTreeSet;
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::Error;
+use super::archive::{Attributes, Manifest, Writer};
+use crate::config::Home;
+use crate::sys::lock;
+use crate::{clock, db, sys};
+
+/// Below the state: where databases are copied to before they are added.
+const SCRATCH: &str = "backup.tmp";
+const LOCK: &str = "backup.lock";
+/// A file that is longer than this is copied to the scratch directory, because it could shrink while it is read.
+const IN_MEMORY: u64 = 16 << 20;
+/// How often a file that changed while it was read is read again.
+const TRIES: u32 = 5;
+/// Files of the settings that are nobody's to see.
+const ENV: &str = ".env";
+const AUTH: &str = "state/auth.json";
+
+/// Of the state: what is rebuilt, or is of no use elsewhere.
+const LEFT: [&str; 11] = [
+    "backup.tmp",
+    "control.fifo",
+    "index.vec",
+    "logs",
+    "monitor.json",
+    "replies",
+    "service",
+    "sign-in.html",
+    "spool/tmp",
+    "status.json",
+    "undo",
+];
+/// What the report says of it.
+const LEFT_WORDS: &str =
+    "logs, replies, undo copies and what is rebuilt (index.db, session snapshots, monitor.json)";
+
+/// What the person wants.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// With `.env` and `auth.json`.
+    pub secrets: bool,
+}
+
+/// What was written.
+#[derive(Debug)]
+pub struct Report {
+    /// What is in it.
+    pub manifest: Manifest,
+    /// All of it.
+    pub bytes: u64,
+}
+
+/// Writes a backup of `home` to `out`.
+///
+/// # Errors
+/// When something of the home cannot be read, a database is damaged, or `out` cannot be written.
+pub fn write(home: &Home, options: Options, out: impl Write) -> Result<Report, Error> {
+    let _lock = lock::try_lock(&home.state().join(LOCK))?.ok_or(Error::Busy)?;
+    let scratch = Scratch::make(&home.state().join(SCRATCH))?;
+    let mut collector = Collector {
+        home,
+        options,
+        scratch: &scratch,
+        writer: Writer::start(out).map_err(writing)?,
+        left_out: BTreeSet::from([LEFT_WORDS.to_owned()]),
+    };
+    collector.state()?;
+    collector.tree(home.workspace(), "workspace", &[])?;
+    collector.settings()?;
+    let Collector {
+        writer, left_out, ..
+    } = collector;
+    let created_at = clock::rfc3339(clock::now_ms());
+    let left_out = left_out.into_iter().collect();
+    let (_, manifest, bytes) = writer
+        .end(created_at, options.secrets, left_out)
+        .map_err(writing)?;
+    Ok(Report { manifest, bytes })
+}
+
+fn writing(error: io::Error) -> Error {
+    sys::Error::at("write", Path::new("the backup"))(error).into()
+}
+
+/// A directory that goes with this value; what a killed run left in it goes first.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make(dir: &Path) -> Result<Self, sys::Error> {
+        match std::fs::remove_dir_all(dir) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(sys::Error::at("remove", dir)(error));
+            }
+            _ => {}
+        }
+        std::fs::create_dir(dir).map_err(sys::Error::at("make", dir))?;
+        Ok(Self(dir.to_owned()))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // The next backup removes it.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Collector<'a, W: Write> {
+    home: &'a Home,
+    options: Options,
+    scratch: &'a Scratch,
+    writer: Writer<W>,
+    left_out: BTreeSet<String>,
+}
+
+impl<W: Write> Collector<'_, W> {
+    /// See the order in [`super`].
+    fn state(&mut self) -> Result<(), Error> {
+        let state = self.home.state();
+        let [queue, cost] = [self.home.queue_db(), self.home.cost_db()];
+        self.databases(|path| ![&queue, &cost].contains(&path))?;
+        // The order of the audit log: how far it surely goes, then the log.
+        self.one(&self.home.audit_head(), "state/audit.head", Reading::Whole)?;
+        self.tree(&self.home.spool_new(), "state/spool/new", &[])?;
+        let (sessions, downloads) = (self.home.sessions(), self.home.downloads());
+        let later = [self.home.workspace(), &sessions, &downloads];
+        self.tree(state, "state", &later)?;
+        self.databases(|path| [&queue, &cost].contains(&path))?;
+        // A conversation that ends meanwhile goes from here to the archive.
+        self.transcripts(&self.home.sessions(), "state/sessions")?;
+        self.transcripts(&self.home.archive(), "state/sessions/archive")?;
+        self.tree(&self.home.downloads(), "state/downloads", &[])
+    }
+
+    fn databases(&mut self, wanted: impl Fn(&PathBuf) -> bool) -> Result<(), Error> {
+        for entry in list(self.home.state())? {
+            let name = entry.to_string_lossy().into_owned();
+            let path = self.home.state().join(&name);
+            if !name.ends_with(".db") || name == "index.db" || !wanted(&path) || !path.is_file() {
+                continue;
+            }
+            let copy = self.scratch.0.join(&name);
+            if db::snapshot(&path, &copy)? {
+                self.one(&copy, &format!("state/{name}"), Reading::Whole)?;
+                std::fs::remove_file(&copy).map_err(sys::Error::at("remove", &copy))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn transcripts(&mut self, dir: &Path, name: &str) -> Result<(), Error> {
+        for file in list(dir)? {
+            let file = file.to_string_lossy();
+            let name = format!("{name}/{file}");
+            let in_archive = format!("state/sessions/{file}");
+            if file.ends_with(".jsonl") && !self.writer.has(&in_archive) {
+                self.one(&dir.join(&*file), &name, Reading::Lines)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settings(&mut self) -> Result<(), Error> {
+        self.one(self.home.config_file(), "agent.toml", Reading::Whole)?;
+        self.tree(&self.home.providers_dir(), "providers.d", &[])?;
+        if self.options.secrets {
+            self.one(&self.home.env_file(), ENV, Reading::Whole)?;
+        } else if self.home.env_file().exists() || self.home.auth().exists() {
+            self.left_out.insert(format!("secrets ({ENV}, {AUTH})"));
+        }
+        Ok(())
+    }
+
+    /// Adds all files below `dir` as `name/…`, but not what lies in `later`.
+    fn tree(&mut self, dir: &Path, name: &str, later: &[&Path]) -> Result<(), Error> {
+        for entry in list(dir)? {
+            let path = dir.join(&entry);
+            let Some(entry) = entry.to_str() else {
+                self.left_out
+                    .insert(format!("{} (its name is not UTF-8)", path.display()));
+                continue;
+            };
+            let name = format!("{name}/{entry}");
+            if later.contains(&path.as_path()) || self.is_left(&name) || self.writer.has(&name) {
+                continue;
+            }
+            let Ok(meta) = path.symlink_metadata() else {
+                continue;
+            };
+            if meta.is_dir() {
+                self.tree(&path, &name, later)?;
+            } else if meta.is_symlink() {
+                self.link(&path, &name)?;
+            } else if meta.is_file() {
+                let is_log = name.starts_with("state/") && name.ends_with(".jsonl");
+                self.one(
+                    &path,
+                    &name,
+                    if is_log {
+                        Reading::Lines
+                    } else {
+                        Reading::Whole
+                    },
+                )?;
+            } else {
+                self.left_out.insert(format!("{name} (not a file)"));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_left(&self, name: &str) -> bool {
+        let Some(state) = name.strip_prefix("state/") else {
+            return false;
+        };
+        let file = state.rsplit('/').next().unwrap_or(state);
+        LEFT.contains(&state)
+            || !state.contains('/')
+                && (state.contains(".db")
+                    || state.ends_with(".lock")
+                    || state.starts_with("index."))
+            || file.starts_with('.') && file.contains(".tmp-")
+            || name == AUTH && !self.options.secrets
+    }
+
+    fn link(&mut self, path: &Path, name: &str) -> Result<(), Error> {
+        let Ok(to) = std::fs::read_link(path) else {
+            return Ok(());
+        };
+        match to.to_str() {
+            Some(to) => self.writer.link(name, to).map_err(writing)?,
+            None => drop(
+                self.left_out
+                    .insert(format!("{name} (a link to a name that is not UTF-8)")),
+            ),
+        }
+        Ok(())
+    }
+
+    /// Adds one file; one that has gone meanwhile is left out.
+    fn one(&mut self, path: &Path, name: &str, reading: Reading) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            match self.read(path, reading) {
+                Ok(None) => return Ok(()),
+                Ok(Some((meta, size, mut bytes))) => {
+                    let attributes = Attributes {
+                        mode: meta.mode() & 0o777,
+                        modified: u64::try_from(meta.mtime()).unwrap_or(0),
+                    };
+                    return self
+                        .writer
+                        .file(name, &mut bytes, size, attributes)
+                        .map_err(writing);
+                }
+                // It became shorter, or something else was renamed over it.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                Err(error) => return Err(sys::Error::at("read", path)(error).into()),
+            }
+        }
+        Err(Error::Restless(path.to_owned()))
+    }
+
+    fn read(&self, path: &Path, reading: Reading) -> io::Result<Option<(Metadata, u64, Bytes)>> {
+        let mut file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let meta = file.metadata()?;
+        let mut size = meta.len();
+        if reading == Reading::Lines {
+            size = end_of_lines(&mut file, size)?;
+        }
+        file.seek(SeekFrom::Start(0))?;
+        let mut part = file.take(size);
+        if size <= IN_MEMORY {
+            let mut bytes = Vec::new();
+            part.read_to_end(&mut bytes)?;
+            let is_whole = bytes.len() as u64 == size;
+            return is_whole
+                .then(|| Some((meta, size, Bytes::Memory(io::Cursor::new(bytes)))))
+                .ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
+        }
+        let scratch = self.scratch.0.join("file");
+        let mut copy = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(scratch)?;
+        if io::copy(&mut part, &mut copy)? != size {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        copy.seek(SeekFrom::Start(0))?;
+        Ok(Some((meta, size, Bytes::Disk(copy))))
+    }
+}
+
+/// How much of a file is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    Whole,
+    /// Up to the end of the last line: somebody is appending the next.
+    Lines,
+}
+
+enum Bytes {
+    Memory(io::Cursor<Vec<u8>>),
+    Disk(File),
+}
+
+impl Read for Bytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Memory(bytes) => bytes.read(buffer),
+            Self::Disk(file) => file.read(buffer),
+        }
+    }
+}
+
+/// Returns where the last whole line within the first `size` bytes ends.
+fn end_of_lines(file: &mut File, size: u64) -> io::Result<u64> {
+    const BLOCK: u64 = 64 << 10;
+    let mut end = size;
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK);
+        file.seek(SeekFrom::Start(start))?;
+        let mut block = Vec::new();
+        (&*file).take(end - start).read_to_end(&mut block)?;
+        if let Some(at) = block.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// Returns the names in a directory in order; none when it is not there.
+fn list(dir: &Path) -> Result<Vec<std::ffi::OsString>, Error> {
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(sys::Error::at("read", dir))?,
+    };
+    let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::atomic;
+
+    #[test]
+    fn a_line_that_is_being_written_is_cut_off() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("log.jsonl");
+        let long = "x".repeat(200_000);
+        for (text, end) in [
+            ("", 0),
+            ("torn", 0),
+            ("a\n", 2),
+            ("a\nb", 2),
+            (&format!("a\n{long}"), 2),
+            (&format!("{long}\nb"), 200_001),
+        ] {
+            atomic::write(&path, text.as_bytes(), atomic::Durability::Rename).expect("write");
+            let mut file = File::open(&path).expect("open");
+            assert_eq!(
+                end_of_lines(&mut file, text.len() as u64).expect("read"),
+                end,
+                "{text:.10}"
+            );
+        }
+    }
+}

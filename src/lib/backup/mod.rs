@@ -1,0 +1,66 @@
+//! Backup and restore of a home, while its daemon runs.
+//!
+//! ```text
+//! agent-backup/README.txt       how to read the file without this program
+//! agent-backup/state/…          databases by SQLite's backup API, transcripts up to their last whole line
+//! agent-backup/workspace/…      every file
+//! agent-backup/agent.toml, providers.d/   and .env with secrets
+//! agent-backup/MANIFEST.json    every file with its size and SHA-256
+//! agent-backup/END              SHA-256 of all bytes before it
+//! ```
+//! A plain tar, so that tar, jq and sha256sum read it in ten years. The order in which the stores are read is
+//! the one in which a crash could have left them: what refers to something is read before it, memory.db before
+//! the queue, the spool and the jobs before the queue, the queue before the transcripts. A turn that was under
+//! way is resumed after a restore as after a crash.
+
+mod archive;
+mod collect;
+mod generations;
+mod prove;
+mod restore;
+
+pub use archive::Contents;
+pub use collect::{Options, Report, write};
+pub use generations::{new_path, newest, prune};
+pub use prove::prove;
+pub use restore::restore;
+
+use std::path::PathBuf;
+
+use crate::memory::index;
+use crate::{config, db, sys};
+
+/// A backup cannot be made, read or put back.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    File(#[from] sys::Error),
+    #[error(transparent)]
+    Home(#[from] config::Error),
+    #[error(transparent)]
+    Database(#[from] db::Error),
+    #[error(transparent)]
+    Index(#[from] index::Error),
+    /// Another backup of this home is being made.
+    #[error("another backup of this agent is being made")]
+    Busy,
+    /// The file is no backup, or not as it was written.
+    #[error("{}: {why}", path.display())]
+    Damaged { path: PathBuf, why: String },
+    /// A newer version wrote it.
+    #[error("{} has format {found}; this version reads format {known}", path.display())]
+    Newer {
+        path: PathBuf,
+        found: u64,
+        known: u64,
+    },
+    /// The home to restore into holds something.
+    #[error("there is an agent already: {}", .0.display())]
+    Occupied(PathBuf),
+    /// A file changed each time it was read.
+    #[error("{} changes all the time", .0.display())]
+    Restless(PathBuf),
+    /// What was restored does not work.
+    #[error("the restored agent is not whole: {0}")]
+    Unproved(String),
+}

@@ -1,0 +1,147 @@
+//! What Hermes Agent keeps, by its documentation (github.com/NousResearch/hermes-agent, November 2026):
+//!
+//! ```text
+//! SOUL.md                    who the agent is
+//! memories/MEMORY.md, USER.md   entries, a § between two
+//! skills/…/NAME/SKILL.md     skills, in categories
+//! cron/jobs.json             {"jobs":[{id, name, prompt, schedule, deliver, enabled}]}
+//! .env                       keys (left), TELEGRAM_ALLOWED_USERS
+//! config.yaml, state.db      settings; conversations in a database: left
+//! ```
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Context, Plan, ids};
+use crate::jobs::Ask;
+use crate::sys::atomic;
+use crate::{jobs, sys};
+
+/// Returns what of the Hermes in `dir` can be taken into the home.
+///
+/// # Errors
+/// When there is none.
+pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
+    let mut plan = Plan::default();
+    std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
+    if let Some(soul) = atomic::read(&dir.join("SOUL.md"))? {
+        plan.text(context.home, "SOUL.md", soul);
+    }
+    for name in ["MEMORY.md", "USER.md"] {
+        if let Some(bytes) = atomic::read(&dir.join("memories").join(name))? {
+            plan.text(
+                context.home,
+                name,
+                entries(name, &String::from_utf8_lossy(&bytes)).into_bytes(),
+            );
+        }
+    }
+    plan.tree(context.home, &dir.join("skills"), "imported/skills");
+    let file: Value = atomic::read_json(&dir.join("cron/jobs.json"))
+        .unwrap_or_default()
+        .unwrap_or_default();
+    let known = jobs::read(&context.home.jobs())?;
+    // A list, or an object that holds it.
+    for job in file["jobs"]
+        .as_array()
+        .or_else(|| file.as_array())
+        .into_iter()
+        .flatten()
+    {
+        let id = job["id"].as_str().unwrap_or_default();
+        if known.get(id).is_none() {
+            plan.job(
+                context,
+                id,
+                ask(job),
+                job["enabled"].as_bool().unwrap_or(true),
+            );
+        }
+    }
+    environment(&mut plan, dir)?;
+    for (name, why) in [
+        ("config.yaml", "settings of another kind; see agent.toml(5)"),
+        ("state.db", "conversations in a database of another kind"),
+        ("auth.json", "keys are not copied: agent-daemon login"),
+        (
+            "plugins",
+            "plugins run inside the other program; tool servers (MCP) do not",
+        ),
+    ] {
+        if dir.join(name).exists() {
+            plan.leave(name, why);
+        }
+    }
+    Ok(plan)
+}
+
+/// Returns entries with a § between them as a list.
+fn entries(name: &str, text: &str) -> String {
+    let title = if name == "USER.md" {
+        "# Your owner"
+    } else {
+        "# Memory"
+    };
+    let items = text
+        .split('§')
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty());
+    let items: Vec<String> = items
+        .map(|entry| format!("- {}\n", entry.replace('\n', "\n  ")))
+        .collect();
+    format!("{title}\n\n{}", items.concat())
+}
+
+fn ask(job: &Value) -> Result<Ask, String> {
+    let word = |value: &Value| value.as_str().map(str::to_owned);
+    if !job["script"].is_null() {
+        return Err("it runs a script of the other program".to_owned());
+    }
+    let schedule = &job["schedule"];
+    let deliver = job["deliver"].as_str().unwrap_or("origin");
+    let to = match deliver.split_once(':') {
+        Some(("telegram", chat)) => Some(chat.to_owned()),
+        None if ["origin", "telegram", "local"].contains(&deliver) => None,
+        _ => return Err(format!("it delivers to {deliver}")),
+    };
+    Ok(Ask {
+        name: word(&job["name"]),
+        at: word(&schedule["run_at"]),
+        every: schedule["minutes"]
+            .as_i64()
+            .map(|minutes| format!("{minutes}m")),
+        cron: word(&schedule["expr"]),
+        text: word(&job["prompt"]).unwrap_or_default(),
+        deliver: deliver != "local",
+        to,
+        ..Ask::default()
+    })
+}
+
+fn environment(plan: &mut Plan, dir: &Path) -> Result<(), sys::Error> {
+    let Some(bytes) = atomic::read(&dir.join(".env"))? else {
+        return Ok(());
+    };
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let value = |name: &str| {
+        let line = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='));
+        line.map(|value| value.trim().trim_matches(['"', '\'']))
+            .filter(|value| !value.is_empty())
+    };
+    if value("TELEGRAM_BOT_TOKEN").is_some() {
+        let list: Vec<Value> = value("TELEGRAM_ALLOWED_USERS")
+            .unwrap_or_default()
+            .split(',')
+            .map(Value::from)
+            .collect();
+        plan.telegram(&ids(&Value::Array(list)), &[]);
+    }
+    plan.leave(
+        ".env",
+        "keys are not copied: put TELEGRAM_BOT_TOKEN and those of models into your .env",
+    );
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! Moving in from another program: its workspace, memory, jobs, conversations and skills become those of a home.
+//!
+//! ```text
+//! openclaw.rs, hermes.rs   read the other's files (never written) → Plan: what can be taken, what cannot and why
+//! Plan::carry_out          writes what is not there yet; a file that differs from the template of init stays
+//! ```
+//! Skills go to `workspace/imported/skills/`, where none is in force: they are somebody else's words until the owner
+//! has read them. Keys are never copied.
+
+mod hermes;
+mod openclaw;
+mod relaxed_json;
+
+pub use hermes::plan as hermes;
+pub use openclaw::plan as openclaw;
+
+use std::path::{Path, PathBuf};
+
+use chrono_tz::Tz;
+use serde_json::Value;
+
+use crate::config::Home;
+use crate::jobs::{Ask, Job};
+use crate::message::{Block, Role};
+use crate::session::{Event, Head, Kind, Spoken};
+use crate::sys::atomic;
+use crate::workspace::template;
+use crate::{clock, jobs, sys};
+
+/// Files that are larger are left where they are.
+const MAX_FILE: u64 = 50 << 20;
+/// Directories that are made again by their programs.
+const PASSED: [&str; 3] = [".git", "node_modules", "__pycache__"];
+/// The run of imported messages.
+const RUN: &str = "import";
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// What is taken, in order.
+    pub steps: Vec<Step>,
+    /// What is not, and why.
+    pub left: Vec<(String, String)>,
+    /// Lines for agent.toml, which is yours to write.
+    pub settings: String,
+}
+
+/// One thing that is taken.
+#[derive(Debug)]
+pub struct Step {
+    /// What it is, such as `note memory/2026-01-02.md`.
+    pub what: String,
+    act: Act,
+}
+
+#[derive(Debug)]
+enum Act {
+    File { to: PathBuf, bytes: Vec<u8> },
+    Job(Box<Job>),
+}
+
+/// What the plans need to know.
+pub struct Context<'a> {
+    pub home: &'a Home,
+    /// The agent's zone, for jobs without one.
+    pub zone: Tz,
+    pub now: i64,
+}
+
+impl Plan {
+    /// Does all of it and returns how many things were taken.
+    ///
+    /// # Errors
+    /// When a file cannot be written; what was taken before it stays.
+    pub fn carry_out(self, home: &Home) -> Result<usize, sys::Error> {
+        let count = self.steps.len();
+        for step in self.steps {
+            match step.act {
+                Act::File { to, bytes } => {
+                    if let Some(dir) = to.parent() {
+                        std::fs::create_dir_all(dir).map_err(sys::Error::at("make", dir))?;
+                    }
+                    atomic::write(&to, &bytes, atomic::Durability::Full)?;
+                }
+                Act::Job(job) => {
+                    jobs::Store::new(&home.jobs()).change(|jobs| jobs.put(*job))?;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn leave(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        self.left.push((what.into(), why.into()));
+    }
+
+    /// Takes a text as the workspace file `name`, unless the owner has one.
+    fn text(&mut self, home: &Home, name: &str, bytes: Vec<u8>) {
+        let to = home.workspace().join(name);
+        match atomic::read(&to) {
+            Ok(Some(own)) if own == bytes => {}
+            Ok(Some(own)) if own != template(name).as_bytes() => {
+                self.leave(name, "there is one already, and it is another");
+            }
+            Err(error) => self.leave(name, error.to_string()),
+            Ok(_) => self.steps.push(Step {
+                what: format!("workspace/{name}"),
+                act: Act::File { to, bytes },
+            }),
+        }
+    }
+
+    /// Takes all files below `dir` as `name/…` of the workspace. Links and special files stay.
+    fn tree(&mut self, home: &Home, dir: &Path, name: &str) {
+        for entry in entries(dir) {
+            let file = entry.file_name().to_string_lossy().into_owned();
+            let name = if name.is_empty() {
+                file.clone()
+            } else {
+                format!("{name}/{file}")
+            };
+            match entry.metadata() {
+                Ok(meta) if meta.is_dir() && PASSED.contains(&file.as_str()) => {
+                    self.leave(name, "made again by its program")
+                }
+                Ok(meta) if meta.is_dir() => self.tree(home, &entry.path(), &name),
+                Ok(meta) if meta.is_file() && meta.len() <= MAX_FILE => {
+                    match std::fs::read(entry.path()) {
+                        Ok(bytes) => self.text(home, &name, bytes),
+                        Err(error) => self.leave(name, error.to_string()),
+                    }
+                }
+                Ok(meta) if meta.is_file() => self.leave(name, "larger than 50 MB"),
+                _ => self.leave(name, "not a file"),
+            }
+        }
+    }
+
+    fn job(&mut self, context: &Context<'_>, id: &str, ask: Result<Ask, String>, enabled: bool) {
+        let called = ask
+            .as_ref()
+            .ok()
+            .and_then(|ask| ask.name.clone())
+            .unwrap_or_else(|| id.to_owned());
+        let id: String = id
+            .chars()
+            .filter(|c| c.is_ascii_alphanumeric() || ['-', '_'].contains(c))
+            .take(64)
+            .collect();
+        let job = ask.and_then(|ask| ask.job(&id, context.zone, context.now));
+        match job {
+            Ok(_) if id.is_empty() => self.leave(format!("job {called}"), "it has no id"),
+            Ok(job) => self.steps.push(Step {
+                what: format!(
+                    "job {called} ({}{})",
+                    job.schedule_text(),
+                    if enabled { "" } else { ", paused" }
+                ),
+                act: Act::Job(Box::new(Job { enabled, ..job })),
+            }),
+            Err(why) => self.leave(format!("job {called}"), why),
+        }
+    }
+
+    /// Takes a conversation as one that has ended: it can be read and is searched.
+    fn conversation(
+        &mut self,
+        context: &Context<'_>,
+        head: Head,
+        said: Vec<(String, Role, String)>,
+    ) {
+        let what = format!(
+            "conversation {} of {} ({} messages)",
+            head.session_id,
+            head.created_at,
+            said.len()
+        );
+        let day = head.created_at.get(..10).unwrap_or("1970-01-01");
+        let to = context
+            .home
+            .archive()
+            .join(format!("{}.{day}.jsonl", head.session_id));
+        if said.is_empty() || to.exists() {
+            return;
+        }
+        let kinds = said.into_iter().map(|(ts, role, text)| {
+            (
+                ts,
+                Kind::Message(Spoken::new(role, vec![Block::Text { text }], RUN)),
+            )
+        });
+        let mut bytes = Vec::new();
+        let created_at = head.created_at.clone();
+        for (seq, (ts, kind)) in
+            (1..).zip(std::iter::once((created_at, Kind::Session(head))).chain(kinds))
+        {
+            match serde_json::to_vec(&Event {
+                v: 1,
+                ts,
+                seq,
+                kind,
+            }) {
+                Ok(line) => bytes.extend(line),
+                Err(error) => return self.leave(what, error.to_string()),
+            }
+            bytes.push(b'\n');
+        }
+        self.steps.push(Step {
+            what,
+            act: Act::File { to, bytes },
+        });
+    }
+
+    /// Adds the table of Telegram to the settings.
+    fn telegram(&mut self, allow_from: &[i64], groups: &[(String, bool)]) {
+        self.settings.push_str("[telegram]\nenabled = true\n");
+        if !allow_from.is_empty() {
+            self.settings
+                .push_str(&format!("allow_from = {allow_from:?}\n"));
+        }
+        for (group, require_mention) in groups {
+            self.settings.push_str(&format!(
+                "\n[telegram.groups.\"{group}\"]\nrequire_mention = {require_mention}\n"
+            ));
+        }
+    }
+}
+
+/// Returns what lies in a directory, by name; nothing where there is none.
+fn entries(dir: &Path) -> Vec<std::fs::DirEntry> {
+    let mut entries: Vec<_> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    entries
+}
+
+/// Returns the numeric ids in a list of JSON: `123`, `"123"`, `"tg:123"`, `"telegram:123"`.
+fn ids(list: &Value) -> Vec<i64> {
+    let id = |value: &Value| match value {
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => text
+            .rsplit(':')
+            .next()
+            .and_then(|digits| digits.trim().parse().ok()),
+        _ => None,
+    };
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(id)
+        .collect()
+}
+
+/// Returns `text` as RFC 3339, or the time `or`.
+fn time(text: Option<&str>, or: i64) -> String {
+    clock::rfc3339(text.and_then(clock::parse_rfc3339).unwrap_or(or))
+}
+
+#[cfg(test)]
+mod tests;

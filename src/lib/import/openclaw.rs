@@ -1,0 +1,253 @@
+//! What OpenClaw keeps, by its documentation (docs.openclaw.ai, November 2026):
+//!
+//! ```text
+//! openclaw.json                  settings: agents.defaults.workspace, channels.telegram {allowFrom, groups}
+//! workspace/                     SOUL.md, USER.md, MEMORY.md …, memory/*.md, skills/NAME/SKILL.md
+//! skills/NAME/SKILL.md           skills for all its agents
+//! cron/jobs.json                 {"jobs":[{id, name, enabled, schedule, payload, delivery}]}
+//! agents/ID/sessions/*.jsonl     conversations, a JSON document a line
+//! credentials/                   keys: left
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{Context, Plan, entries, ids, relaxed_json, time};
+use crate::jobs::{Ask, Talk};
+use crate::message::Role;
+use crate::session::Head;
+use crate::sys::{atomic, jsonl};
+use crate::{jobs, sys};
+
+/// Returns what of the OpenClaw in `dir` can be taken into the home.
+///
+/// # Errors
+/// When there is none.
+pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
+    let mut plan = Plan::default();
+    std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
+    let settings = settings(&mut plan, dir)?;
+    let workspace = workspace(dir, &settings);
+    for entry in entries(&workspace) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        match name.as_str() {
+            "skills" => {}
+            "BOOTSTRAP.md" => plan.leave(name, "only for its first conversation"),
+            _ if name.starts_with('.') => plan.leave(name, "hidden"),
+            _ if entry.path().is_dir() => plan.tree(context.home, &entry.path(), &name),
+            _ => match std::fs::read(entry.path()) {
+                Ok(bytes) => plan.text(context.home, &name, bytes),
+                Err(error) => plan.leave(name, error.to_string()),
+            },
+        }
+    }
+    for skills in [workspace.join("skills"), dir.join("skills")] {
+        plan.tree(context.home, &skills, "imported/skills");
+    }
+    channels(&mut plan, &settings);
+    cron(&mut plan, dir, context)?;
+    conversations(&mut plan, dir, context);
+    for (name, why) in [
+        ("credentials", "keys are not copied: agent-daemon login"),
+        (
+            "extensions",
+            "plugins run inside the other program; tool servers (MCP) do not",
+        ),
+    ] {
+        if dir.join(name).exists() {
+            plan.leave(name, why);
+        }
+    }
+    Ok(plan)
+}
+
+fn settings(plan: &mut Plan, dir: &Path) -> Result<Value, sys::Error> {
+    let Some(bytes) = atomic::read(&dir.join("openclaw.json"))? else {
+        return Ok(Value::Null);
+    };
+    Ok(
+        relaxed_json::parse(&String::from_utf8_lossy(&bytes)).unwrap_or_else(|error| {
+            plan.leave(
+                "openclaw.json",
+                format!("not read ({error}): set the channels by hand"),
+            );
+            Value::Null
+        }),
+    )
+}
+
+fn workspace(dir: &Path, settings: &Value) -> PathBuf {
+    let named = settings["agents"]["defaults"]["workspace"]
+        .as_str()
+        .or_else(|| settings["agent"]["workspace"].as_str());
+    match named.map(|path| (path, path.strip_prefix("~/"))) {
+        Some((_, Some(below_home))) => dir.parent().unwrap_or(dir).join(below_home),
+        Some((path, None)) => dir.join(path),
+        None => dir.join("workspace"),
+    }
+}
+
+fn channels(plan: &mut Plan, settings: &Value) {
+    let channels = settings["channels"].as_object().into_iter().flatten();
+    for (name, channel) in channels {
+        if name == "telegram" {
+            let groups: Vec<(String, bool)> = channel["groups"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter(|(id, _)| id.parse::<i64>().is_ok())
+                .map(|(id, group)| {
+                    (
+                        id.clone(),
+                        group["requireMention"].as_bool().unwrap_or(true),
+                    )
+                })
+                .collect();
+            plan.telegram(&ids(&channel["allowFrom"]), &groups);
+            plan.leave(
+                "channels.telegram.botToken",
+                "keys are not copied: put it into .env as TELEGRAM_BOT_TOKEN",
+            );
+        } else if name != "defaults" {
+            plan.leave(format!("channels.{name}"), "there is no such channel here");
+        }
+    }
+    for name in ["models", "auth", "tools", "hooks", "gateway", "bindings"] {
+        if !settings[name].is_null() {
+            plan.leave(
+                format!("{name} of openclaw.json"),
+                "settings of another kind; see agent.toml(5)",
+            );
+        }
+    }
+}
+
+fn cron(plan: &mut Plan, dir: &Path, context: &Context<'_>) -> Result<(), sys::Error> {
+    let file: Value = atomic::read_json(&dir.join("cron/jobs.json"))
+        .unwrap_or_default()
+        .unwrap_or_default();
+    let known = jobs::read(&context.home.jobs())?;
+    for job in file["jobs"].as_array().into_iter().flatten() {
+        let id = job["id"]
+            .as_str()
+            .or_else(|| job["jobId"].as_str())
+            .unwrap_or_default();
+        if known.get(id).is_none() {
+            plan.job(
+                context,
+                id,
+                ask(job),
+                job["enabled"].as_bool().unwrap_or(true),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn ask(job: &Value) -> Result<Ask, String> {
+    let word = |value: &Value| value.as_str().map(str::to_owned);
+    let (schedule, payload, delivery) = (&job["schedule"], &job["payload"], &job["delivery"]);
+    let is_event = payload["kind"] == "systemEvent";
+    let channel = delivery["channel"].as_str().unwrap_or("last");
+    if delivery["mode"] == "webhook" || !["last", "telegram"].contains(&channel) {
+        return Err(format!(
+            "it delivers to {}",
+            if channel == "last" {
+                "a webhook"
+            } else {
+                channel
+            }
+        ));
+    }
+    let (chat, topic) = delivery["to"].as_str().map_or((None, None), chat_and_topic);
+    Ok(Ask {
+        name: word(&job["name"]),
+        at: word(&schedule["at"]),
+        every: schedule["everyMs"].as_i64().map(jobs::period),
+        cron: word(&schedule["expr"]),
+        tz: word(&schedule["tz"]),
+        text: word(&payload["message"])
+            .or_else(|| word(&payload["text"]))
+            .unwrap_or_default(),
+        deliver: delivery["mode"] != "none",
+        to: chat,
+        topic,
+        session: is_event.then_some(Talk::Main),
+        delete_after_run: job["deleteAfterRun"].as_bool(),
+        ..Ask::default()
+    })
+}
+
+/// Returns chat and topic of `telegram:group:-100123:topic:7`.
+fn chat_and_topic(to: &str) -> (Option<String>, Option<String>) {
+    let mut numbers = to
+        .split(':')
+        .filter(|part| part.parse::<i64>().is_ok())
+        .map(str::to_owned);
+    (numbers.next(), numbers.next())
+}
+
+fn conversations(plan: &mut Plan, dir: &Path, context: &Context<'_>) {
+    for agent in entries(&dir.join("agents")) {
+        let name = agent.file_name().to_string_lossy().into_owned();
+        for file in entries(&agent.path().join("sessions")) {
+            let path = file.path();
+            if path.extension().is_none_or(|end| end != "jsonl") {
+                continue;
+            }
+            let id = path
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .replace('.', "-");
+            let mut begun = None;
+            let mut said = Vec::new();
+            let read = jsonl::for_each_line(&path, 0, |line, _| {
+                let Ok(line) = serde_json::from_slice::<Value>(line) else {
+                    return;
+                };
+                let at = line["timestamp"].as_str().map(str::to_owned);
+                begun = begun.take().or_else(|| at.clone());
+                if line["type"] == "message"
+                    && let Some((role, text)) = words(&line["message"])
+                {
+                    said.push((time(at.as_deref(), context.now), role, text));
+                }
+            });
+            if let Err(error) = read {
+                plan.leave(format!("conversation {id}"), error.to_string());
+                continue;
+            }
+            let head = Head {
+                session_id: id,
+                key: format!("import:openclaw:{name}"),
+                contact: "openclaw".to_owned(),
+                created_at: time(begun.as_deref(), context.now),
+            };
+            plan.conversation(context, head, said);
+        }
+    }
+}
+
+/// Returns what somebody said; tool calls and their results are left out.
+fn words(message: &Value) -> Option<(Role, String)> {
+    let role = match message["role"].as_str()? {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        _ => return None,
+    };
+    let text = match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => {
+            let texts: Vec<&str> = blocks
+                .iter()
+                .filter(|block| block["type"] == "text")
+                .filter_map(|block| block["text"].as_str())
+                .collect();
+            texts.join("\n")
+        }
+        _ => return None,
+    };
+    (!text.trim().is_empty()).then_some((role, text))
+}

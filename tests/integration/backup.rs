@@ -1,0 +1,297 @@
+//! `agent-daemon backup` and `restore`: a backup taken under load and restored elsewhere answers; a damaged
+//! one is refused before anything is written; a home in use is never overwritten.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test writes and reads files plainly"
+)]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Output, Sandbox, wait_for};
+
+/// A home with a daemon, and a directory for its backups.
+struct Place {
+    sandbox: Sandbox,
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            sandbox: Sandbox::new(),
+            dir: TempDir::with_prefix("agent-backup-")
+                .expect("the temporary directory is writable"),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    fn daemon(&self, arguments: &[&str]) -> Output {
+        self.sandbox.run("agent-daemon", arguments, "")
+    }
+
+    fn backup(&self, name: &str) {
+        let made = self.daemon(&["backup", &self.text(name)]);
+        assert_eq!(made.code, 0, "{made:?}");
+        assert_eq!(made.stdout, format!("{}\n", self.text(name)));
+    }
+
+    fn restore(&self, name: &str, home: &str) -> Output {
+        self.daemon(&[
+            "--home",
+            &self.text(home),
+            "restore",
+            &self.text(name),
+            "--verify",
+        ])
+    }
+
+    fn ask(&self, words: &str) -> String {
+        let asked = self.sandbox.send(&["--wait=60", words]);
+        assert_eq!(asked.code, 0, "{asked:?}");
+        asked.stdout
+    }
+}
+
+/// Returns the text of every transcript below a home.
+fn transcripts(home: &Path) -> String {
+    let mut all = String::new();
+    for entry in fs::read_dir(home.join("state/sessions"))
+        .expect("sessions")
+        .flatten()
+    {
+        if entry.path().extension().is_some_and(|end| end == "jsonl") {
+            all += &fs::read_to_string(entry.path()).expect("a transcript");
+        }
+    }
+    all
+}
+
+#[test]
+fn what_was_answered_before_a_backup_under_load_is_there_after_a_kill() {
+    let place = Place::new();
+    let daemon = place.sandbox.ready();
+    place.ask("remember that my sister Ana moved to Porto");
+    place.sandbox.put("workspace/tools/run.sh", b"#!/bin/sh\n");
+    std::os::unix::fs::symlink("run.sh", place.sandbox.path("workspace/tools/link")).expect("link");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for speaker in 0..3 {
+            let (sandbox, stop) = (&place.sandbox, &stop);
+            scope.spawn(move || {
+                for turn in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let (from, words) = (
+                        format!("speaker{speaker}"),
+                        format!("word {speaker} {turn}"),
+                    );
+                    // The last one is killed with the daemon.
+                    sandbox.send(&["--from", &from, "--wait=10", &words]);
+                }
+            });
+        }
+        place.ask("the last word before the backup");
+        place.backup("agent.tar");
+        daemon.kill9();
+        stop.store(true, Ordering::Relaxed);
+        place.backup("after.tar");
+    });
+    for (backup, home) in [("agent.tar", "one"), ("after.tar", "two")] {
+        let restored = place.restore(backup, home);
+        assert_eq!(restored.code, 0, "{restored:?}");
+        assert!(
+            restored.stdout.contains("state/queue.db: whole"),
+            "{restored:?}"
+        );
+        assert!(
+            restored.stdout.contains("found in workspace/memory/items/"),
+            "{restored:?}"
+        );
+        let home = place.path(home);
+        let said = transcripts(&home);
+        assert!(said.contains("the last word before the backup"), "{said}");
+        assert!(
+            said.lines()
+                .all(|line| serde_json::from_str::<Value>(line).is_ok())
+        );
+        let script = home.join("workspace/tools/run.sh");
+        assert_eq!(fs::read(&script).expect("restored"), b"#!/bin/sh\n");
+        assert_eq!(
+            fs::read_link(home.join("workspace/tools/link")).expect("a link"),
+            Path::new("run.sh")
+        );
+        for gone in [
+            "state/daemon.lock",
+            "state/replies/x",
+            ".env",
+            "state/backup.tmp",
+        ] {
+            assert!(!home.join(gone).exists(), "{gone}");
+        }
+        // What was accepted and not answered is answered there.
+        let home = home.to_str().expect("UTF-8");
+        let worked = place.daemon(&["--home", home, "--once"]);
+        assert_eq!(worked.code, 0, "{worked:?}");
+        let status = place
+            .sandbox
+            .send(&["--home", home, "--status", "--json"])
+            .json();
+        assert_eq!(status["queue"]["inbox"], 0, "{status}");
+    }
+}
+
+#[test]
+fn a_damaged_backup_and_a_home_in_use_are_refused_before_anything_is_written() {
+    let place = Place::new();
+    place
+        .sandbox
+        .put("workspace/MEMORY.md", b"- the boat lies in Lisbon\n");
+    place.backup("good.tar");
+    let good = fs::read(place.path("good.tar")).expect("the backup");
+    let mut flipped = good.clone();
+    flipped[good.len() / 3] ^= 1;
+    for (name, bytes) in [
+        ("short.tar", &good[..good.len() - 700]),
+        ("flipped.tar", &flipped),
+        ("empty.tar", &[]),
+    ] {
+        fs::write(place.path(name), bytes).expect("write");
+        let refused = place.restore(name, "home");
+        assert!(
+            refused.code == 65 && refused.stderr.contains("nothing was written"),
+            "{name}: {refused:?}"
+        );
+        assert!(!place.path("home").exists(), "{name}");
+    }
+    let own = place.daemon(&["restore", &place.text("good.tar")]);
+    assert!(
+        own.code == 1 && own.stderr.contains("agent.toml"),
+        "{own:?}"
+    );
+    fs::create_dir_all(place.path("used/workspace/memory")).expect("directories");
+    fs::write(place.path("used/workspace/memory/mine.md"), "mine").expect("write");
+    let used = place.restore("good.tar", "used");
+    assert!(
+        used.code == 1 && used.stderr.contains("mine.md"),
+        "{used:?}"
+    );
+    assert_eq!(fs::read_dir(place.path("used")).expect("read").count(), 1);
+    // Directories without a file are nobody's.
+    fs::create_dir_all(place.path("bare/state/spool/new")).expect("directories");
+    let bare = place.restore("good.tar", "bare");
+    assert!(
+        bare.code == 0 && bare.stdout.contains("found in workspace/MEMORY.md"),
+        "{bare:?}"
+    );
+    // Ordinary tools agree.
+    let checked = place.sandbox.bash(&format!(
+        "cd {0} && tar -xf good.tar && cd agent-backup && test -s MANIFEST.json && head -c $(($(stat -c %s ../good.tar) - 2048)) ../good.tar | sha256sum | cut -c 1-64 | grep -qf - END",
+        place.dir.path().display()
+    ));
+    assert_eq!(checked.code, 0, "{checked:?}");
+}
+
+#[test]
+fn generations_secrets_and_pipes() {
+    let place = Place::new();
+    place.sandbox.put(".env", b"MOCK_KEY=very-secret-key\n");
+    let names = || -> BTreeSet<String> {
+        let entries = fs::read_dir(place.path("all")).expect("read").flatten();
+        entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect()
+    };
+    // Until a second has passed that has no backup yet.
+    let more = || {
+        let before = if place.path("all").exists() {
+            names()
+        } else {
+            BTreeSet::new()
+        };
+        wait_for("another backup", Duration::from_secs(30), || {
+            let made = place.daemon(&["backup", "--keep", "2", &place.text("all"), "--json"]);
+            assert_eq!(made.code, 0, "{made:?}");
+            (names() != before).then_some(())
+        });
+        names()
+    };
+    let first = more();
+    fs::write(place.path("all/agent-mine.tar"), "mine").expect("write");
+    let two = more();
+    assert!(two.len() == 3 && two.is_superset(&first), "{two:?}");
+    let three = more();
+    assert!(
+        three.len() == 3 && three.contains("agent-mine.tar") && three.is_disjoint(&first),
+        "{three:?}"
+    );
+    let bytes = |name: &str| fs::read(place.path(name)).expect("the backup");
+    let has = |bytes: &[u8], words: &[u8]| bytes.windows(words.len()).any(|part| part == words);
+    place.backup("plain.tar");
+    assert!(!has(&bytes("plain.tar"), b"very-secret-key"));
+    let made = place.daemon(&["backup", "--with-secrets", &place.text("secret.tar")]);
+    assert!(
+        made.code == 0 && has(&bytes("secret.tar"), b"very-secret-key"),
+        "{made:?}"
+    );
+    // A file of somebody else is not replaced.
+    fs::write(place.path("letter"), "dear").expect("write");
+    let refused = place.daemon(&["backup", &place.text("letter")]);
+    assert!(
+        refused.code == 1 && bytes("letter") == b"dear",
+        "{refused:?}"
+    );
+
+    let piped = place.sandbox.bash(&format!(
+        "agent-daemon backup - | agent-daemon --home {0}/piped restore - && agent-daemon --home {0}/piped restore --dry-run {0}/all",
+        place.dir.path().display()
+    ));
+    assert!(
+        piped.code == 0 && piped.stdout.contains("the backup is whole"),
+        "{piped:?}"
+    );
+    assert!(place.path("piped/agent.toml").is_file());
+}
+
+#[test]
+fn a_backup_that_is_killed_leaves_the_one_before_it() {
+    let place = Place::new();
+    place
+        .sandbox
+        .put("workspace/outbox/large.bin", &vec![7; 40 << 20]);
+    place.backup("agent.tar");
+    let mut command = place.sandbox.command("agent-daemon");
+    command
+        .args(["backup", &place.text("agent.tar")])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut running = command.spawn().expect("it starts");
+    wait_for("a part of a backup", Duration::from_secs(30), || {
+        fs::metadata(place.path("agent.tar.part"))
+            .is_ok_and(|meta| meta.len() > 0)
+            .then_some(())
+    });
+    running.kill().expect("killed");
+    running.wait().expect("ended");
+    let whole = place.daemon(&["restore", "--dry-run", &place.text("agent.tar")]);
+    assert_eq!(whole.code, 0, "{whole:?}");
+    place.backup("agent.tar");
+}
