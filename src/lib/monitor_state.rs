@@ -207,6 +207,15 @@ impl State {
         self.settle();
     }
 
+    /// Shows that the turn of `run_id` is suspended since then (milliseconds since 1970 UTC), and why.
+    pub fn waits(&mut self, session: &str, run_id: &str, since: i64, reason: String) {
+        let lane = self.lane_of(session);
+        run_id.clone_into(&mut lane.run_id);
+        lane.turn_to("retry_wait");
+        lane.state_since = clock::rfc3339(since);
+        lane.retry_reason = Some(reason);
+    }
+
     /// Leaves only the turns for which `runs` is true. A conversation whose sub-agents still work stays, at rest.
     pub fn keep(&mut self, runs: impl Fn(&Lane) -> bool) {
         for lane in &mut self.lanes {

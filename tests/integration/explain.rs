@@ -529,8 +529,9 @@ fn killed(sandbox: &Sandbox, model: &FakeModel, number: usize) {
 }
 
 #[test]
-fn a_restart_counts_as_an_attempt_and_the_third_death_is_the_end() {
+fn a_restart_counts_as_an_attempt_and_the_sixth_death_alone_is_the_end() {
     let (model, sandbox) = Sandbox::with_model();
+    let (sandbox, mut clock) = sandbox.with_clock();
     for _ in 0..4 {
         model.push(Reply::Hang);
     }
@@ -564,18 +565,24 @@ fn a_restart_counts_as_an_attempt_and_the_third_death_is_the_end() {
     );
     assert_eq!(daemon.term(), 0);
 
-    for _ in 0..3 {
+    for _ in 0..6 {
         model.push(Reply::Hang);
     }
     assert_eq!(sandbox.send(&["--id", "poison-1", "poison"]).code, 75);
-    for death in 1..=3 {
+    for death in 1..=6 {
         killed(&sandbox, &model, 2 + death);
+        clock.later(Duration::from_secs(130));
+        if (3..6).contains(&death) {
+            // This start notes the death, and that the turn rests.
+            sandbox.ready().kill9();
+            clock.later(Duration::from_secs(600));
+        }
     }
     let _daemon = sandbox.ready();
     let dead = explained(&sandbox, "poison-1", "dead");
     assert_eq!(
         (dead["attempts"].as_i64(), dead["reason"].as_str()),
-        (Some(3), Some("interrupted by 3 restarts"))
+        (Some(6), Some("interrupted by 6 restarts"))
     );
     assert_eq!(dead["prompt_blocks"][0]["name"], "tools");
 }

@@ -48,11 +48,7 @@ impl Times {
             .with_telegram(&telegram)
             .with_anthropic(&model)
             .config(&config);
-        let clock = Clock::new(&sandbox.home().with_file_name("clock"));
-        let environment = clock.environment();
-        let sandbox = environment
-            .into_iter()
-            .fold(sandbox, |sandbox, (name, value)| sandbox.env(name, &value));
+        let (sandbox, clock) = sandbox.with_clock();
         Self {
             daemon: None,
             telegram,

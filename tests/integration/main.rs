@@ -37,6 +37,7 @@ mod media;
 mod memory;
 mod money;
 mod monitor;
+mod outage;
 mod outgoing;
 mod persona;
 mod prefix;

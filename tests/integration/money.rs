@@ -161,6 +161,14 @@ fn mixed_run(calls: i64) {
             break;
         }
     }
+    // While the model was left alone after its failures it may have cut nothing off.
+    model.forget();
+    model.push(Reply::Disconnect);
+    let cut = "SELECT count(*) FROM costs WHERE ok = 0 AND cost_nano_usd > 0";
+    wait_for("a call that breaks off", SOON, || {
+        sandbox.send(&["--wait=120", "--session", "talk0", "cut"]);
+        (number(&sandbox, cut) > 0).then_some(())
+    });
     // A turn is over before its conversation is summed up, and between them the daemon looks idle for some writes.
     let idle = || {
         sandbox

@@ -27,12 +27,7 @@ fn home(model: &FakeModel) -> (Sandbox, Clock) {
         "workspace/skills/tone/SKILL.md",
         skill("tone", "always_on: true\n", &"Be brief. ".repeat(200)).as_bytes(),
     );
-    let clock = Clock::new(&sandbox.home().with_file_name("clock"));
-    let environment = clock.environment();
-    let sandbox = environment
-        .into_iter()
-        .fold(sandbox, |sandbox, (name, value)| sandbox.env(name, &value));
-    (sandbox, clock)
+    sandbox.with_clock()
 }
 
 /// What is said in a turn: words, tools of every kind, several at once, questions that something is recalled for.

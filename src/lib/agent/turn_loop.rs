@@ -20,7 +20,7 @@ use super::turn_request::{Ended, Formed, Limits, Order, Reply, Written};
 use crate::audit;
 use crate::config::Compaction;
 use crate::cost;
-use crate::llm::{self, Client, Paid, Prompt, Purpose};
+use crate::llm::{self, Away, Client, Paid, Prompt, Purpose};
 use crate::media::Pictures;
 use crate::memory::{Memory, Scope};
 use crate::message::{
@@ -62,16 +62,27 @@ pub(super) enum Break {
     Failed(String),
     /// Its time was over, in these words.
     TooLong(String),
+    /// It cannot go on now, and may later.
+    Away(Away),
 }
 
 impl From<sys::Error> for Break {
     fn from(error: sys::Error) -> Self {
-        Break::Failed(format!("the transcript cannot be written: {error}"))
+        let what = format!("the transcript cannot be written: {error}");
+        if error.is_retryable() {
+            Break::Away(Away::disk(&what))
+        } else {
+            Break::Failed(what)
+        }
     }
 }
 
 impl From<llm::Error> for Break {
     fn from(error: llm::Error) -> Self {
+        let error = match error.away() {
+            Ok(away) => return Break::Away(away),
+            Err(error) => error,
+        };
         match error {
             llm::Error::Failed(provider::Error::ContextOverflow { message }) => {
                 Break::Overflow(message)
@@ -84,7 +95,10 @@ impl From<llm::Error> for Break {
                     "{refusal}; a smaller conversation costs less: /new begins one"
                 ))
             }
-            other => Break::Failed(other.to_string()),
+            other => Break::Failed(match other.next_step() {
+                Some(step) => format!("{other}; {step}"),
+                None => other.to_string(),
+            }),
         }
     }
 }
@@ -160,6 +174,12 @@ impl Agent {
                     cost_nano_usd,
                     receipts: turn.receipts(),
                 })
+            }
+            Err(Break::Away(away)) => {
+                turn.emit(Step::RetryWait {
+                    reason: away.detail.clone(),
+                });
+                return Ended::Waits(away);
             }
             Err(broken) => turn.break_off(broken).await,
         };
@@ -250,7 +270,8 @@ impl Running<'_> {
                 );
                 return self.conclude_with_receipts(text).await;
             }
-            if self.is_full() {
+            // While the model is away there is time, and nobody who sums up.
+            if self.is_full() && !self.agent.client.is_down(self.order.model) {
                 self.make_room(Need::Full).await?;
             } else if calls > 0
                 && self.is_to_be_flushed()
@@ -533,7 +554,9 @@ impl Running<'_> {
         let (text, ended) = match broken {
             Break::Stopped if interrupted => ("the next message came".to_owned(), Ended::Stopped),
             Break::Stopped => ("stopped".to_owned(), Ended::Stopped),
-            Break::Failed(reason) | Break::Overflow(reason) => (
+            Break::Away(Away { detail: reason, .. })
+            | Break::Failed(reason)
+            | Break::Overflow(reason) => (
                 reason.clone(),
                 Ended::Failed {
                     reason,

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::subagents::Team;
 use super::tool_policy::Owner;
+use crate::llm::Away;
 use crate::memory::Viewer;
 use crate::message::{Bounds, Message, Route, ToolCall, Usage};
 use crate::provider::SystemBlock;
@@ -110,6 +111,8 @@ pub enum Ended {
     Reply(Reply),
     /// It was stopped.
     Stopped,
+    /// It cannot go on now; nothing of it ended. [`Agent::run`](super::Agent::run) goes on with it.
+    Waits(Away),
     /// No answer came.
     Failed {
         /// Why, for the owner's eyes.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Id;
-use crate::message::{Approval, JobOrder};
+use crate::message::{Approval, DeadLetters, JobOrder};
 
 /// What a line may say of a job that is added, see `jobs::Ask`.
 const JOB_FIELDS: [&str; 17] = [
@@ -106,6 +106,13 @@ pub enum Command {
         verdict: Approval,
         /// Why not, for the model.
         why: Option<String>,
+    },
+    /// Try dead letters again, or drop them.
+    DeadLetters {
+        /// Which of both.
+        action: DeadLetters,
+        /// One, by its id, or `all`.
+        letter: String,
     },
     /// Undo what a run changed in files; the newest that changed any when none is named.
     Undo {

@@ -66,6 +66,9 @@ pub struct Reply {
     /// What waits for the owner's word while it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<Ask>,
+    /// What its turn waits for, in words for its sender.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// What an order about a job made of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<serde_json::Value>,
@@ -105,6 +108,7 @@ impl Reply {
             silent: None,
             receipts: Vec::new(),
             asks: Vec::new(),
+            waits_for: None,
             job: None,
             error: None,
         }

@@ -1,5 +1,6 @@
 //! `cost.db`: a row for every paid call, written before the call and settled after it.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use super::alerts;
 use super::alerts::Span;
 use super::caps;
 use super::caps::Refusal;
+use super::rates::nano;
 use crate::clock;
 use crate::config::Cost;
 use crate::db;
@@ -32,6 +34,20 @@ pub struct Ledger {
     zone: Arc<Mutex<Tz>>,
     /// Told when there is something new that the owner is to know.
     pub news: Arc<Notify>,
+    /// Notified when a call of this process has settled: others may fit below a cap now.
+    pub settled: Arc<Notify>,
+    /// Calls of this process that run: what they reserve more than they cost comes back.
+    running: Running,
+}
+
+/// Reservations of calls that run, by call.
+type Running = Arc<Mutex<HashMap<String, Held>>>;
+
+#[derive(Debug, Clone)]
+struct Held {
+    run_id: String,
+    session_id: String,
+    bound: i64,
 }
 
 /// A call that is about to be made.
@@ -98,10 +114,19 @@ pub enum Outcome {
 }
 
 /// A call that may be made, at the most it can cost.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Reserved {
     call_id: String,
     spans: Vec<Span>,
+    running: Running,
+    settled: Arc<Notify>,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.running.lock().remove(&self.call_id);
+        self.settled.notify_waiters();
+    }
 }
 
 impl Ledger {
@@ -114,6 +139,8 @@ impl Ledger {
             writer: db::Writer::start(path, MIGRATIONS)?,
             zone: Arc::new(Mutex::new(zone)),
             news: Arc::default(),
+            settled: Arc::default(),
+            running: Arc::default(),
         })
     }
 
@@ -137,19 +164,23 @@ impl Ledger {
         let zone = *self.zone.lock();
         let since = (start_of_day(now, zone), start_of_month(now, zone));
         let spans = alerts::spans(now, zone, &caps);
+        // Calls that settle while this is decided still count as running: then it is asked again.
+        let mut held = self.running.lock().clone();
+        let (running, settled) = (self.running.clone(), self.settled.clone());
         let (reserved, is_news) = self
             .writer
             .write(move |connection| {
                 if let Some(refusal) = caps::refusal(connection, &call, &caps, since)? {
+                    held.extend(running.lock().clone());
+                    let refusal = judged(refusal, &call, &held, (now, zone));
                     let is_news = match &refusal {
-                        Refusal::Cap { period: period @ ("day" | "month"), spent, .. } => {
+                        Refusal::Cap { period: period @ ("day" | "month"), spent, held: false, .. } => {
                             alerts::refused(connection, &spans, (*period == "day", *spent), now)?
                         }
                         Refusal::Cap { .. } | Refusal::Unpriced { .. } => false,
                     };
                     return Ok((Err(refusal), is_news));
                 }
-                let reserved = Reserved { call_id: call.call_id.clone(), spans };
                 connection
                     .prepare_cached(
                         "INSERT INTO costs(ts, call_id, run_id, session_id, source, provider, model, kind, cost_nano_usd, estimated)
@@ -157,15 +188,28 @@ impl Ledger {
                     )?
                     .execute((
                         now,
-                        call.call_id,
-                        call.run_id,
-                        call.session_id,
+                        &call.call_id,
+                        &call.run_id,
+                        &call.session_id,
                         call.source,
-                        call.provider,
-                        call.model,
+                        &call.provider,
+                        &call.model,
                         call.kind.as_str(),
                         call.bound,
                     ))?;
+                // Known before the next call is judged; dropped, also when nobody waits for it any more, it is not.
+                let reserved = Reserved {
+                    call_id: call.call_id.clone(),
+                    spans,
+                    running,
+                    settled,
+                };
+                let held = Held {
+                    run_id: call.run_id,
+                    session_id: call.session_id,
+                    bound: call.bound.unwrap_or(0),
+                };
+                reserved.running.lock().insert(call.call_id, held);
                 Ok((Ok(reserved), false))
             })
             .await?;
@@ -186,7 +230,8 @@ impl Ledger {
         outcome: Outcome,
         latency_ms: i64,
     ) -> Result<(), db::Error> {
-        let (Reserved { call_id, spans }, now) = (reserved, clock::now_ms());
+        let (call_id, spans) = (reserved.call_id.clone(), reserved.spans.clone());
+        let now = clock::now_ms();
         let is_news = self
             .writer
             .write_lazily(move |connection| {
@@ -198,6 +243,50 @@ impl Ledger {
             self.news.notify_one();
         }
         Ok(())
+    }
+}
+
+/// Says of a refusal whether it is over when the calls that run have settled, or at a known time.
+fn judged(
+    refusal: Refusal,
+    call: &NewCall,
+    running: &HashMap<String, Held>,
+    (now, zone): (i64, Tz),
+) -> Refusal {
+    let Refusal::Cap {
+        period,
+        setting,
+        file,
+        limit,
+        spent,
+        bound,
+        ..
+    } = refusal
+    else {
+        return refusal;
+    };
+    let counts = |held: &&Held| match period {
+        "day" | "month" => true,
+        "session" | "sub-agent" => held.session_id == call.session_id,
+        _ => held.run_id == call.run_id,
+    };
+    let reserved: i64 = running.values().filter(counts).map(|held| held.bound).sum();
+    let (limit_nano, bound_nano) = (nano(limit), nano(bound));
+    let fits_alone = bound_nano <= limit_nano;
+    let resets_at = match period {
+        "day" => Some(next_day(now, zone)),
+        "month" => Some(next_month(now, zone)),
+        _ => None,
+    };
+    Refusal::Cap {
+        period,
+        setting,
+        file,
+        limit,
+        spent,
+        bound,
+        held: reserved > 0 && nano(spent) - reserved + bound_nano <= limit_nano,
+        resets_at: resets_at.filter(|_| fits_alone),
     }
 }
 
@@ -259,6 +348,19 @@ pub fn examine(path: &Path, patience: Duration) -> Result<db::Health, db::Error>
 /// Returns when the local day of `now` began.
 pub fn start_of_day(now: i64, zone: Tz) -> i64 {
     clock::start_of_day(clock::local_date(now, zone), zone)
+}
+
+/// Returns when the local day after that of `now` begins.
+fn next_day(now: i64, zone: Tz) -> i64 {
+    let today = clock::local_date(now, zone);
+    clock::start_of_day(today.succ_opt().unwrap_or(today), zone)
+}
+
+/// Returns when the local calendar month after that of `now` begins.
+fn next_month(now: i64, zone: Tz) -> i64 {
+    let today = clock::local_date(now, zone);
+    let next = today.with_day(1).unwrap_or(today) + chrono::Months::new(1);
+    clock::start_of_day(next, zone)
 }
 
 /// Returns when the sixth local day before that of `now` began.

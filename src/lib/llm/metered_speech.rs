@@ -1,6 +1,5 @@
 //! Speech to words, paid by the minute.
 
-use super::router::Limit;
 use super::{Client, Error, Purpose};
 use crate::config::Model;
 use crate::cost::{self, Kind, Outcome};
@@ -28,10 +27,22 @@ impl Client {
         seconds: Option<u32>,
     ) -> Result<String, Error> {
         let model = self.models.get(model, "the request")?;
-        self.repeated(&model, Limit::default(), &|_| {}, |_| {
-            self.listen(purpose, &model, recording, seconds)
-        })
-        .await
+        let circuits = &self.outages.circuits;
+        let attempt = || async {
+            let permit = circuits.admit(&model).map_err(Error::Away)?;
+            match self.listen(purpose, &model, recording, seconds).await {
+                Err(Error::Failed(error)) if error.retryable() => {
+                    Err(Error::Away(permit.failed(&error)))
+                }
+                answer => {
+                    if matches!(answer, Ok(_) | Err(Error::Failed(_))) {
+                        permit.answered();
+                    }
+                    answer
+                }
+            }
+        };
+        self.patiently(&|_| {}, attempt).await
     }
 
     async fn listen(

@@ -2,20 +2,27 @@
 //!
 //! ```text
 //! complete ─→ candidates: the model, then its fallbacks; not those that are down (circuit_breaker)
-//!               └ attempt (≤ 3): degrade → reserve (refused? stop) → provider → settle
+//!               └ attempt: degrade → reserve (refused? stop) → provider → settle
 //! ```
+//! When no candidate can answer now, a call waits a few seconds in place; then it is [`Away`], and whoever asked
+//! suspends the turn.
 //! `transcribe` goes the same way, for speech.
 
+mod away;
 mod circuit_breaker;
 mod degrade;
 mod metered_speech;
 mod router;
 
+pub use away::{Away, Cause};
 pub use circuit_breaker::Health;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::time::Instant as Clock;
 
 use crate::config::{self, Cost, Model, Models};
 use crate::cost::{Kind, Ledger, NewCall, Outcome, Refusal, Reserved};
@@ -32,6 +39,9 @@ const PAUSES: [Duration; 3] = [
     Duration::from_millis(200),
     Duration::from_millis(800),
 ];
+
+/// How long a call waits in place, with the slot of its turn, before it is [`Away`].
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// What is asked of a model, before a model is chosen.
 #[derive(Debug, Clone)]
@@ -64,19 +74,6 @@ pub struct Purpose<'a> {
 }
 
 impl Purpose<'_> {
-    /// Returns true when a person waits for the answer.
-    fn is_a_persons(&self) -> bool {
-        ![
-            "system",
-            "notify",
-            "job",
-            "heartbeat",
-            "consolidation",
-            "recall",
-        ]
-        .contains(&self.source)
-    }
-
     /// Returns the call of `model` to be written into the ledger; `bound` is the most it can cost.
     fn call(self, model: &Model, kind: Kind, bound: Option<i64>) -> NewCall {
         NewCall {
@@ -119,16 +116,9 @@ pub enum Error {
     /// The model's provider is not there; a bug, models are checked at start.
     #[error("the provider of the model {0} is not loaded")]
     NoProvider(String),
-    /// The provider was found down a moment ago, and nobody waits for this answer.
-    #[error("the provider {provider} is down ({last_error}); it is asked again in {rest_secs} s")]
-    Down {
-        /// Its configured name.
-        provider: String,
-        /// How its last call failed.
-        last_error: String,
-        /// Seconds until it may be asked again.
-        rest_secs: u64,
-    },
+    /// No model can answer now; the same call may succeed later.
+    #[error("{}; it is tried again in {} s", .0.detail, .0.rest.as_secs())]
+    Away(Away),
     /// Every candidate failed; this is the last failure.
     #[error("{0}")]
     Failed(#[from] provider::Error),
@@ -142,6 +132,18 @@ pub enum Error {
 pub struct Outages {
     circuits: Circuits,
     refused: Refused,
+}
+
+impl Outages {
+    /// Lets every provider that is down be asked now.
+    pub fn retry_now(&self) {
+        self.circuits.retry_now();
+    }
+
+    /// Returns what is notified when a provider answers again.
+    pub fn changed(&self) -> &Arc<Notify> {
+        self.circuits.changed()
+    }
 }
 
 /// The metered client.
@@ -190,15 +192,31 @@ impl Client {
         self.outages.clone()
     }
 
+    /// Returns what is notified when a call has settled: others may fit below a cap now.
+    pub fn settled(&self) -> &Arc<Notify> {
+        &self.ledger.settled
+    }
+
     /// Returns true when neither `model` nor one of its fallbacks may be asked now, because each was
     /// found down: what nobody waits for should wait.
     pub fn is_down(&self, model: &str) -> bool {
-        let now = Instant::now();
         let candidates = self.candidates(model).unwrap_or_default();
-        !candidates.is_empty()
-            && candidates
-                .iter()
-                .all(|model| self.outages.circuits.rest(model, now).is_some())
+        let circuits = &self.outages.circuits;
+        !candidates.is_empty() && !candidates.iter().any(|model| circuits.may_ask(model))
+    }
+
+    /// Returns true when nothing speaks against `model` or one of its fallbacks: whoever waits for it may go on.
+    pub fn answers(&self, model: &str) -> bool {
+        let candidates = self.candidates(model).unwrap_or_default();
+        let circuits = &self.outages.circuits;
+        candidates.is_empty() || candidates.iter().any(|model| circuits.is_closed(model))
+    }
+
+    /// Takes over from before a restart that `model` and its fallbacks were away.
+    pub fn was_away(&self, model: &str, away: &Away) {
+        for model in self.candidates(model).unwrap_or_default() {
+            self.outages.circuits.was_down(&model, away);
+        }
     }
 
     /// Returns how the providers of the configured models are, sorted by name.
@@ -229,20 +247,61 @@ impl Client {
         first.vision || first.fallbacks.iter().any(sees)
     }
 
-    /// Writes a call down before it is made. A disk that fails for a moment is given another.
+    /// Reserves a call before it is made. While calls that run hold the rest of a cap, it waits for them a little.
     async fn reserve(&self, call: NewCall) -> Result<Reserved, Error> {
+        let until = Clock::now() + PATIENCE;
+        loop {
+            let settled = self.ledger.settled.notified();
+            tokio::pin!(settled);
+            settled.as_mut().enable();
+            let refusal = match self.write_reservation(&call).await? {
+                Ok(reserved) => return Ok(reserved),
+                Err(refusal) => refusal,
+            };
+            let Refusal::Cap {
+                held, resets_at, ..
+            } = refusal
+            else {
+                return Err(refusal.into());
+            };
+            if held && tokio::time::timeout_at(until, settled).await.is_ok() {
+                continue;
+            }
+            let (cause, rest) = match resets_at {
+                _ if held => (Cause::Reserved, PATIENCE),
+                Some(at) => {
+                    let millis = u64::try_from(at - clock::now_ms()).unwrap_or(0);
+                    (Cause::Capped, Duration::from_millis(millis))
+                }
+                None => return Err(refusal.into()),
+            };
+            let detail = refusal.to_string();
+            return Err(Error::Away(Away {
+                cause,
+                detail,
+                rest,
+                opened: false,
+            }));
+        }
+    }
+
+    /// Writes a reservation. A disk that fails for a moment is given another.
+    async fn write_reservation(
+        &self,
+        call: &NewCall,
+    ) -> Result<Result<Reserved, Refusal>, db::Error> {
         let again = || {
             self.ledger
                 .reserve(call.clone(), &self.caps, clock::now_ms())
         };
         for pause in PAUSES {
             match again().await {
-                Ok(reserved) => return Ok(reserved?),
+                Ok(reserved) => return Ok(reserved),
                 Err(error) => tracing::warn!(%error, "a reservation is written again"),
             }
             tokio::time::sleep(pause).await;
         }
-        Ok(again().await??)
+        again().await
     }
 
     /// Makes one paid call: reserved before, settled after. Returns the answer and how long it took.

@@ -175,25 +175,12 @@ async fn a_server_that_hangs_holds_nobody_for_longer_than_30_s_when_there_is_ano
 }
 
 #[tokio::test]
-async fn waits_and_tries_together_stay_within_30_s_when_there_is_another() {
-    let slow = || {
-        let retry_after = Some(Duration::from_secs(13));
-        provider::Error::Busy {
-            host: "h".into(),
-            status: 429,
-            message: "slow down".into(),
-            retry_after,
-        }
-    };
-    let (a, b) = (fails(slow), says("from b"));
+async fn a_fallback_takes_over_at_once() {
+    let (a, b) = (fails(busy_for_long), says("from b"));
     let (_dir, client) = client(&a, &b);
     let (paid, slept) = with_still_clock(ask(&client, "primary")).await;
     assert_eq!(paid.expect("the fallback").model, "second");
-    assert_eq!(
-        (a.count(), slept.as_secs()),
-        (2, 13),
-        "a third try would come too late"
-    );
+    assert_eq!((a.count(), slept.as_secs()), (1, 0));
 }
 
 #[tokio::test]
@@ -215,11 +202,7 @@ async fn who_is_down_is_passed_over_until_it_answers() {
         let (paid, _) = with_still_clock(ask(&client, "primary")).await;
         assert_eq!(paid.expect("the fallback").model, "second");
     }
-    assert_eq!(
-        a.count(),
-        3,
-        "three tries of the first call, and none after it"
-    );
+    assert_eq!(a.count(), 1, "one try of the first call, and none after it");
     let down: Vec<(String, bool)> = client
         .health()
         .into_iter()
@@ -237,11 +220,10 @@ async fn who_is_down_is_passed_over_until_it_answers() {
         ask(&after, "primary").await.expect("the fallback").model,
         "second"
     );
-    assert_eq!(a.count(), 3);
+    assert_eq!(a.count(), 1);
 
     up.store(true, std::sync::atomic::Ordering::SeqCst);
-    let primary = client.models.get("primary", "test").expect("a model");
-    client.outages.circuits.succeeded(&primary);
+    client.outages.retry_now();
     assert_eq!(
         ask(&client, "primary").await.expect("an answer").model,
         "primary"
@@ -250,37 +232,42 @@ async fn who_is_down_is_passed_over_until_it_answers() {
 }
 
 #[tokio::test]
-async fn without_another_a_person_gets_one_try_and_an_event_none() {
+async fn without_another_a_call_is_away_and_nobody_asks_until_the_rest_is_over() {
     let (a, b) = (fails(busy_for_long), fails(busy_for_long));
     let (_dir, client) = client(&a, &b);
-    assert!(ask(&client, "second").await.is_err());
-    assert_eq!(
-        b.count(),
-        1,
-        "it said when to come back, and that is too late"
-    );
-    assert!(client.is_down("second") && !client.is_down("primary"));
-    assert!(ask(&client, "second").await.is_err());
-    assert_eq!(b.count(), 2);
-    let hello = || vec![Message::text(Role::User, "hello")];
-    for source in ["system", "notify"] {
-        let error = ask_for(&client, source, "second", hello())
-            .await
-            .expect_err("down")
-            .to_string();
-        assert!(
-            error.starts_with(
-                "the provider b is down (h answered 429: slow down); it is asked again in "
-            ),
-            "{error}"
-        );
+    for _ in 0..3 {
+        let error = ask(&client, "second").await.expect_err("down");
+        let away = error.away().expect("it may answer later");
+        assert_eq!((away.cause, b.count()), (Cause::Limited, 1));
+        assert!(away.rest > Duration::from_secs(118), "{away:?}");
     }
-    assert_eq!(b.count(), 2);
-    // Both down: each gets one.
+    assert!(client.is_down("second") && !client.answers("second"));
+    assert!(!client.is_down("primary"));
+    // Both down: each was asked once.
     assert!(ask(&client, "primary").await.is_err());
     assert!(client.is_down("primary"));
     assert!(ask(&client, "primary").await.is_err());
-    assert_eq!((a.count(), b.count()), (2, 3));
+    assert_eq!((a.count(), b.count()), (1, 1));
+    client.outages.retry_now();
+    assert!(!client.is_down("primary"), "new settings are tried at once");
+    assert!(!client.answers("primary"));
+}
+
+#[tokio::test]
+async fn a_short_outage_is_waited_for_in_place_by_one_call_for_all() {
+    let a = Scripted::new(|count, _| {
+        if count < 2 {
+            Answer::Fails(busy())
+        } else {
+            Answer::Says("up")
+        }
+    });
+    let mut house = house_of("", &provider_file("second", ""));
+    house.client.providers.insert("b".into(), a.clone());
+    let asks = (0..50).map(|_| ask(&house.client, "second"));
+    let answers = futures_util::future::join_all(asks).await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_err()).count(), 0);
+    assert_eq!(a.count(), 50 + 2, "who failed asks once more");
 }
 
 fn busy_for_long() -> provider::Error {

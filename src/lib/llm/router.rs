@@ -1,32 +1,25 @@
-//! One question to a model: who is asked, how often, and for how long.
+//! One question to a model: who is asked, and for how long.
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::Instant as Clock;
 
+use super::away::Away;
 use super::degrade::Shown;
-use super::{Client, Error, Paid, Prompt, Purpose};
+use super::{Client, Error, PATIENCE, Paid, Prompt, Purpose};
 use crate::config;
 use crate::config::Model;
 use crate::cost::Rates;
 use crate::cost::{Kind, Outcome};
 use crate::message::{Block, Message};
-use crate::net;
 use crate::provider;
 use crate::provider::{OnText, Request, Response};
 
-/// Repeats of one model call (specification §8).
-const REPEATS: u32 = 2;
-/// Waiting before the first repeat, and the most we wait inside one call before we turn to a
-/// fallback or to the user.
-const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Within this a fallback is asked, whatever the one before it does: 30 s (specification §8), less what
 /// is spent around the waiting.
 const FALLBACK_WITHIN: Duration = Duration::from_secs(28);
-/// An attempt that is given less time than this would be pointless.
-const LEAST_ATTEMPT: Duration = Duration::from_secs(2);
 /// Pictures of more bytes than this can be why a request is too large: Anthropic takes 32 MB in all,
 /// Gemini 20 MB (their vision guides, read 2026-11).
 const HEAVY: usize = 10 << 20;
@@ -36,38 +29,10 @@ const HEAVY: usize = 10 << 20;
 /// (vision guide; both read 2026-11). Only gpt-4o-mini counts more, at a twentieth of the price.
 pub(crate) const PICTURE_TOKENS: u64 = 10_000;
 
-/// How long and how often a candidate is tried.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limit {
-    /// Attempts after the first.
-    repeats: u32,
-    /// When somebody else is asked instead, unless an answer has begun; `None` = nobody else is left.
-    until: Option<Clock>,
-}
-
-impl Default for Limit {
-    fn default() -> Self {
-        Self {
-            repeats: REPEATS,
-            until: None,
-        }
-    }
-}
-
-impl Limit {
-    fn left(self) -> Option<Duration> {
-        self.until.map(|until| {
-            until
-                .saturating_duration_since(Clock::now())
-                .max(LEAST_ATTEMPT)
-        })
-    }
-}
-
 impl Client {
-    /// Asks `model` and, when it cannot answer, its fallbacks; who was found down is passed over, unless
-    /// a person would get no answer at all. `on_retry` hears why a call is tried again; text streamed
-    /// before that is void.
+    /// Asks `model` and, when it cannot answer, its fallbacks. While none of them can, it waits a few seconds for
+    /// the first that may be asked again. `on_retry` hears why a call is tried again; text streamed before that is
+    /// void.
     ///
     /// # Errors
     /// See [`Error`].
@@ -79,38 +44,98 @@ impl Client {
         on_text: OnText<'_>,
         on_retry: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<Paid, Error> {
-        let mut unreachable: Option<String> = None;
-        let mut answer = None;
-        let candidates = self.who_is_up(purpose, self.candidates(model)?)?;
-        for (at, (model, repeats)) in candidates.iter().enumerate() {
-            match &answer {
-                Some(Err(Error::Failed(provider::Error::ContextOverflow { .. }))) => break,
-                Some(Err(Error::Failed(error))) => {
-                    if matches!(error, provider::Error::Unreachable { .. }) {
-                        unreachable = candidates
-                            .get(at.wrapping_sub(1))
-                            .map(|(model, _)| model.provider.name.clone());
-                    }
-                    // Another model of a server that nobody reaches is none either.
-                    if unreachable.as_ref() == Some(&model.provider.name) {
-                        continue;
-                    }
-                    on_retry(&error.to_string());
-                }
-                None => {}
-                Some(Ok(_) | Err(_)) => break,
-            }
-            let until = (at + 1 < candidates.len()).then(|| Clock::now() + FALLBACK_WITHIN);
-            let limit = Limit {
-                repeats: *repeats,
-                until,
+        let candidates = self.candidates(model)?;
+        self.patiently(on_retry, || {
+            self.round(purpose, &candidates, prompt, on_text, on_retry)
+        })
+        .await
+    }
+
+    /// Makes `attempt` until it succeeds, fails for good, or has to wait for longer than a turn holds its slot.
+    pub(crate) async fn patiently<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        on_retry: &(dyn Fn(&str) + Send + Sync),
+        attempt: impl Fn() -> F,
+    ) -> Result<T, Error> {
+        let until = Clock::now() + PATIENCE;
+        loop {
+            let changed = self.outages.changed().notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let away = match attempt().await {
+                Err(Error::Away(away)) if away.cause.is_outage() => away,
+                other => return other,
             };
-            answer = Some(
-                self.try_candidate(purpose, model, prompt, limit, on_text, on_retry)
-                    .await,
-            );
+            if Clock::now() + away.rest > until {
+                return Err(Error::Away(away));
+            }
+            on_retry(&away.detail);
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(away.rest) => {}
+            }
         }
-        answer.unwrap_or_else(|| Err(Error::NoProvider(model.to_owned())))
+    }
+
+    /// Asks each candidate that is not down, once, until one answers.
+    async fn round(
+        &self,
+        purpose: Purpose<'_>,
+        candidates: &[Arc<Model>],
+        prompt: &Prompt,
+        on_text: OnText<'_>,
+        on_retry: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<Paid, Error> {
+        let (mut away, mut failed): (Option<Away>, Option<provider::Error>) = (None, None);
+        for (at, model) in candidates.iter().enumerate() {
+            let permit = match self.outages.circuits.admit(model) {
+                Ok(permit) => permit,
+                Err(rest) => {
+                    away = Some(rest.sooner(away));
+                    continue;
+                }
+            };
+            let begin_within = (at + 1 < candidates.len()).then_some(FALLBACK_WITHIN);
+            let told = |text: &str| {
+                permit.answered();
+                on_text(text);
+            };
+            let answer = self
+                .try_candidate(purpose, model, prompt, begin_within, &told, on_retry)
+                .await;
+            let error = match answer {
+                Ok(paid) => {
+                    permit.answered();
+                    return Ok(paid);
+                }
+                Err(Error::Failed(error)) => error,
+                Err(other) => return Err(other),
+            };
+            if error.retryable() {
+                away = Some(permit.failed(&error).sooner(away));
+            } else {
+                // A server that refuses something is there.
+                permit.answered();
+                if matches!(error, provider::Error::ContextOverflow { .. }) {
+                    return Err(error.into());
+                }
+            }
+            if at + 1 < candidates.len() {
+                on_retry(&error.to_string());
+            }
+            if !error.retryable() {
+                failed = Some(error);
+            }
+        }
+        match (away, failed) {
+            // A fallback that refuses answers nobody: whoever waits does not go by its being there.
+            (Some(away), failed) => Err(Error::Away(Away {
+                opened: away.opened || failed.is_some(),
+                ..away
+            })),
+            (None, Some(error)) => Err(error.into()),
+            (None, None) => Err(Error::NoProvider(String::new())),
+        }
     }
 
     /// Returns `model` and its fallbacks.
@@ -125,60 +150,20 @@ impl Client {
             .collect()
     }
 
-    /// Returns whom to ask, each with how often to repeat it.
-    fn who_is_up(
-        &self,
-        purpose: Purpose<'_>,
-        candidates: Vec<Arc<Model>>,
-    ) -> Result<Vec<(Arc<Model>, u32)>, Error> {
-        let (circuits, now) = (&self.outages.circuits, Instant::now());
-        let up = |model: &&Arc<Model>| circuits.rest(model, now).is_none();
-        let count = candidates.iter().filter(up).count();
-        if count > 0 {
-            // One that failed last is asked once, when there is another.
-            let repeats = |model: &Arc<Model>| {
-                if count > 1 && circuits.is_doubtful(model) {
-                    0
-                } else {
-                    REPEATS
-                }
-            };
-            return Ok(candidates
-                .iter()
-                .filter(up)
-                .map(|model| (model.clone(), repeats(model)))
-                .collect());
-        }
-        match candidates.first() {
-            Some(model) if !purpose.is_a_persons() => {
-                let outage = circuits
-                    .health(std::iter::once(model.provider.name.as_str()))
-                    .pop()
-                    .and_then(|health| health.down);
-                Err(Error::Down {
-                    provider: model.provider.name.clone(),
-                    last_error: outage.map(|outage| outage.last_error).unwrap_or_default(),
-                    rest_secs: circuits.rest(model, now).unwrap_or_default().as_secs(),
-                })
-            }
-            _ => Ok(candidates.into_iter().map(|model| (model, 0)).collect()),
-        }
-    }
-
     async fn try_candidate(
         &self,
         purpose: Purpose<'_>,
         model: &Model,
         prompt: &Prompt,
-        limit: Limit,
+        begin_within: Option<Duration>,
         on_text: OnText<'_>,
         on_retry: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<Paid, Error> {
         let mut shown = Shown::All;
         loop {
-            let attempt =
-                |limit: Limit| self.attempt(purpose, model, prompt, shown, limit, on_text);
-            let answer = self.repeated(model, limit, on_retry, attempt).await;
+            let answer = self
+                .attempt(purpose, model, prompt, shown, begin_within, on_text)
+                .await;
             let next = match &answer {
                 Err(Error::Failed(provider::Error::Rejected { .. })) => {
                     shown.after_refusal(model, &prompt.messages, prompt.schema.is_some())
@@ -210,7 +195,7 @@ impl Client {
         model: &Model,
         prompt: &Prompt,
         shown: Shown,
-        limit: Limit,
+        begin_within: Option<Duration>,
         on_text: OnText<'_>,
     ) -> Result<Paid, Error> {
         let provider = self
@@ -230,7 +215,7 @@ impl Client {
             messages: shown.of(&prompt.messages, model, &self.outages.refused),
             cache: model.cache && shown == Shown::All,
             thinking: model.thinking && shown == Shown::All,
-            begin_within: limit.left(),
+            begin_within,
             schema: prompt.schema.clone().filter(|_| shown == Shown::All),
         };
         let rates = Rates::of(model);
@@ -256,43 +241,6 @@ impl Client {
             cost_nano_usd,
             duration_ms,
         })
-    }
-
-    /// Makes attempts at `model` until one succeeds, fails for good, too often or for too long; notes
-    /// how its provider is.
-    pub(crate) async fn repeated<T, F: Future<Output = Result<T, Error>>>(
-        &self,
-        model: &Model,
-        limit: Limit,
-        on_retry: &(dyn Fn(&str) + Send + Sync),
-        attempt: impl Fn(Limit) -> F,
-    ) -> Result<T, Error> {
-        let circuits = &self.outages.circuits;
-        let mut repeats = 0;
-        loop {
-            let error = match attempt(limit).await {
-                Err(Error::Failed(error)) if error.retryable() => error,
-                Ok(answer) => {
-                    circuits.succeeded(model);
-                    return Ok(answer);
-                }
-                Err(error) => return Err(error),
-            };
-            let wait = error
-                .retry_after()
-                .unwrap_or_else(|| net::backoff(repeats, BACKOFF.0, BACKOFF.1));
-            let too_late = limit
-                .until
-                .is_some_and(|until| Clock::now() + wait + LEAST_ATTEMPT > until);
-            if repeats >= limit.repeats || wait > BACKOFF.1 || too_late {
-                circuits.failed(model, &error, Instant::now());
-                return Err(error.into());
-            }
-            on_retry(&error.to_string());
-            tracing::warn!(model = %model.name, %error, wait_ms = wait.as_millis(), "the model call is tried again");
-            tokio::time::sleep(wait).await;
-            repeats += 1;
-        }
     }
 }
 

@@ -208,17 +208,14 @@ const COST: i64 = 450_000;
 
 #[tokio::test]
 async fn each_attempt_is_a_row_and_a_refused_one_costs_nothing() {
-    let house = house(Cost::default(), PRICE, 2, busy);
-    let paid = house.ask().await.expect("third time lucky");
+    let house = house(Cost::default(), PRICE, 1, busy);
+    let paid = house.ask().await.expect("the fallback");
     assert_eq!(
         (paid.model.as_str(), paid.cost_nano_usd),
-        ("primary", Some(COST))
+        ("second", Some(COST))
     );
-    let primary = |ok, cost| ("primary".to_owned(), Some(ok), Some(cost));
-    assert_eq!(
-        house.rows(),
-        [primary(0, 0), primary(0, 0), primary(1, COST)]
-    );
+    let row = |model: &str, ok, cost| (model.to_owned(), Some(ok), Some(cost));
+    assert_eq!(house.rows(), [row("primary", 0, 0), row("second", 1, COST)]);
 }
 
 #[tokio::test]
@@ -241,27 +238,33 @@ async fn the_fallback_answers_when_the_model_cannot() {
 }
 
 #[tokio::test]
-async fn parallel_payers_never_exceed_a_cap_together() {
+async fn parallel_payers_never_exceed_a_cap_together_and_wait_for_what_is_only_reserved() {
+    // Each may cost .031 and costs .00045: one at a time is below the cap, and all 24 fit.
     let caps = Cost {
         day_usd: 0.05,
         ..Cost::default()
     };
-    let house = house(caps, PRICE, 0, busy);
-    let answers = futures_util::future::join_all((0..16).map(|_| house.ask())).await;
-    let refused: Vec<String> = answers
-        .into_iter()
-        .filter_map(|answer| answer.err())
-        .map(|error| error.to_string())
-        .collect();
+    let house = house(caps.clone(), PRICE, 0, busy);
+    let answers = futures_util::future::join_all((0..24).map(|_| house.ask())).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     let spent: i64 = house.rows().iter().filter_map(|row| row.2).sum();
-    assert!(spent <= 50_000_000, "{spent}");
+    assert_eq!(spent, 24 * COST);
+
+    // Calls that broke off stay at their reservations: nobody waits for those.
+    let house = self::house(caps, PRICE, 9, broke_off);
+    let refused = house
+        .ask()
+        .await
+        .expect_err("spent")
+        .away()
+        .expect("until tomorrow");
+    assert_eq!(refused.cause, Cause::Capped);
     assert!(
-        !refused.is_empty()
-            && refused
-                .iter()
-                .all(|text| text.contains("[cost] day_usd = 0.05")),
+        refused.detail.contains("[cost] day_usd = 0.05"),
         "{refused:?}"
     );
+    let spent: i64 = house.rows().iter().filter_map(|row| row.2).sum();
+    assert!(spent <= 50_000_000, "{spent}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The owner's word as it comes in: what the buttons below a question bring back, and what is typed.
 
-use super::{Approval, Command};
+use super::{Approval, Command, DeadLetters};
 
 /// The longest id of a request, or of a batch of them.
 const ID_MAX: usize = 32;
@@ -46,6 +46,9 @@ pub fn is_request(id: &str) -> bool {
 
 /// Returns what is meant by a button that brings back `data`; `None` when it is none of ours.
 pub fn pressed(data: &str) -> Option<Command> {
+    if let Some(command) = DeadLetters::pressed(data) {
+        return Some(command);
+    }
     let (verdict, id) = data.strip_prefix("a:")?.split_once(':')?;
     let verdict = match verdict {
         "y" => Approval::Approve,

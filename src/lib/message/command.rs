@@ -77,6 +77,14 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
+    /// Try dead letters again, or drop them, at once.
+    DeadLetters {
+        /// Which of both.
+        action: DeadLetters,
+        /// One, by its id, or `all`; `None` = those of this conversation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        letter: Option<String>,
+    },
     /// An order that makes no sense; it is answered with the reason, at once.
     Refused {
         /// Why.
@@ -119,6 +127,10 @@ impl Command {
             "undo" => Some(Self::Undo { run: some(rest) }),
             "forget" => Some(Self::Forget { what: some(rest) }),
             "model" => Some(Self::Model { choice: some(rest) }),
+            "retry" => Some(Self::DeadLetters {
+                action: DeadLetters::Retry,
+                letter: some(rest),
+            }),
             "stop" => Some(Self::Stop { all: false }),
             "status" => Some(Self::Status),
             "cost" => Some(Self::Cost),
@@ -155,8 +167,46 @@ impl Command {
                 | Command::Forget { .. }
                 | Command::Model { .. }
                 | Command::Approval { .. }
+                | Command::DeadLetters { .. }
                 | Command::Done { .. }
         )
+    }
+}
+
+/// What is to become of dead letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadLetters {
+    /// They are tried again.
+    Retry,
+    /// They are dropped.
+    Drop,
+}
+
+impl DeadLetters {
+    /// Returns what a button brings back that does so with `letter`, an id of at most 32 bytes.
+    pub fn data(self, letter: &str) -> String {
+        let action = match self {
+            Self::Retry => 'r',
+            Self::Drop => 'd',
+        };
+        format!("d:{action}:{letter}")
+    }
+
+    pub(super) fn pressed(data: &str) -> Option<Command> {
+        let (action, letter) = data.strip_prefix("d:")?.split_once(':')?;
+        let action = match action {
+            "r" => Self::Retry,
+            "d" => Self::Drop,
+            _ => return None,
+        };
+        let is_id = letter
+            .strip_prefix("in-")
+            .is_some_and(|seq| !seq.is_empty() && seq.bytes().all(|byte| byte.is_ascii_digit()));
+        is_id.then(|| Command::DeadLetters {
+            action,
+            letter: Some(letter.to_owned()),
+        })
     }
 }
 

@@ -10,7 +10,7 @@ mod envelope;
 mod media;
 
 pub use agent_event::{AgentEvent, Step};
-pub use command::{Approval, Button, Command, JobOrder};
+pub use command::{Approval, Button, Command, DeadLetters, JobOrder};
 pub use envelope::{
     About, Attachment, Bounds, ChatRef, Envelope, KeyKind, Route, Sender, SessionKey, Source, Task,
     Trust, own_name,

@@ -317,6 +317,7 @@ impl Asking {
     async fn wait(&self, ids: &[String]) -> Vec<Verdict> {
         let pipeline = &self.pipeline;
         let wait = self.slot.wait();
+        pipeline.idles(&self.envelope, true).await;
         // Whatever happens to the clock on the wall.
         let until = Instant::now() + Duration::from_millis(PATIENCE_MS.unsigned_abs());
         let standings = loop {
@@ -343,6 +344,7 @@ impl Asking {
             }
         };
         wait.reclaim().await;
+        pipeline.idles(&self.envelope, false).await;
         let mut verdicts = Vec::with_capacity(ids.len());
         for (id, standing) in ids.iter().zip(standings) {
             if matches!(standing, Standing::Over | Standing::Pending) {
@@ -469,7 +471,7 @@ impl Pipeline {
     }
 
     /// Takes the buttons from the message that asked, and says there how it ended.
-    async fn close_question(self: &Arc<Self>, batch: &str, text: &str) {
+    pub(super) async fn close_question(self: &Arc<Self>, batch: &str, text: &str) {
         let Ok(Some(asked)) = self.queue.where_asked(batch.to_owned()).await else {
             return;
         };

@@ -5,8 +5,9 @@
 //! 3. [`turn`]: session → prompt → agent loop, each step on the disk before the next
 //! 4. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
-//! In plan mode the answer of a turn is a graph of tasks, which [`plan`] carries out. [`approvals`] and [`subagents`] serve a turn that waits; [`commands`] never reach the model; [`retry`] says
-//! which failed write is tried again.
+//! In plan mode the answer of a turn is a graph of tasks, which [`plan`] carries out. [`approvals`] and [`subagents`]
+//! serve a turn that waits, [`suspend`] ends one for a time; [`commands`] never reach the model; [`retry`] says which
+//! failed write is tried again.
 
 mod approvals;
 mod audit_events;
@@ -17,6 +18,7 @@ mod plan;
 mod retry;
 mod schedule;
 mod subagents;
+mod suspend;
 mod turn;
 
 use deliver::delivery::Outgoing;
@@ -48,7 +50,7 @@ use crate::control::replies;
 use crate::control::replies::Reply;
 use crate::memory::Memory;
 use crate::message::SessionKey;
-use crate::queue::Accepted;
+use crate::queue::{Accepted, Suspended};
 use crate::workspace::PathPolicy;
 use crate::{audit, db, people, prompt, queue, session, undo};
 
@@ -108,6 +110,8 @@ pub struct Pipeline {
     unknown_groups: Mutex<HashSet<String>>,
     /// Runs in progress by session.
     runs: Mutex<HashMap<SessionKey, Run>>,
+    /// Turns that are suspended.
+    waiting: Mutex<HashMap<SessionKey, Waiting>>,
     /// Notified when the owner has answered a request.
     decided: Notify,
     /// Notified when an input has ended.
@@ -121,6 +125,8 @@ pub struct Pipeline {
     outgoing: Outgoing,
     /// What shows turns in chats, and takes back what it showed.
     previews: TaskTracker,
+    /// What is said about turns that wait.
+    notices: suspend::Notices,
     /// Notified when an answer file changed.
     answered: Notify,
     /// Notified when an answer file could not be written: it is to be written again from the queue.
@@ -175,6 +181,17 @@ impl Run {
     }
 }
 
+/// A turn that is suspended, for status and monitor.
+#[derive(Debug, Clone)]
+pub struct Waiting {
+    /// The session's key.
+    pub session: SessionKey,
+    /// The run.
+    pub run_id: String,
+    /// What it waits for.
+    pub suspended: Suspended,
+}
+
 /// What the lanes are told.
 #[derive(Debug)]
 pub(crate) enum Signal {
@@ -182,8 +199,14 @@ pub(crate) enum Signal {
     Accepted(Vec<Accepted>),
     /// These turns were begun before the daemon last ended.
     Recovered(Vec<Bundle>),
+    /// This turn goes on later.
+    Suspended(Bundle),
     /// The turn of this session ended.
     Ended(SessionKey),
+    /// A turn of this session that waits is to look now, because it was stopped or what it waits for changed.
+    Wake(SessionKey),
+    /// The settings changed: all that wait for more than a time are to look.
+    Reloaded,
 }
 
 impl Pipeline {
@@ -223,12 +246,14 @@ impl Pipeline {
             albums: Mutex::default(),
             unknown_groups: Mutex::default(),
             runs: Mutex::default(),
+            waiting: Mutex::default(),
             decided: Notify::new(),
             ended: Notify::new(),
             plan_news: Notify::new(),
             restart: Notify::new(),
             outgoing: Outgoing::default(),
             previews: TaskTracker::new(),
+            notices: suspend::Notices::default(),
             answered: Notify::new(),
             unwritten: Notify::new(),
             closing: CancellationToken::new(),
@@ -248,7 +273,7 @@ impl Pipeline {
     /// # Errors
     /// When the queue cannot be read.
     pub async fn start(self: &Arc<Self>) -> Result<(), db::Error> {
-        let recovered = self.queue.recover().await?;
+        let recovered = self.queue.recover(crate::clock::now_ms()).await?;
         tracing::info!(
             inbox = recovered.inbox.len(),
             outbox = recovered.outbox.len(),
@@ -365,12 +390,21 @@ impl Pipeline {
 
     /// Puts new settings in force; turns that run keep the old ones.
     pub fn reload(&self, live: Live) {
+        live.agent.client().outages().retry_now();
         *self.live.write() = Arc::new(live);
+        let _ = self.signals.send(Signal::Reloaded);
     }
 
     /// Returns the keys of the sessions in which a turn runs.
     pub fn running(&self) -> Vec<String> {
         self.runs().keys().map(|key| key.0.clone()).collect()
+    }
+
+    /// Returns the turns that are suspended, the oldest first.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        let mut waiting: Vec<Waiting> = self.waiting.lock().values().cloned().collect();
+        waiting.sort_by_key(|one| one.suspended.since);
+        waiting
     }
 
     /// Notes a trouble for status and monitor; the log has it too.

@@ -177,6 +177,7 @@ impl Sending {
     /// Waits for the end of a sub-agent; the turn lends its slot meanwhile.
     async fn answer(&self, id: &str) -> Result<Sent, String> {
         let wait = self.slot.wait();
+        self.pipeline.idles(&self.envelope, true).await;
         let ended = loop {
             let news = self.pipeline.ended.notified();
             tokio::pin!(news);
@@ -198,6 +199,7 @@ impl Sending {
             }
         };
         wait.reclaim().await;
+        self.pipeline.idles(&self.envelope, false).await;
         Ok(Sent {
             text: told(&ended),
             untrusted: ended.tainted,

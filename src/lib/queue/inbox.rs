@@ -9,6 +9,8 @@ use super::overheard;
 use super::overheard::Note;
 use super::subagents;
 use super::subagents::Ending;
+use super::suspend;
+use super::suspend::{Deaths, Suspended};
 use super::tasks;
 use super::tasks::NewTask;
 use super::{Store, from_json, remember, routes, to_json};
@@ -45,6 +47,12 @@ pub struct Accepted {
     pub attempts: i64,
     /// The run it was part of when the daemon ended: inputs of one run stay one turn.
     pub run_id: Option<String>,
+    /// When it goes on by itself, milliseconds since 1970 UTC; `None` = it is not suspended.
+    pub wake_at: Option<i64>,
+    /// What it waits for, or last waited for.
+    pub suspended: Option<Suspended>,
+    /// How often it died with the daemon.
+    pub deaths: Deaths,
     /// The input.
     pub envelope: Envelope,
 }
@@ -68,6 +76,8 @@ pub enum Started {
 pub struct Stopped {
     /// The input.
     pub inbox_id: String,
+    /// Its session.
+    pub session_key: SessionKey,
     /// Whether a caller reads its answer file.
     pub wants_reply: bool,
     /// What the sub-agent was sent for that it was.
@@ -252,7 +262,7 @@ impl Store {
         self.writer
             .write(move |connection| {
                 let mut start = connection.prepare_cached(
-                    "UPDATE inbox SET state = 'running', run_id = coalesce(run_id, ?1), attempts = attempts + 1
+                    "UPDATE inbox SET state = 'running', run_id = coalesce(run_id, ?1), attempts = attempts + 1, wake_at = NULL, idle = 0
                      WHERE id = ?2 AND state IN ('pending', 'running') RETURNING run_id",
                 )?;
                 let mut run: Option<String> = None;
@@ -292,12 +302,12 @@ impl Store {
                            AND (envelope ->> '$.command' IS NULL OR envelope ->> '$.command.name' = 'compact'
                                 OR (envelope ->> '$.command.name' = 'new'
                                     AND (state = 'running' OR envelope ->> '$.command.words' IS NOT NULL)))
-                         RETURNING id, envelope ->> '$.wants_reply', envelope ->> '$.task'",
+                         RETURNING id, envelope ->> '$.wants_reply', envelope ->> '$.task', session_key",
                     )?
                     .query_map((before, &session, now), |row| {
                         let task: Option<String> = row.get(2)?;
                         let task = task.map(|text| from_json(&text, 2)).transpose()?;
-                        Ok(Stopped { inbox_id: row.get(0)?, wants_reply: row.get(1)?, task })
+                        Ok(Stopped { inbox_id: row.get(0)?, session_key: SessionKey(row.get(3)?), wants_reply: row.get(1)?, task })
                     })?
                     .collect::<rusqlite::Result<_>>()?;
                 let tasks: Vec<&Task> = stopped.iter().filter_map(|one| one.task.as_deref()).collect();
@@ -371,7 +381,7 @@ impl Store {
                 };
                 let result = finish.result.as_ref().map(to_json).transpose()?;
                 let mut end = connection.prepare_cached(
-                    "UPDATE inbox SET state = ?1, reason = ?2, result = ?3, finished_at = ?4, run_id = coalesce(run_id, ?5), tainted = ?7
+                    "UPDATE inbox SET state = ?1, reason = ?2, result = ?3, finished_at = ?4, run_id = coalesce(run_id, ?5), tainted = ?7, wake_at = NULL
                      WHERE id = ?6 AND state IN ('pending', 'running') RETURNING run_id",
                 )?;
                 let mut run: Option<String> = None;
@@ -416,6 +426,9 @@ pub(super) fn insert(
         seq,
         attempts: 0,
         run_id: None,
+        wake_at: None,
+        suspended: None,
+        deaths: Deaths::default(),
         envelope: envelope.clone(),
     }))
 }
@@ -443,7 +456,7 @@ fn is_changed(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<
 
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Accepted>> {
     connection
-        .prepare("SELECT seq, attempts, run_id, envelope FROM inbox WHERE state IN ('pending', 'running') ORDER BY seq")?
+        .prepare("SELECT seq, attempts, run_id, envelope, wake_at, suspended, deaths, deaths_alone, first_death_at FROM inbox WHERE state IN ('pending', 'running') ORDER BY seq")?
         .query_map([], accepted)?
         .collect()
 }
@@ -466,6 +479,13 @@ fn accepted(row: &Row<'_>) -> rusqlite::Result<Accepted> {
         seq: row.get(0)?,
         attempts: row.get(1)?,
         run_id: row.get(2)?,
+        wake_at: row.get(4)?,
+        suspended: suspend::suspended(row.get(5)?, 5)?,
+        deaths: Deaths {
+            count: row.get(6)?,
+            alone: row.get(7)?,
+            first_at: row.get(8)?,
+        },
         envelope,
     })
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `seen` | keys of inputs looked at, 14 days: the same input twice is one |
 //! | `offsets` | where the next poll of a bot begins |
-//! | `inbox` | accepted inputs: `pending → running → done \| dead` |
+//! | `inbox` | accepted inputs: `pending → running → done \| dead`; one that is suspended is `pending` until `wake_at` |
 //! | `notes` | what a session heard and did not answer: its next turn reads it |
 //! | `routes` | where the people of a session were last heard |
 //! | `shown` | messages to be removed again: progress, previews |
@@ -17,6 +17,7 @@
 //! (done + parts to send), sending, sent. Rows in state `dead` are the dead letters.
 
 mod approvals;
+mod dead_letters;
 mod erase;
 mod inbox;
 mod outbox;
@@ -24,17 +25,20 @@ mod overheard;
 mod previews;
 mod routes;
 mod subagents;
+mod suspend;
 mod tasks;
 mod trace;
 mod view;
 
 pub use approvals::{Decided, PATIENCE_MS, PutDown, Request, Standing, approvals, ending};
+pub use dead_letters::Which;
 pub use erase::erase;
 pub use inbox::{Accepted, Arrival, Ended, Finish, Progress, Started, Verdict};
 pub use outbox::{Aftermath, NewPart, Part};
 pub use overheard::Note;
 pub use routes::LastRoute;
 pub use subagents::{Ending, Subagent};
+pub use suspend::{Deaths, Suspended, WaitsOn};
 pub use tasks::{AfterFailure, NewTask, ReadyTask, Told};
 pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
 pub use view::{
@@ -56,15 +60,13 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_subagents.sql"),
     include_str!("migrations/0006_indexes.sql"),
     include_str!("migrations/0007_tasks.sql"),
+    include_str!("migrations/0008_suspended.sql"),
 ];
 
 /// How long keys of inputs and finished rows are kept (specification §3).
 pub const KEEP: Duration = Duration::from_secs(14 * 24 * 3600);
 /// Dead letters are kept this long: a quarter of a year, so that whoever looks seldom sees them.
 const KEEP_DEAD_MS: i64 = 90 * 24 * 3_600_000;
-/// A turn that died with the daemon this often is dead-lettered (specification §5.7).
-pub const MAX_DEATHS: i64 = 3;
-
 /// The queue, for the one process that owns it.
 #[derive(Clone)]
 pub struct Store {
@@ -92,15 +94,15 @@ impl Store {
     }
 
     /// Returns what was open when the daemon last ended. Parts that were being sent become
-    /// `unknown`: nobody can say whether they arrived.
+    /// `unknown`: nobody can say whether they arrived. Turns that ran died once more.
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn recover(&self) -> Result<Recovered, db::Error> {
+    pub async fn recover(&self, now: i64) -> Result<Recovered, db::Error> {
         self.writer
-            .write(|connection| {
+            .write(move |connection| {
                 connection.execute("UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE state = 'sending'", [])?;
-                connection.execute("UPDATE inbox SET state = 'pending' WHERE state = 'running'", [])?;
+                suspend::note_deaths(connection, now)?;
                 Ok(Recovered { inbox: inbox::open(connection)?, outbox: outbox::open(connection)? })
             })
             .await
@@ -125,18 +127,22 @@ impl Store {
     }
 
     /// Returns how many inputs are not answered, and how many parts not sent, of what needs no channel
-    /// but these.
+    /// but these. Inputs that are suspended beyond `soon` (milliseconds since 1970 UTC) are not counted.
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn unfinished(&self, channels: Vec<&'static str>) -> Result<(i64, i64), db::Error> {
+    pub async fn unfinished(
+        &self,
+        channels: Vec<&'static str>,
+        soon: i64,
+    ) -> Result<(i64, i64), db::Error> {
         self.writer
             .write_lazily(move |connection| {
                 let mut inputs = connection.prepare_cached(
                     "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')
-                     AND coalesce(envelope ->> '$.route.channel', '') = ?1",
+                     AND coalesce(envelope ->> '$.route.channel', '') = ?1 AND coalesce(wake_at, 0) <= ?2",
                 )?;
-                let mut inbox = inputs.query_row([""], |row| row.get::<_, i64>(0))?;
+                let mut inbox = inputs.query_row(("", soon), |row| row.get::<_, i64>(0))?;
                 let mut parts = connection.prepare_cached(
                     "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown') AND channel = ?1",
                 )?;
@@ -147,7 +153,7 @@ impl Store {
                 let mut outbox = 0;
                 for channel in channels {
                     outbox += tasks.query_row([channel], |row| row.get::<_, i64>(0))?;
-                    inbox += inputs.query_row([channel], |row| row.get::<_, i64>(0))?;
+                    inbox += inputs.query_row((channel, soon), |row| row.get::<_, i64>(0))?;
                     outbox += parts.query_row([channel], |row| row.get::<_, i64>(0))?;
                 }
                 Ok((inbox, outbox))

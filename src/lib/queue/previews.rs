@@ -11,12 +11,26 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub async fn shows(&self, route: &Route, id: &str) -> Result<(), db::Error> {
+        self.shows_for(route, id, None).await
+    }
+
+    /// Notes the same of a message that stays while the turn of `inbox_id` is suspended, also over a restart.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn shows_for(
+        &self,
+        route: &Route,
+        id: &str,
+        inbox_id: Option<&str>,
+    ) -> Result<(), db::Error> {
         let (route, id) = (route.clone(), id.to_owned());
+        let inbox_id = inbox_id.map(str::to_owned);
         self.writer
             .write_lazily(move |connection| {
                 connection
-                    .prepare_cached("INSERT OR IGNORE INTO shown(channel, chat, topic, message_id) VALUES (?1, ?2, ?3, ?4)")?
-                    .execute((route.channel, route.chat.chat, route.chat.topic, id))
+                    .prepare_cached("INSERT OR IGNORE INTO shown(channel, chat, topic, message_id, inbox_id) VALUES (?1, ?2, ?3, ?4, ?5)")?
+                    .execute((route.channel, route.chat.chat, route.chat.topic, id, inbox_id))
                     .map(drop)
             })
             .await
@@ -40,15 +54,18 @@ impl Store {
             .await
     }
 
-    /// Returns what is still shown.
+    /// Returns what is still shown, each with the input for which it stays.
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn shown(&self) -> Result<Vec<(Route, String)>, db::Error> {
+    pub async fn shown(&self) -> Result<Vec<(Route, String, Option<String>)>, db::Error> {
         self.writer
             .write_lazily(|connection| {
                 connection
-                    .prepare_cached("SELECT channel, chat, topic, message_id FROM shown")?
+                    .prepare_cached(
+                        "SELECT channel, chat, topic, message_id, (SELECT id FROM inbox WHERE id = inbox_id AND state = 'pending'
+                         AND suspended IS NOT NULL) FROM shown",
+                    )?
                     .query_map([], |row| {
                         let chat = ChatRef {
                             chat: row.get(1)?,
@@ -60,6 +77,7 @@ impl Store {
                                 chat,
                             },
                             row.get(3)?,
+                            row.get(4)?,
                         ))
                     })?
                     .collect()

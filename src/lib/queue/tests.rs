@@ -137,7 +137,7 @@ async fn what_was_running_or_being_sent_comes_back() {
             .expect("start"),
         run("r2", "b")
     );
-    let back = store.recover().await.expect("recover");
+    let back = store.recover(0).await.expect("recover");
     assert_eq!(
         back.inbox
             .iter()
@@ -187,7 +187,7 @@ async fn a_question_comes_back_with_its_buttons() {
         )
         .await;
     let stored = stored.expect("finish").expect("parts").parts;
-    assert_eq!(store.recover().await.expect("recover").outbox, stored);
+    assert_eq!(store.recover(0).await.expect("recover").outbox, stored);
     assert_eq!(
         stored
             .into_iter()
@@ -276,7 +276,7 @@ async fn a_run_keeps_its_id_over_restarts() {
             .expect("start"),
         run("r1", "a")
     );
-    store.recover().await.expect("recover");
+    store.recover(0).await.expect("recover");
     assert_eq!(
         store
             .start_run("r2", &["a".to_owned()])
@@ -298,7 +298,10 @@ async fn a_broken_off_run_is_no_death() {
         .await
         .expect("start");
     store.release_run(&["a".to_owned()]).await.expect("release");
-    assert_eq!(store.recover().await.expect("recover").inbox[0].attempts, 0);
+    assert_eq!(
+        store.recover(0).await.expect("recover").inbox[0].attempts,
+        0
+    );
 }
 
 #[tokio::test]
@@ -403,7 +406,7 @@ async fn inputs_of_one_run_start_end_and_come_back_together() {
             inbox_ids: both.to_vec()
         }
     );
-    let back = store.recover().await.expect("recover").inbox;
+    let back = store.recover(0).await.expect("recover").inbox;
     let runs: Vec<_> = back
         .iter()
         .map(|row| {

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::{from_json, view};
+use super::suspend::Suspended;
+use super::{from_json, suspend, view};
 use crate::control::replies::Reply;
 use crate::db;
 use crate::message::Envelope;
@@ -44,6 +45,8 @@ pub struct Traced {
     pub result: Option<Reply>,
     /// Whether words of others may be in its answer.
     pub tainted: bool,
+    /// What its turn waits for, while it is suspended.
+    pub suspended: Option<Suspended>,
 }
 
 /// Something that the owner was asked.
@@ -176,8 +179,13 @@ fn inputs(connection: &Connection, which: &str, values: &[&str]) -> rusqlite::Re
     } else {
         "0"
     };
+    let suspended = if suspend::is_known(connection)? {
+        "CASE WHEN wake_at IS NOT NULL THEN suspended END"
+    } else {
+        "NULL"
+    };
     let sql = format!(
-        "SELECT envelope, state, reason, run_id, attempts, finished_at, result, {tainted} FROM inbox WHERE {which} ORDER BY seq"
+        "SELECT envelope, state, reason, run_id, attempts, finished_at, result, {tainted}, {suspended} FROM inbox WHERE {which} ORDER BY seq"
     );
     connection
         .prepare(&sql)?
@@ -196,6 +204,7 @@ fn traced(row: &Row<'_>) -> rusqlite::Result<Traced> {
         finished_at: row.get(5)?,
         result: result.map(|text| from_json(&text, 6)).transpose()?,
         tainted: row.get(7)?,
+        suspended: suspend::suspended(row.get(8)?, 8)?,
     })
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::from_json;
+use super::suspend;
+use super::suspend::Suspended;
 use crate::control::replies::Reply;
 use crate::db;
 
@@ -44,6 +46,8 @@ pub struct Open {
     pub attempts: i64,
     /// Since when, milliseconds since 1970 UTC.
     pub created_at: i64,
+    /// What its turn waits for, while it is suspended.
+    pub suspended: Option<Suspended>,
 }
 
 /// A dead letter.
@@ -94,19 +98,26 @@ pub fn listing(path: &Path) -> Result<Listing, db::Error> {
                     state: row.get(2)?,
                     attempts: row.get(3)?,
                     created_at: row.get(4)?,
+                    suspended: suspend::suspended(row.get(5)?, 5)?,
                 })
             })?
             .collect()
     };
     read(path, |connection| {
+        let suspended = if suspend::is_known(connection)? {
+            "CASE WHEN wake_at IS NOT NULL THEN suspended END"
+        } else {
+            "NULL"
+        };
+        let inbox = format!(
+            "SELECT id, session_key, state, attempts, received_at, {suspended} FROM inbox
+             WHERE state IN ('pending', 'running') ORDER BY seq"
+        );
         Ok(Listing {
-            inbox: open(
-                connection,
-                "SELECT id, session_key, state, attempts, received_at FROM inbox WHERE state IN ('pending', 'running') ORDER BY seq",
-            )?,
+            inbox: open(connection, &inbox)?,
             outbox: open(
                 connection,
-                "SELECT 'out-' || id, channel || ':' || chat, state, attempts, created_at FROM outbox
+                "SELECT 'out-' || id, channel || ':' || chat, state, attempts, created_at, NULL FROM outbox
                  WHERE state IN ('pending', 'sending', 'unknown') ORDER BY outbox.id",
             )?,
             dead: connection

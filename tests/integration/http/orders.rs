@@ -230,3 +230,23 @@ fn the_owners_word_is_given_over_http_and_by_nothing_that_is_said() {
         "{events:?}"
     );
 }
+
+#[test]
+fn a_caller_waits_until_the_model_is_back() {
+    let api = Api::new();
+    for _ in 0..100 {
+        api.model.push(Reply::Status(529, None));
+    }
+    let ada = waiting(&api, json!({"message": "hello", "sender": "ada"}));
+    wait_for("the turn to be suspended", SOON, || {
+        let suspended = "SELECT id FROM inbox WHERE suspended IS NOT NULL";
+        (!api.sandbox.query("queue", suspended).is_empty()).then_some(())
+    });
+    api.model.forget();
+    let answer = ada.join().expect("a client");
+    assert_eq!(
+        (answer.status, answer.json()["reply"].clone()),
+        (200, json!("echo: hello")),
+        "{answer:?}"
+    );
+}

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use toml::Table;
 
 use super::{
+    Clock,
     daemon::Daemon,
     model::FakeModel,
     program::{self, Output, Running, bin},
@@ -156,6 +157,14 @@ impl Sandbox {
     pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.insert(name.to_owned(), value.to_owned());
         self
+    }
+
+    /// Lets all programs of it go by a clock that can be set ahead.
+    pub(crate) fn with_clock(self) -> (Self, Clock) {
+        let clock = Clock::new(&self.home().with_file_name("clock"));
+        let environment = clock.environment().into_iter();
+        let sandbox = environment.fold(self, |sandbox, (name, value)| sandbox.env(name, &value));
+        (sandbox, clock)
     }
 
     /// Returns the home.

@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use super::turn_loop::{Agent, Break, Running};
 use super::turn_request::Order;
 use crate::config::{Keep, ProviderType, Thresholds};
-use crate::llm::{Prompt, Purpose};
+use crate::llm::{Away, Prompt, Purpose};
 use crate::message::Step;
 use crate::provider::SystemBlock;
 use crate::session;
@@ -132,9 +132,12 @@ impl Agent {
         match made {
             Ok(made) => made,
             Err(Break::Stopped) => Room::Stopped,
-            Err(Break::Failed(reason) | Break::Overflow(reason) | Break::TooLong(reason)) => {
-                Room::Failed(reason)
-            }
+            Err(
+                Break::Failed(reason)
+                | Break::Overflow(reason)
+                | Break::TooLong(reason)
+                | Break::Away(Away { detail: reason, .. }),
+            ) => Room::Failed(reason),
         }
     }
 }

@@ -78,6 +78,9 @@ impl Channels {
     }
 }
 
+/// A turn that goes on within so many milliseconds is waited for.
+const SOON_MS: i64 = 5_000;
+
 /// Takes in what waits in the channels, works it off and returns how that went; never returns when
 /// the daemon does not end by itself.
 pub(super) async fn last_work(
@@ -104,14 +107,25 @@ pub(super) async fn last_work(
     let (mut before, mut since) = (None, Instant::now());
     let mut looked = false;
     loop {
-        let left = pipeline.queue().unfinished(open.clone()).await;
+        let soon = crate::clock::now_ms() + SOON_MS;
+        let left = pipeline.queue().unfinished(open.clone(), soon).await;
         match &left {
             // What is due waits, too, and so does what an order that was handled just now has begun.
             Ok((0, 0)) if options.once && !std::mem::replace(&mut looked, true) => {
                 pipeline.tick(crate::clock::now_ms()).await;
                 continue;
             }
-            Ok((0, 0)) => return exit,
+            Ok((0, 0)) => {
+                let waiting = pipeline.waiting().len();
+                if waiting > 0 {
+                    tracing::error!(
+                        waiting,
+                        "messages wait for what is away; the next start goes on with them"
+                    );
+                    return Exit::TryAgain;
+                }
+                return exit;
+            }
             Ok((0, parts))
                 if options.once && (exit == Exit::TryAgain || since.elapsed() > STUCK) =>
             {

@@ -12,7 +12,7 @@ use crate::config::Home;
 use crate::message::AgentEvent;
 use crate::monitor_state;
 use crate::monitor_state::{ChannelState, ProviderState, Queue, State};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, Waiting};
 use crate::sys::sd_notify::Systemd;
 use crate::{cost, llm, queue, sandbox};
 
@@ -127,8 +127,21 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
     let live = pipeline.live();
     let now = clock::now_ms();
     state.updated_at = clock::rfc3339(now);
-    let running = pipeline.running();
-    state.keep(|lane| running.contains(&lane.session));
+    let (running, waiting) = (pipeline.running(), pipeline.waiting());
+    state.keep(|lane| {
+        running.contains(&lane.session) || waiting.iter().any(|one| one.run_id == lane.run_id)
+    });
+    for Waiting {
+        session,
+        run_id,
+        suspended,
+    } in waiting
+    {
+        if !running.contains(&session.0) {
+            let reason = format!("{}: {}", suspended.waits_for, suspended.detail);
+            state.waits(&session.0, &run_id, suspended.since, reason);
+        }
+    }
     state.settle();
     state.models = live
         .agent

@@ -44,6 +44,36 @@ pub(crate) struct Open {
     pub attempts: i64,
     /// Since when, RFC 3339 UTC.
     pub created_at: String,
+    /// What its turn waits for, while it is suspended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Waits>,
+}
+
+/// What a suspended turn waits for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Waits {
+    /// In plain words.
+    pub waits_for: String,
+    /// Since when, RFC 3339 UTC.
+    pub since: String,
+    /// When it is tried again at the latest, RFC 3339 UTC.
+    pub retry_at: String,
+    /// How the last try failed.
+    pub last_error: String,
+    /// How often it was tried.
+    pub tries: u32,
+}
+
+impl From<queue::Suspended> for Waits {
+    fn from(suspended: queue::Suspended) -> Self {
+        Self {
+            waits_for: suspended.waits_for,
+            since: clock::rfc3339(suspended.since),
+            retry_at: clock::rfc3339(suspended.wake_at),
+            last_error: suspended.detail,
+            tries: suspended.tries,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -86,6 +116,7 @@ pub(crate) fn queue(home: &Home) -> Result<Queue, Failure> {
         state: row.state,
         attempts: row.attempts,
         created_at: clock::rfc3339(row.created_at),
+        waits: row.suspended.map(Waits::from),
     };
     let dead = |row: queue::Dead| Dead {
         id: row.id,
@@ -108,6 +139,7 @@ pub(crate) fn queue(home: &Home) -> Result<Queue, Failure> {
         place: "spool".to_owned(),
         state: "queued".to_owned(),
         attempts: 0,
+        waits: None,
     });
     Ok(Queue {
         inbox: listing.inbox.into_iter().map(open).chain(spooled).collect(),

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::app::cli::Failure;
 use crate::config;
 use crate::config::{Config, Environment, Home};
+use crate::control::spool;
 use crate::sys::lock;
 use crate::{clock, cost, monitor_state, queue};
 
@@ -20,6 +21,8 @@ pub(crate) struct Status {
     pub(crate) models: Vec<String>,
     pub active_sessions: usize,
     pub queue: monitor_state::Queue,
+    /// What messages wait for that were accepted and cannot be answered now.
+    pub waits: Vec<Waits>,
     pub today_cost_usd: f64,
     /// The most they may become today, 0 = no cap.
     pub today_cap_usd: f64,
@@ -43,6 +46,52 @@ pub(crate) struct Alert {
     pub spent_usd: f64,
     /// When.
     pub at: String,
+}
+
+/// What some messages wait for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Waits {
+    /// In plain words.
+    pub waits_for: String,
+    /// How many.
+    pub count: usize,
+    /// Since when, RFC 3339 UTC.
+    pub since: String,
+}
+
+/// Returns what messages wait for, each thing once.
+fn waits(home: &Home) -> Result<Vec<Waits>, Failure> {
+    let mut waits: Vec<Waits> = Vec::new();
+    let open = queue::listing(&home.queue_db())?.inbox;
+    for suspended in open.into_iter().filter_map(|row| row.suspended) {
+        let since = clock::rfc3339(suspended.since);
+        match waits
+            .iter_mut()
+            .find(|one| one.waits_for == suspended.waits_for)
+        {
+            Some(one) => {
+                one.count += 1;
+                one.since = since.min(std::mem::take(&mut one.since));
+            }
+            None => waits.push(Waits {
+                waits_for: suspended.waits_for,
+                count: 1,
+                since,
+            }),
+        }
+    }
+    Ok(waits)
+}
+
+/// Returns how many commands lie in the spool that no daemon has taken in.
+fn spooled(home: &Home) -> Result<i64, Failure> {
+    let spool = home.spool_new();
+    let files = if spool.is_dir() {
+        spool::scan(&spool)?.len()
+    } else {
+        0
+    };
+    Ok(i64::try_from(files).unwrap_or(i64::MAX))
 }
 
 impl From<&cost::Alert> for Alert {
@@ -99,10 +148,11 @@ pub(crate) fn status_with(
         models: live.models,
         active_sessions: last.active_sessions,
         queue: monitor_state::Queue {
-            inbox: counts.inbox,
+            inbox: counts.inbox + spooled(home)?,
             outbox: counts.outbox,
             dead: counts.dead,
         },
+        waits: waits(home)?,
         today_cost_usd: cost::total_usd(&spent),
         today_cap_usd: config.cost.day_usd,
         alerts: alerts.iter().map(Alert::from).collect(),

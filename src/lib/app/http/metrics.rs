@@ -89,6 +89,17 @@ fn text(status: &Status, asked: usize, runs: usize, requests: &BTreeMap<u16, u64
         "Messages not yet answered, replies not yet sent, dead letters.",
         &rows,
     );
+    let waits: Vec<_> = status
+        .waits
+        .iter()
+        .map(|one| ("for", one.waits_for.as_str(), one.count.to_string()))
+        .collect();
+    page.many(
+        "agent_messages_waiting",
+        "gauge",
+        "Accepted messages that cannot be answered now, by what they wait for.",
+        &waits,
+    );
     page.one(
         "agent_today_cost_usd",
         "gauge",

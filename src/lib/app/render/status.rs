@@ -65,6 +65,15 @@ pub(crate) fn facts(status: &Status) -> Vec<(String, String)> {
     let queue = status.queue;
     let (inbox, outbox, dead) = (queue.inbox, queue.outbox, queue.dead);
     add("queue", format!("{inbox} in, {outbox} out, {dead} dead"));
+    for waits in &status.waits {
+        let (count, what, since) = (waits.count, &waits.waits_for, &waits.since);
+        let some = if count == 1 {
+            "message waits"
+        } else {
+            "messages wait"
+        };
+        add("waiting", format!("{count} {some} since {since}: {what}"));
+    }
     add("today", format!("${:.4}", status.today_cost_usd));
     for setting in ["day_usd", "month_usd"] {
         if let Some(alert) = status.alerts.iter().rfind(|alert| alert.setting == setting) {
@@ -108,8 +117,16 @@ pub(in crate::app) fn table(queue: &Queue) -> Table {
         row("asks", &one.created_at, &one.id, &one.tool, &what)
     });
     let open = queue.inbox.iter().chain(&queue.outbox).map(|one| {
-        let tries = tries(one.attempts);
-        row(&one.state, &one.created_at, &one.id, &tries, &one.place)
+        let Some(waits) = &one.waits else {
+            let tries = tries(one.attempts);
+            return row(&one.state, &one.created_at, &one.id, &tries, &one.place);
+        };
+        let why = format!(
+            "{}; {} since {}, next try {}",
+            one.place, waits.waits_for, waits.since, waits.retry_at
+        );
+        let tries = tries(i64::from(waits.tries));
+        row("waits", &one.created_at, &one.id, &tries, &why)
     });
     let dead = queue.dead.iter().map(|one| {
         let tries = tries(one.attempts);
@@ -135,6 +152,7 @@ mod tests {
             state: state.to_owned(),
             attempts,
             created_at: "2025-11-21T22:56:01.120Z".to_owned(),
+            waits: None,
         };
         let dead = Dead {
             id: "out-7".to_owned(),

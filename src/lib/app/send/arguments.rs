@@ -235,9 +235,9 @@ pub(super) struct Verbs {
     /// Show why an answer came as it did: of a run, a message's id, or the number of a sent one
     #[arg(long, value_name = "MESSAGE|RUN")]
     pub explain: Option<String>,
-    /// Show what waits, what is on its way out, and what was given up
-    #[arg(long)]
-    pub queue: bool,
+    /// Show what waits, what is on its way out, and what was given up; retry or drop that, by id or all
+    #[arg(long, value_names = ["retry|drop", "ID|all"], num_args = 0..=2)]
+    pub queue: Option<Vec<String>>,
     /// Show the newest entries of the log
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = LOG_LINES)]
     pub log: Option<usize>,

@@ -27,6 +27,7 @@ use super::cli;
 use super::cli::{Exit, Failure};
 use super::{documents, render};
 use crate::control::{Command, Id};
+use crate::message::DeadLetters;
 
 /// Returns the command line.
 pub fn command() -> clap::Command {
@@ -99,6 +100,10 @@ fn command_of(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exi
     } else if let Some(run) = verbs.undo.clone() {
         let wait = wait.or(Some(submit::COMMAND_WAIT));
         submit::send(context, &Id::new(), &Command::Undo { run }, false, wait)
+    } else if let Some([action, letters @ ..]) = verbs.queue.as_deref() {
+        let command = dead_letters(action, letters)?;
+        let wait = wait.or(Some(submit::COMMAND_WAIT));
+        submit::send(context, &Id::new(), &command, !arguments.no_queue, wait)
     } else if let Some(id) = &verbs.approve {
         approvals::approve(context, id, arguments.for_session)
     } else if let Some(words) = &verbs.deny {
@@ -117,6 +122,25 @@ fn command_of(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exi
         return Ok(None);
     };
     exit.map(Some)
+}
+
+/// Reads `--queue retry ID|all` and `--queue drop ID|all`.
+fn dead_letters(action: &str, letters: &[String]) -> Result<Command, Failure> {
+    let action = match action {
+        "retry" => DeadLetters::Retry,
+        "drop" => DeadLetters::Drop,
+        other => {
+            let what = format!("--queue takes retry or drop, not {other:?}");
+            return Err(Failure::new(Exit::Usage, what)
+                .hint("agent-send --queue shows what there is; agent-send --queue retry all"));
+        }
+    };
+    let [letter] = letters else {
+        return Err(Failure::new(Exit::Usage, "which dead letter is missing")
+            .hint("an id that agent-send --queue shows, or all"));
+    };
+    let letter = letter.clone();
+    Ok(Command::DeadLetters { action, letter })
 }
 
 /// Answers the flag that asks for a document; `None` without one.
@@ -140,7 +164,7 @@ fn query(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exit>, F
         )?
     } else if let Some(id) = &verbs.explain {
         render::explain(context, &documents::explain(home, id)?)
-    } else if verbs.queue {
+    } else if verbs.queue.is_some() {
         render::queue(context, &documents::queue(home)?)
     } else if let Some(lines) = verbs.log {
         match arguments.audit {

@@ -81,6 +81,9 @@ fn message(home: &Home, answer: Option<&Reply>) -> String {
     if !answer.asks.is_empty() {
         return "waiting for your word".to_owned();
     }
+    if let Some(waits_for) = &answer.waits_for {
+        return text::shorten(&text::visible(waits_for), 100);
+    }
     // A monitor that cannot be read shows nothing; the answer comes all the same.
     let state = monitor_state::read(&home.monitor())
         .ok()

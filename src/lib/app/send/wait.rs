@@ -21,6 +21,7 @@ use crate::control::Id;
 use crate::control::replies;
 use crate::control::replies::{Reply, Status};
 use crate::queue;
+use crate::text;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// A command that is not known after this is none.
@@ -167,6 +168,7 @@ pub(super) fn wait(
     let mut answer = documents::reply(home, id)?;
     let mut told = false;
     let mut asks = Asks::default();
+    let mut waited = None;
     loop {
         if let Some(reply) = answer.take_if(|reply| reply.is_final()) {
             progress.end();
@@ -195,6 +197,13 @@ pub(super) fn wait(
                 tail.iter_mut().for_each(Tail::end_line);
             }
             progress.beside(|| asks.tell(reply, show.person));
+        }
+        let waits_for = answer.as_ref().and_then(|reply| reply.waits_for.clone());
+        if let Some(text) = waits_for.filter(|text| waited.as_ref() != Some(text)) {
+            if !show.quiet {
+                progress.beside(|| cli::err(&format!("agent-send: {}", text::visible(&text))));
+            }
+            waited = Some(text);
         }
         let listens = show.person && asks.are_open();
         let pace = if listens || tail.is_some() || progress.is_shown() || watcher.is_err() {

@@ -194,6 +194,9 @@ pub struct Pipeline {
     pub debounce_ms: u64,
     /// What a message does that comes while its lane is busy; default `collect`.
     pub on_busy: OnBusy,
+    /// How long a message waits for a model that is away before it becomes a dead letter, `1m` to `24h`; default
+    /// `24h`. A caller over HTTP waits at most 1 h, a job at most until its next time.
+    pub give_up_after: Every,
 }
 
 impl Default for Pipeline {
@@ -201,6 +204,7 @@ impl Default for Pipeline {
         Self {
             debounce_ms: 500,
             on_busy: OnBusy::Collect,
+            give_up_after: Every(24 * 3_600_000),
         }
     }
 }

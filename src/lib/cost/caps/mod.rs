@@ -37,6 +37,10 @@ pub enum Refusal {
         spent: f64,
         /// The most this call could cost.
         bound: f64,
+        /// Whether it fits when the calls that run have settled.
+        held: bool,
+        /// When the cap begins again, milliseconds since 1970 UTC; `None` = not by itself, or too late for this call.
+        resets_at: Option<i64>,
     },
     /// A cap is set and the model has no price.
     #[error(
@@ -225,6 +229,8 @@ pub(super) fn refusal(
                 limit,
                 spent: usd(spent),
                 bound: usd(bound),
+                held: false,
+                resets_at: None,
             }));
         }
     }

@@ -1,6 +1,7 @@
 //! What is answered at once, before lanes and model: `/stop /status /cost /approve /deny /help /start`,
 //! and the buttons.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,7 +9,7 @@ use crate::control::replies::{Reply, STOPPED};
 use crate::message::{Command, Envelope, SessionKey};
 use crate::pipeline::retry::{Recorded, Unrecorded};
 use crate::pipeline::turn::outcome::{as_it_is, decided, reaction, refused, said};
-use crate::pipeline::{Pipeline, Run};
+use crate::pipeline::{Pipeline, Run, Signal};
 use crate::queue::Accepted;
 use crate::{clock, cost};
 
@@ -18,6 +19,7 @@ const HELP: &str = "Write to me and I answer. I also understand:\n\n\
     /stop – stop what I am doing\n\
     /status – what I am doing";
 const OWNERS_HELP: &str = "\n/approve ID – let me do what I asked for\n/deny ID WHY – do not let me, and say why\n\
+    /retry – try again what I gave up here; /retry all, /retry ID\n\
     /model – which model answers here; /model NAME changes it\n\
     /undo – take back what I last changed in files\n/forget WHAT – let a fact or a person count no more\n/cost – what I cost\n/jobs – what I do at its times";
 /// Others read what is said in a group.
@@ -88,6 +90,14 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
                 Err(Unrecorded::Failed(why)) => pipeline.fail_one(&envelope, &why).await,
             };
         }
+        Some(Command::DeadLetters { action, letter }) => {
+            let settled = pipeline.settle_dead(&envelope, *action, letter.as_deref());
+            return match settled.await {
+                Ok(heard) => pipeline.say_outcome(&envelope, heard).await,
+                Err(Unrecorded::Ending) => {}
+                Err(Unrecorded::Failed(why)) => pipeline.fail_one(&envelope, &why).await,
+            };
+        }
         Some(Command::Refused { reason }) => {
             return pipeline
                 .finish_one(&envelope, refused(&envelope, reason))
@@ -124,7 +134,7 @@ impl Pipeline {
 
     /// Ends everything that came before input `before`, in one session or in all, and returns how
     /// many inputs that were.
-    async fn stop(&self, before: i64, session: Option<&SessionKey>) -> Recorded<usize> {
+    async fn stop(self: &Arc<Self>, before: i64, session: Option<&SessionKey>) -> Recorded<usize> {
         let now = clock::now_ms();
         let session = session.map(|key| key.0.as_str());
         // First the record, then the end: a run that ends now finds that it has nothing to say.
@@ -146,6 +156,13 @@ impl Pipeline {
             }
             afterwards += usize::from(works_on);
         }
+        // What waits ends at once, too.
+        let ids: Vec<String> = stopped.iter().map(|one| one.inbox_id.clone()).collect();
+        self.hide_notices(&ids);
+        let lanes: HashSet<&SessionKey> = stopped.iter().map(|one| &one.session_key).collect();
+        for key in lanes {
+            let _ = self.signals.send(Signal::Wake(key.clone()));
+        }
         for one in stopped.iter().filter(|one| one.wants_reply) {
             self.answer(&Reply::error(&one.inbox_id, STOPPED));
         }
@@ -157,10 +174,12 @@ impl Pipeline {
             let runs = self.runs();
             (runs.len(), runs.contains_key(&envelope.session_key))
         };
-        let here = if own {
-            "I am working on your message."
-        } else {
-            "I am not working on anything of yours."
+        let waiting = self.waiting.lock();
+        let waits = waiting.get(&envelope.session_key);
+        let here = match waits {
+            Some(waits) => format!("Your message waits: {}.", waits.suspended.waits_for),
+            None if own => "I am working on your message.".to_owned(),
+            None => "I am not working on anything of yours.".to_owned(),
         };
         let live = self.live();
         let model = live

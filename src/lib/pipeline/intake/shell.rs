@@ -307,6 +307,10 @@ impl Pipeline {
                 let (id, verdict, why) = (request.clone(), *verdict, why.clone());
                 (named(None)?, Command::Approval { id, verdict, why })
             }
+            control::Command::DeadLetters { action, letter } => {
+                let (action, letter) = (*action, Some(letter.clone()));
+                (named(None)?, Command::DeadLetters { action, letter })
+            }
             control::Command::Job(order) => (own_key("cli", "cli")?, Command::Job(order.clone())),
             control::Command::Heartbeat => (own_key("cli", "cli")?, Command::Heartbeat),
             control::Command::Undo { run } => self.undo_of_shell(run.as_deref()),

@@ -2,6 +2,7 @@
 
 pub(crate) mod debounce;
 pub(crate) mod lane_commands;
+mod lanes;
 pub(crate) mod rotation;
 pub(crate) mod scheduler;
 pub(crate) mod slots;

@@ -3,7 +3,7 @@
 //! [`Lanes`] decides and does nothing else; [`drive`] does what it decides. A panic in a turn or a command ends
 //! that one alone.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,84 +14,18 @@ use tokio::time::Instant;
 
 use super::debounce;
 use super::debounce::{Bundle, Gather};
-use super::slots::{Slot, Slots};
+use super::lanes::Lanes;
+use super::slots::Slot;
 use crate::config::OnBusy;
 use crate::message::{Command, SessionKey, Trust};
 use crate::pipeline::commands::immediate;
 use crate::pipeline::retry::{Unrecorded, isolated};
-use crate::pipeline::{Pipeline, Run, Signal};
+use crate::pipeline::{Live, Pipeline, Run, Signal, Waiting};
 use crate::pipeline::{plan, turn};
-use crate::queue::Accepted;
+use crate::queue::{Accepted, WaitsOn};
 
-/// Who may start next.
-#[derive(Debug, Default)]
-struct Lanes {
-    waiting: HashMap<SessionKey, VecDeque<Bundle>>,
-    /// Sessions with waiting inputs, in the order of their next turn.
-    round: VecDeque<SessionKey>,
-    running: HashSet<SessionKey>,
-    slots: Slots,
-}
-
-impl Lanes {
-    fn push(&mut self, bundle: Bundle) {
-        let key = bundle.key().clone();
-        let lane = self.waiting.entry(key.clone()).or_default();
-        lane.push_back(bundle);
-        if lane.len() == 1 && !self.running.contains(&key) {
-            self.round.push_back(key);
-        }
-    }
-
-    /// Returns the next turn and its slot while fewer than `limit` are in use; each session in its order, people
-    /// before events. An event never takes the last free place, unless there is only one. With
-    /// `collect` everything of one person that waits in the lane is one turn.
-    fn next(&mut self, limit: usize, collect: bool) -> Option<(Bundle, Slot)> {
-        let free = limit.saturating_sub(self.slots.used());
-        if free == 0 {
-            return None;
-        }
-        // Also when an event stands before the person in their own lane.
-        let of_person = |key: &SessionKey| {
-            self.waiting
-                .get(key)
-                .is_some_and(|lane| lane.iter().any(|bundle| bundle.leader().source.is_person()))
-        };
-        let person = self.round.iter().position(of_person);
-        let at = person.or_else(|| (free > 1 || limit == 1).then_some(0))?;
-        let key = self.round.remove(at)?;
-        let lane = self.waiting.get_mut(&key)?;
-        let mut bundle = lane.pop_front()?;
-        while collect && let Some(more) = lane.pop_front() {
-            if let Err(other) = bundle.join(more) {
-                lane.push_front(other);
-                break;
-            }
-        }
-        self.running.insert(key);
-        Some((bundle, self.slots.take()))
-    }
-
-    /// Returns true when a newer message waits behind the turn of `key` that starts.
-    fn is_superseded(&self, key: &SessionKey) -> bool {
-        let lane = self.waiting.get(key);
-        lane.is_some_and(|lane| lane.iter().any(|bundle| plan::gives_way(bundle.leader())))
-    }
-
-    fn is_busy(&self, key: &SessionKey) -> bool {
-        self.running.contains(key)
-    }
-
-    fn ended(&mut self, key: &SessionKey) {
-        self.running.remove(key);
-        match self.waiting.get(key) {
-            Some(lane) if !lane.is_empty() => self.round.push_back(key.clone()),
-            _ => {
-                self.waiting.remove(key);
-            }
-        }
-    }
-}
+/// No turn waits longer than this for what may come back sooner.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// A turn in its lane. However it ends, its slot is released and its lane continues.
 struct LaneTurn {
@@ -169,16 +103,30 @@ pub async fn drive(pipeline: Arc<Pipeline>, patience: Duration) {
     scheduler
         .tasks
         .spawn(run_in_order(pipeline.clone(), commands));
-    let slots = scheduler.lanes.slots.clone();
+    let slots = scheduler.lanes.slots();
     loop {
-        scheduler.start_turns();
-        let due = scheduler.gather.due();
-        let due = due.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+        let live = pipeline.live();
+        let (outages, settles) = (live.agent.client().outages(), live.agent.client().settled());
+        let mut news = pin!(outages.changed().notified());
+        let mut settled = pin!(settles.notified());
+        news.as_mut().enable();
+        settled.as_mut().enable();
+        scheduler.start_turns(&live);
+        let due = scheduler
+            .gather
+            .due()
+            .into_iter()
+            .chain(scheduler.lanes.due());
+        let due = due
+            .min()
+            .unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
         tokio::select! {
             biased;
             () = pipeline.closing.cancelled() => break,
             Some(signal) = signals.recv() => scheduler.take(signal).await,
             () = slots.changed() => {}
+            () = news => {}
+            () = settled => scheduler.lanes.budget_changed(),
             Some(_) = scheduler.tasks.join_next() => {}
             () = tokio::time::sleep_until(due) => scheduler.enter_gathered().await,
         }
@@ -197,15 +145,17 @@ struct Scheduler {
 
 impl Scheduler {
     /// Starts what may start.
-    fn start_turns(&mut self) {
-        let live = self.pipeline.live();
+    fn start_turns(&mut self, live: &Live) {
+        let client = live.agent.client();
+        self.lanes
+            .wake_due(Instant::now(), &|model| client.answers(model));
         let limit = live.config.agent.max_concurrent_runs;
         let collect = live.config.pipeline.on_busy != OnBusy::Queue;
-        self.lanes.slots.give_back(limit);
+        self.lanes.slots().give_back(limit);
         while let Some((bundle, slot)) = self.lanes.next(limit, collect) {
             let (key, leader) = (bundle.key(), bundle.leader());
             // Of several messages only the newest is answered with a plan.
-            let superseded = plan::is_planned(&live, leader)
+            let superseded = plan::is_planned(live, leader)
                 && plan::gives_way(leader)
                 && (self.lanes.is_superseded(key) || self.gather.waits(key));
             self.tasks
@@ -216,10 +166,20 @@ impl Scheduler {
     async fn take(&mut self, signal: Signal) {
         match signal {
             Signal::Ended(key) => self.lanes.ended(&key),
+            Signal::Suspended(bundle) => self.suspend(bundle),
+            Signal::Wake(key) => self.lanes.wake(&key),
+            Signal::Reloaded => self.lanes.settings_changed(),
             Signal::Recovered(bundles) => {
-                bundles
-                    .into_iter()
-                    .for_each(|bundle| self.lanes.push(bundle));
+                for bundle in bundles {
+                    if bundle.wake_at().is_some() {
+                        if let Some(suspended) = bundle.suspended() {
+                            self.pipeline.recall_outage(suspended);
+                        }
+                        self.suspend(bundle);
+                    } else {
+                        self.lanes.push(bundle);
+                    }
+                }
             }
             Signal::Accepted(rows) => {
                 for row in rows {
@@ -227,6 +187,29 @@ impl Scheduler {
                 }
             }
         }
+    }
+
+    fn suspend(&mut self, bundle: Bundle) {
+        let wait = bundle.wake_at().unwrap_or(0) - crate::clock::now_ms();
+        let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0));
+        // A clock that was set back does not make a turn wait for years.
+        let on_time = bundle
+            .suspended()
+            .is_some_and(|suspended| suspended.on == WaitsOn::Time);
+        let wait = if on_time { wait } else { wait.min(LONGEST) };
+        if let (Some(run_id), Some(suspended)) = (bundle.run_id(), bundle.suspended()) {
+            let waiting = Waiting {
+                session: bundle.key().clone(),
+                run_id: run_id.to_owned(),
+                suspended: suspended.clone(),
+            };
+            self.pipeline
+                .waiting
+                .lock()
+                .insert(bundle.key().clone(), waiting);
+            self.pipeline.changed.notify_one();
+        }
+        self.lanes.suspend(bundle, Instant::now() + wait);
     }
 
     async fn accept(&mut self, row: Accepted) {
@@ -282,6 +265,18 @@ impl Scheduler {
                 // One that has answered gives way to nobody: it makes room for this very message.
                 && !run.answered.load(Ordering::Relaxed)
         };
+        let waiting = self.lanes.suspended(bundle.key()).filter(|waiting| {
+            on_busy == OnBusy::Interrupt && debounce::go_together(waiting.leader(), bundle.leader())
+        });
+        if let Some(ids) = waiting.map(Bundle::ids) {
+            let queue = &self.pipeline.queue;
+            let interrupt = || queue.interrupt(&ids, crate::clock::now_ms());
+            match self.pipeline.persist("an interruption", interrupt).await {
+                Ok(()) => self.lanes.wake(bundle.key()),
+                Err(Unrecorded::Ending) => return,
+                Err(Unrecorded::Failed(_)) => {}
+            }
+        }
         if let Some(run) = running.filter(gives_way) {
             let (queue, ids) = (&self.pipeline.queue, run.bundle.ids());
             // First the record, then the end: a run that ends now finds that it has nothing to say.
@@ -360,158 +355,4 @@ fn mark_as_heard(pipeline: &Arc<Pipeline>, row: &Accepted) {
             tracing::debug!(%error, "a message could not be marked as heard");
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::message::{Envelope, Sender, Source};
-
-    fn row(session: &str, seq: i64) -> Bundle {
-        row_from(Source::Cli, session, seq)
-    }
-
-    fn row_from(source: Source, session: &str, seq: i64) -> Bundle {
-        Bundle::of(Accepted {
-            seq,
-            attempts: 0,
-            run_id: None,
-            envelope: Envelope::new(
-                seq.to_string(),
-                source,
-                Sender {
-                    id: session.into(),
-                    name: session.into(),
-                    username: None,
-                },
-                SessionKey(session.into()),
-                String::new(),
-                0,
-            ),
-        })
-    }
-
-    /// Lanes with the slots of what runs in them.
-    #[derive(Default)]
-    struct Running(Lanes, HashMap<SessionKey, Slot>);
-
-    impl Running {
-        fn push(&mut self, bundle: Bundle) {
-            self.0.push(bundle);
-        }
-
-        fn next(&mut self, limit: usize, collect: bool) -> Option<Bundle> {
-            let (bundle, slot) = self.0.next(limit, collect)?;
-            self.1.insert(bundle.key().clone(), slot);
-            Some(bundle)
-        }
-
-        fn ended(&mut self, key: &SessionKey) {
-            self.1.remove(key);
-            self.0.ended(key);
-        }
-    }
-
-    fn started(lanes: &mut Running, limit: usize) -> Vec<i64> {
-        std::iter::from_fn(|| lanes.next(limit, false))
-            .map(|bundle| bundle.leader().id.parse().expect("a number"))
-            .collect()
-    }
-
-    #[test]
-    fn a_session_is_in_order_and_never_beside_itself() {
-        let mut lanes = Running::default();
-        for seq in 1..=3 {
-            lanes.push(row("a", seq));
-        }
-        assert_eq!(started(&mut lanes, 4), [1]);
-        lanes.push(row("a", 4));
-        assert_eq!(started(&mut lanes, 4), [] as [i64; 0]);
-        for seq in 2..=4 {
-            lanes.ended(&SessionKey("a".into()));
-            assert_eq!(started(&mut lanes, 4), [seq]);
-        }
-        lanes.ended(&SessionKey("a".into()));
-        let Lanes {
-            waiting,
-            running,
-            round,
-            ..
-        } = &lanes.0;
-        assert!(waiting.is_empty() && running.is_empty() && round.is_empty());
-    }
-
-    #[test]
-    fn a_talkative_session_does_not_hold_the_others_up() {
-        let mut lanes = Running::default();
-        for seq in 1..=10 {
-            lanes.push(row("loud", seq));
-        }
-        lanes.push(row("quiet", 11));
-        assert_eq!(started(&mut lanes, 1), [1]);
-        lanes.ended(&SessionKey("loud".into()));
-        assert_eq!(started(&mut lanes, 1), [11]);
-    }
-
-    #[test]
-    fn people_go_before_events_which_leave_a_place_free() {
-        let mut lanes = Running::default();
-        for seq in 1..=3 {
-            lanes.push(row_from(Source::System, &seq.to_string(), seq));
-        }
-        lanes.push(row("ada", 4));
-        assert_eq!(started(&mut lanes, 3), [4, 1]);
-        lanes.push(row("bob", 5));
-        assert_eq!(started(&mut lanes, 3), [5]);
-        lanes.ended(&SessionKey("ada".into()));
-        assert_eq!(started(&mut lanes, 3), [] as [i64; 0]);
-        lanes.ended(&SessionKey("bob".into()));
-        assert_eq!(started(&mut lanes, 3), [2]);
-        let mut one = Running::default();
-        one.push(row_from(Source::System, "x", 1));
-        assert_eq!(
-            started(&mut one, 1),
-            [1],
-            "the only place is not kept free for ever"
-        );
-    }
-
-    #[test]
-    fn what_waited_meanwhile_is_collected_into_one_turn() {
-        let message = |seq: i64, sender: &str| {
-            let mut row = Accepted {
-                seq,
-                attempts: 0,
-                run_id: None,
-                envelope: row("a", seq).leader().clone(),
-            };
-            row.envelope.sender.id = sender.to_owned();
-            row.envelope.reply_to = Some(seq.to_string());
-            Bundle::of(row)
-        };
-        let mut lanes = Running::default();
-        lanes.push(message(1, "ada"));
-        let ids = |bundle: Option<Bundle>| bundle.map(|bundle| bundle.ids().join(" "));
-        assert_eq!(ids(lanes.next(4, true)).as_deref(), Some("1"));
-        for (seq, sender) in [(2, "ada"), (3, "ada"), (4, "bob"), (5, "ada")] {
-            lanes.push(message(seq, sender));
-        }
-        let mut turns = Vec::new();
-        for _ in 0..3 {
-            lanes.ended(&SessionKey("a".into()));
-            turns.extend(ids(lanes.next(4, true)));
-        }
-        assert_eq!(turns, ["2 3", "4", "5"]);
-    }
-
-    #[test]
-    fn no_more_than_the_limit_run() {
-        let mut lanes = Running::default();
-        for seq in 1..=6 {
-            lanes.push(row(&seq.to_string(), seq));
-        }
-        assert_eq!(started(&mut lanes, 4), [1, 2, 3, 4]);
-        lanes.ended(&SessionKey("2".into()));
-        assert_eq!(started(&mut lanes, 4), [5]);
-    }
 }

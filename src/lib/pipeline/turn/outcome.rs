@@ -10,6 +10,7 @@ use crate::config::ReplyTo;
 use crate::control::replies::{Reply, Status};
 use crate::cost::usd;
 use crate::message::{Attachment, Command, Envelope, MediaKind, OutFile, Route, Source};
+use crate::pipeline::commands::dead_letters;
 use crate::pipeline::deliver::delivery::SENDING_BROKE;
 use crate::pipeline::retry::{Unrecorded, isolated};
 use crate::pipeline::schedule::debounce::Bundle;
@@ -33,6 +34,8 @@ pub(crate) struct Outcome {
     tainted: bool,
     /// The plan that is carried out instead of words.
     tasks: Vec<NewTask>,
+    /// Buttons below what is said, by the dead letter they are about.
+    letter: Option<String>,
 }
 
 impl Outcome {
@@ -49,6 +52,15 @@ impl Outcome {
             ending,
             tainted: false,
             tasks: Vec::new(),
+            letter: None,
+        }
+    }
+
+    /// Returns it with buttons that deal with the dead letter `letter`.
+    pub(crate) fn about(self, letter: String) -> Self {
+        Self {
+            letter: Some(letter),
+            ..self
         }
     }
 
@@ -207,6 +219,10 @@ impl Pipeline {
         if envelope.source == Source::Heartbeat && self.was_said_today(&parts, now).await {
             parts.clear();
         }
+        if let (Some(last), Some(letter)) = (parts.last_mut(), outcome.letter) {
+            last.buttons = dead_letters::buttons(&letter);
+            last.asks = Some(letter);
+        }
         let is_heard = !parts.is_empty() && !words.is_empty();
         let is_by_itself = matches!(
             envelope.source,
@@ -239,6 +255,7 @@ impl Pipeline {
             Ok(None) | Err(Unrecorded::Ending) => return,
             Err(Unrecorded::Failed(why)) => return self.say_unrecorded(envelope, &why),
         };
+        self.hide_notices(&finish.inbox_ids);
         self.deliver(finished.parts);
         if !finish.tasks.is_empty() {
             self.plan_news.notify_one();

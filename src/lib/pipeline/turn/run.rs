@@ -14,6 +14,7 @@ use super::stream::Stream;
 use crate::agent::{Ended as TurnEnd, Form, Order, Owner, Team, Written};
 use crate::config::DmPolicy;
 use crate::control::replies::{Reply, STOPPED, Status};
+use crate::llm::Away;
 use crate::memory::recall::Recalled;
 use crate::memory::{JOINED, MAIN, Scope, Viewer};
 use crate::message::{Block, Envelope, Role, Source, Trust};
@@ -26,24 +27,29 @@ use crate::pipeline::schedule::lane_commands::{NO_SUMMARY, Step};
 use crate::pipeline::schedule::rotation::{Carried, Fresh};
 use crate::pipeline::schedule::slots::Handle;
 use crate::pipeline::subagents::Sending;
+use crate::pipeline::suspend::Denied;
 use crate::pipeline::{Live, Pipeline, Run};
 use crate::prompt::Section;
 use crate::provider::SystemBlock;
-use crate::queue::{Ended, Ending, MAX_DEATHS, Note, Started};
+use crate::queue::{Ended, Ending, Note, Started};
 use crate::session::{Entry, Kind, PromptBlock, Resume, Session, Spoken, SummaryBy};
 use crate::trust::fence;
 use crate::{agent, clock, prompt, sys};
 
+/// Characters that the notice of a message that was given up quotes.
+const QUOTED: usize = 300;
+
 /// Runs a turn. One that is `superseded` is only written down: a newer message of its conversation is answered.
 pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, superseded: bool) {
     let new_id = uuid::Uuid::now_v7().to_string();
-    if bundle.attempts() >= MAX_DEATHS {
+    if bundle.deaths().are_its_fault(clock::now_ms()) {
         let run_id = bundle.run_id().unwrap_or(&new_id);
         return pipeline.give_up(&bundle, run_id).await;
     }
     let run = Run::new(bundle.clone(), slot);
     // Known before it is recorded, so that a stop finds it at every moment.
     pipeline.runs().insert(bundle.key().clone(), run.clone());
+    pipeline.waiting.lock().remove(bundle.key());
     let ids = bundle.ids();
     let start = || pipeline.queue.start_run(&new_id, &ids);
     let (run_id, bundle) = match pipeline.persist("the start of a turn", start).await {
@@ -51,7 +57,13 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, s
             Some(bundle) => (run_id, bundle),
             None => return,
         },
-        Ok(Started::Gone) | Err(Unrecorded::Ending) => return,
+        Ok(Started::Gone) => {
+            if let (Some(_), Some(run_id)) = (bundle.suspended(), bundle.run_id()) {
+                pipeline.end_suspended(&bundle, run_id).await;
+            }
+            return;
+        }
+        Err(Unrecorded::Ending) => return,
         Err(Unrecorded::Failed(why)) => {
             let outcome = pipeline.failed(bundle.leader(), &why, &[]);
             return pipeline.finish(&bundle, &new_id, outcome).await;
@@ -61,8 +73,8 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, s
         .answer_bundle(&bundle, &run_id, &run, superseded)
         .await
     {
-        Ok(Some(answered)) => answered,
-        Ok(None) | Err(Unrecorded::Ending) => return,
+        Ok(Answered::Over(outcome, was_turn)) => (*outcome, was_turn),
+        Ok(Answered::Gone) | Err(Unrecorded::Ending) => return,
         Err(Unrecorded::Failed(why)) => (pipeline.failed(bundle.leader(), &why, &[]), false),
     };
     // What fails now would fail again, and be paid for.
@@ -77,6 +89,14 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, s
             .make_room(bundle.leader(), &run_id, &run, false)
             .await;
     }
+}
+
+/// How far answering a message came.
+enum Answered {
+    /// To its end; with true when the agent answered.
+    Over(Box<Outcome>, bool),
+    /// It was stopped, or goes on later: both are recorded.
+    Gone,
 }
 
 /// What a turn's order is made of.
@@ -136,26 +156,32 @@ impl Setting<'_> {
 }
 
 impl Pipeline {
-    /// Carries out a lane command or lets the agent answer. Also returns which of both; `None` when it was stopped.
+    /// Carries out a lane command or lets the agent answer.
     async fn answer_bundle(
         self: &Arc<Self>,
         bundle: &Bundle,
         run_id: &str,
         run: &Run,
         superseded: bool,
-    ) -> Recorded<Option<(Outcome, bool)>> {
+    ) -> Recorded<Answered> {
         Ok(match self.between(bundle, run_id, run).await? {
-            Step::Turn(said) => {
-                let outcome = self.converse(&said, run_id, run, superseded).await?;
-                outcome.map(|outcome| (outcome, true))
-            }
-            Step::Done(outcome) => Some((*outcome, false)),
-            Step::Stopped => None,
+            Step::Turn(said) => match self.converse(&said, run_id, run, superseded).await? {
+                Some(outcome) => Answered::Over(Box::new(outcome), true),
+                None => Answered::Gone,
+            },
+            Step::Done(outcome) => Answered::Over(outcome, false),
+            Step::Stopped => Answered::Gone,
         })
     }
 
     /// Ends a turn in its transcript that will not be gone on with.
-    async fn close_turn(&self, envelope: &Envelope, run_id: &str, reason: &str) {
+    pub(crate) async fn close_turn(
+        &self,
+        envelope: &Envelope,
+        run_id: &str,
+        reason: &str,
+        keep: bool,
+    ) {
         let key = &envelope.session_key;
         let Ok(mut session) = self
             .persist("a session", || self.sessions.take(key, envelope.contact()))
@@ -164,7 +190,7 @@ impl Pipeline {
             return;
         };
         if let Err(error) =
-            agent::break_off(&mut session, run_id, &envelope.id, reason.to_owned(), false).await
+            agent::break_off(&mut session, run_id, &envelope.id, reason.to_owned(), keep).await
         {
             tracing::error!(%error, session = session.id(), "the end of a turn could not be written down");
         }
@@ -173,12 +199,22 @@ impl Pipeline {
 
     /// Gives a message up that died with the daemon too often.
     async fn give_up(self: &Arc<Self>, bundle: &Bundle, run_id: &str) {
-        let (envelope, deaths) = (bundle.leader(), bundle.attempts());
-        let reason = format!("interrupted by {deaths} restarts");
-        self.close_turn(envelope, run_id, &reason).await;
+        let deaths = bundle.deaths();
+        let reason = format!("interrupted by {} restarts", deaths.count);
         let text = format!(
-            "I was restarted {deaths} times while working on this message and gave it up. Send it again if it still matters."
+            "I was restarted {} times while working on this message, {} times on nothing else, and gave it up.",
+            deaths.count, deaths.alone
         );
+        self.bury(bundle, run_id, reason, text).await;
+    }
+
+    /// Makes a message a dead letter. Its sender is told, with the words it had.
+    async fn bury(self: &Arc<Self>, bundle: &Bundle, run_id: &str, reason: String, text: String) {
+        let envelope = bundle.leader();
+        self.close_turn(envelope, run_id, &reason, false).await;
+        let quoted = crate::text::shorten(envelope.text.trim(), QUOTED);
+        let quoted: Vec<String> = quoted.lines().map(|line| format!("> {line}")).collect();
+        let text = format!("{text}\n\n{}", quoted.join("\n"));
         let reply = Reply {
             run_id: Some(run_id.to_owned()),
             ..Reply::error(&envelope.id, text.clone())
@@ -191,7 +227,7 @@ impl Pipeline {
         self.finish(
             bundle,
             run_id,
-            Outcome::new(Ended::Dead(reason), reply, text),
+            Outcome::new(Ended::Dead(reason), reply, text).about(format!("in-{}", bundle.seq())),
         )
         .await;
     }
@@ -200,7 +236,8 @@ impl Pipeline {
     /// there again.
     pub(crate) async fn broke_down(self: &Arc<Self>, bundle: &Bundle) {
         let run_id = uuid::Uuid::now_v7().to_string();
-        self.close_turn(bundle.leader(), &run_id, "a bug").await;
+        self.close_turn(bundle.leader(), &run_id, "a bug", false)
+            .await;
         let outcome = self.failed(
             bundle.leader(),
             "a bug of the agent itself; its log has the place",
@@ -246,7 +283,11 @@ impl Pipeline {
             self.answer(&named(Reply::new(&envelope.id, Status::Running)));
         }
         let mut heard = None;
-        if session.state().resume(&envelope.id) == Resume::Fresh {
+        // A dead letter that is tried again is another run.
+        let of_before = session.state().turn.as_ref();
+        let failed_before = of_before.is_some_and(|turn| turn.run_id != run_id)
+            && matches!(session.state().resume(&envelope.id), Resume::Failed(_));
+        if failed_before || session.state().resume(&envelope.id) == Resume::Fresh {
             let message = Message {
                 bundle,
                 began_at,
@@ -257,7 +298,13 @@ impl Pipeline {
                 Err(error) => {
                     tracing::error!(%error, "a message could not be written into its transcript");
                     self.sessions.put(session);
-                    return Ok(Some(self.failed(envelope, &error.to_string(), &[])));
+                    if !error.is_retryable() {
+                        return Ok(Some(self.failed(envelope, &error.to_string(), &[])));
+                    }
+                    let away = Away::disk(&error);
+                    return self
+                        .wait_or_end(bundle, run_id, &setting.model, &away)
+                        .await;
                 }
             }
         }
@@ -288,6 +335,10 @@ impl Pipeline {
             tracing::warn!(%error, "what was heard is heard again");
         }
         let tainted = session.state().is_tainted();
+        if let TurnEnd::Waits(away) = &ended {
+            self.sessions.put(session);
+            return self.wait_or_end(bundle, run_id, &setting.model, away).await;
+        }
         let outcome = match ended {
             TurnEnd::Reply(reply) => Some(
                 self.outcome_of_plan(&setting, &session, target.as_deref(), &reply)
@@ -297,6 +348,29 @@ impl Pipeline {
         };
         self.sessions.put(session);
         Ok(outcome.map(|outcome| outcome.mapped(named).tainted(tainted)))
+    }
+
+    /// Suspends a turn, or ends it when waiting cannot help; `None` when all is recorded.
+    async fn wait_or_end(
+        self: &Arc<Self>,
+        bundle: &Bundle,
+        run_id: &str,
+        model: &str,
+        away: &Away,
+    ) -> Recorded<Option<Outcome>> {
+        let envelope = bundle.leader();
+        match self.suspend(bundle, run_id, model, away).await? {
+            Ok(()) => Ok(None),
+            Err(Denied::AtOnce(reason)) => {
+                self.close_turn(envelope, run_id, &reason, false).await;
+                Ok(Some(self.failed(envelope, &reason, &[])))
+            }
+            Err(Denied::Late(reason)) => {
+                let text = format!("{}. I gave this message up.", away.cause.words());
+                self.bury(bundle, run_id, reason, text).await;
+                Ok(None)
+            }
+        }
     }
 
     /// Writes the message of a turn into its transcript, with what is known beside it. Returns the number of the
@@ -371,8 +445,12 @@ impl Pipeline {
         } = *setting;
         let stream =
             (envelope.stream && form.is_none()).then(|| Stream::begin(&self.replies, &envelope.id));
+        let ids = [envelope.id.clone()];
         let interim = self.interim(setting).filter(|_| form.is_none());
         let reader = |written: Written<'_>| {
+            if matches!(written, Written::Text(_)) {
+                self.hide_notices(&ids);
+            }
             if let (Written::Beside(words), Some(interim)) = (written, &interim) {
                 let _ = interim.send(words.to_owned());
             }
@@ -408,6 +486,9 @@ impl Pipeline {
         let ended = setting.live.agent.run(session, order).await;
         // Whatever is still asked of this turn is asked no more.
         asking.end().await;
+        if !matches!(ended, TurnEnd::Waits(_)) {
+            self.hide_notices(&ids);
+        }
         let state = session.state();
         let is_new = state.compaction_count > compactions;
         let newest = state.compacted.as_ref().filter(|_| is_new);
@@ -421,6 +502,7 @@ impl Pipeline {
     fn outcome(&self, envelope: &Envelope, session_id: &str, ended: TurnEnd) -> Option<Outcome> {
         match ended {
             TurnEnd::Reply(reply) => Some(said(envelope, &reply.text, Some(&reply))),
+            TurnEnd::Waits(_) => None,
             TurnEnd::Stopped => {
                 // Whoever stopped it has recorded the end already; its answer file may have been
                 // written over by the "running" of this turn.

@@ -7,7 +7,7 @@ use crate::cost;
 use crate::cost::Call;
 use crate::message::{Envelope, Role, Usage};
 use crate::queue;
-use crate::queue::{Asking, KEEP, Traced};
+use crate::queue::{Asking, KEEP, Suspended, Traced};
 use crate::session::{Event, Kind, PromptBlock, PromptTier, Spoken};
 use crate::text;
 
@@ -192,7 +192,7 @@ pub(super) fn ended(input: Option<&Traced>, events: &[Event]) -> (&'static str, 
     };
     let replied = || input.result.as_ref()?.error.clone();
     match (input.state.as_str(), &input.reason) {
-        ("pending", _) => ("waiting", None),
+        ("pending", _) => ("waiting", input.suspended.as_ref().map(waits_for)),
         ("running", _) => ("running", None),
         ("dead", reason) => ("dead", reason.clone()),
         (_, Some(reason)) if reason == "stopped" => ("stopped", None),
@@ -202,6 +202,17 @@ pub(super) fn ended(input: Option<&Traced>, events: &[Event]) -> (&'static str, 
             None => ("done", None),
         },
     }
+}
+
+/// Returns what a suspended turn waits for.
+fn waits_for(suspended: &Suspended) -> String {
+    format!(
+        "{} since {}, next try {} ({})",
+        suspended.waits_for,
+        clock::rfc3339(suspended.since),
+        clock::rfc3339(suspended.wake_at),
+        suspended.detail
+    )
 }
 
 /// Returns what was said, on one line.

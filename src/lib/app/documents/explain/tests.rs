@@ -106,6 +106,7 @@ fn input(state: &str, reason: Option<&str>) -> Traced {
         finished_at: (state == "done").then_some(START + 9_000),
         result: None,
         tainted: false,
+        suspended: None,
     }
 }
 

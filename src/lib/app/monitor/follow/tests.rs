@@ -166,6 +166,7 @@ pub(super) fn busy() -> Snapshot {
         state: state.into(),
         attempts,
         created_at: ago(21),
+        waits: None,
     };
     let dead = Dead {
         id: "out-5".into(),

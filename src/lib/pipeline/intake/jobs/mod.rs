@@ -183,6 +183,13 @@ impl Pipeline {
         run_log::note(&self.schedule.runs, id, &run)
     }
 
+    /// Returns when the job runs next whose run is the input `id`, milliseconds since 1970 UTC.
+    pub(in crate::pipeline) fn next_time_of(&self, id: &str) -> Option<i64> {
+        let (jobs, _) = self.schedule.jobs.look().ok()?;
+        let is_of = |job: &&Job| job.running.iter().any(|at| job.key_of_run(at.0) == id);
+        jobs.iter().find(is_of)?.next_at.map(|at| at.0)
+    }
+
     /// Claims what is to run and has no row yet, and writes down what ended.
     async fn settle_runs(self: &Arc<Self>, now: i64) -> Result<(), sys::Error> {
         let (jobs, _) = self.schedule.jobs.look()?;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::message::{Envelope, SessionKey};
-use crate::queue::Accepted;
+use crate::queue::{Accepted, Deaths, Suspended};
 
 /// How long after its last picture an album is taken for whole (specification §5).
 const ALBUM: Duration = Duration::from_millis(500);
@@ -91,9 +91,35 @@ impl Bundle {
             .any(|row| row.run_id.is_some() || row.attempts > 0)
     }
 
-    /// Returns how often a turn was started for it.
-    pub(crate) fn attempts(&self) -> i64 {
-        self.0.iter().map(|row| row.attempts).max().unwrap_or(0)
+    /// Returns what it waits for, or last waited for.
+    pub(crate) fn suspended(&self) -> Option<&Suspended> {
+        self.0.iter().find_map(|row| row.suspended.as_ref())
+    }
+
+    /// Returns when it goes on, milliseconds since 1970 UTC; `None` = it is not suspended.
+    pub(crate) fn wake_at(&self) -> Option<i64> {
+        self.0.iter().filter_map(|row| row.wake_at).max()
+    }
+
+    /// Returns it as one that is suspended.
+    pub(crate) fn suspended_as(mut self, run_id: &str, suspended: &Suspended) -> Self {
+        for row in &mut self.0 {
+            row.run_id = Some(run_id.to_owned());
+            row.wake_at = Some(suspended.wake_at);
+            row.suspended = Some(suspended.clone());
+        }
+        self
+    }
+
+    /// Returns how often it died with the daemon.
+    pub(crate) fn deaths(&self) -> Deaths {
+        let most = self.0.iter().max_by_key(|row| row.deaths.count);
+        most.map(|row| row.deaths).unwrap_or_default()
+    }
+
+    /// Returns the order of its arrival.
+    pub(crate) fn seq(&self) -> i64 {
+        self.0.first().map_or(0, |row| row.seq)
     }
 
     /// Returns the ids of its inputs.

@@ -33,6 +33,9 @@ fn said(id: i64, at: i64, text: &str) -> Accepted {
         seq: id,
         attempts: 0,
         run_id: None,
+        wake_at: None,
+        suspended: None,
+        deaths: crate::queue::Deaths::default(),
         envelope,
     }
 }

@@ -166,7 +166,11 @@ impl Pipeline {
         };
         let pipeline = self.clone();
         let work = async move {
-            for (route, id) in shown {
+            for (route, id, waiting) in shown {
+                if let Some(inbox_id) = waiting {
+                    pipeline.keep_notice(inbox_id, route, id);
+                    continue;
+                }
                 // A channel that is off keeps its own for the day on which it is on again.
                 let Some(channel) = pipeline.channels.get(route.channel.as_str()) else {
                     continue;

@@ -1,0 +1,68 @@
+//! Dead letters, as people deal with them: `agent-send --queue retry|drop`, `/retry`, the buttons of a notice.
+
+use std::sync::Arc;
+
+use crate::message::{Button, DeadLetters, Envelope};
+use crate::pipeline::retry::Recorded;
+use crate::pipeline::{Pipeline, Signal};
+use crate::queue::Which;
+
+/// Returns the buttons below the notice of dead letter `letter`.
+pub(crate) fn buttons(letter: &str) -> Vec<Vec<Button>> {
+    let button = |label: &str, action: DeadLetters| Button {
+        label: label.to_owned(),
+        data: action.data(letter),
+    };
+    vec![vec![
+        button("🔁 Retry", DeadLetters::Retry),
+        button("Dismiss", DeadLetters::Drop),
+    ]]
+}
+
+impl Pipeline {
+    /// Retries or drops `letter`, `all` of them, or without one those of the conversation; of guests only their
+    /// own. The inner error is said as well.
+    pub(crate) async fn settle_dead(
+        self: &Arc<Self>,
+        envelope: &Envelope,
+        action: DeadLetters,
+        letter: Option<&str>,
+    ) -> Recorded<Result<String, String>> {
+        let own = !envelope.from_owner || letter.is_none();
+        let which = Which {
+            letter: letter.filter(|letter| *letter != "all").map(str::to_owned),
+            session: own.then(|| envelope.session_key.0.clone()),
+        };
+        let count = match action {
+            DeadLetters::Retry => {
+                let retry = || self.queue.retry_dead(which.clone());
+                let retried = self.persist("a retried dead letter", retry).await?;
+                let count = retried.inbox.len() + retried.outbox.len();
+                self.deliver(retried.outbox);
+                let _ = self.signals.send(Signal::Accepted(retried.inbox));
+                count
+            }
+            DeadLetters::Drop => {
+                let drop_dead = || self.queue.drop_dead(which.clone());
+                self.persist("a dropped dead letter", drop_dead).await?
+            }
+        };
+        self.changed.notify_one();
+        let done = match action {
+            DeadLetters::Retry => "Retrying",
+            DeadLetters::Drop => "Dropped",
+        };
+        let heard = match (count, letter) {
+            (0, None | Some("all")) => Ok("There is no dead letter.".to_owned()),
+            (0, Some(letter)) => Err(format!("{letter:?} is no dead letter.")),
+            (1, _) => Ok(format!("{done} 1 message.")),
+            (count, _) => Ok(format!("{done} {count} messages.")),
+        };
+        if let (Some(letter), Ok(text)) = (letter, &heard)
+            && envelope.press.is_some()
+        {
+            self.close_question(letter, text).await;
+        }
+        Ok(heard)
+    }
+}

@@ -1,0 +1,249 @@
+//! Who may start next: pure bookkeeping of lanes and of turns that are suspended.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use tokio::time::Instant;
+
+use super::debounce::Bundle;
+use super::slots::{Slot, Slots};
+use crate::message::{Command, SessionKey};
+use crate::pipeline::plan;
+use crate::queue::WaitsOn;
+
+/// The lanes.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    waiting: HashMap<SessionKey, VecDeque<Bundle>>,
+    /// Sessions with waiting inputs, in the order of their next turn.
+    round: VecDeque<SessionKey>,
+    running: HashSet<SessionKey>,
+    /// Turns that are suspended, one a lane: it stands before all others of its lane.
+    suspended: HashMap<SessionKey, Sleeper>,
+    /// Who tries a model for all that wait for it.
+    probes: HashMap<String, SessionKey>,
+    /// Lanes in which a command runs ahead of the turn that waits.
+    ahead: HashSet<SessionKey>,
+    slots: Slots,
+}
+
+#[derive(Debug)]
+struct Sleeper {
+    bundle: Bundle,
+    wake: Instant,
+}
+
+impl Sleeper {
+    fn on(&self) -> &WaitsOn {
+        self.bundle
+            .suspended()
+            .map_or(&WaitsOn::Time, |suspended| &suspended.on)
+    }
+
+    fn model(&self) -> Option<&str> {
+        match self.on() {
+            WaitsOn::Model(model) => Some(model),
+            WaitsOn::Time | WaitsOn::Budget | WaitsOn::Settings => None,
+        }
+    }
+
+    /// Who was tried least goes first, so that a message that fails by itself is not the only probe.
+    fn order(&self) -> (u32, i64) {
+        let tries = self.bundle.suspended().map_or(0, |known| known.tries);
+        (tries, self.bundle.seq())
+    }
+}
+
+impl Lanes {
+    /// Returns the slots of turns that run.
+    pub(super) fn slots(&self) -> Slots {
+        self.slots.clone()
+    }
+
+    /// Adds a turn to its lane.
+    pub(super) fn push(&mut self, bundle: Bundle) {
+        let key = bundle.key().clone();
+        let lane = self.waiting.entry(key.clone()).or_default();
+        if self.suspended.contains_key(&key) {
+            // Another model may answer what waits for this one.
+            if matches!(bundle.leader().command, Some(Command::Model { .. })) {
+                lane.push_front(bundle);
+                self.ahead.insert(key.clone());
+                self.enter_round(key);
+            } else {
+                lane.push_back(bundle);
+            }
+            return;
+        }
+        lane.push_back(bundle);
+        if lane.len() == 1 {
+            self.enter_round(key);
+        }
+    }
+
+    fn enter_round(&mut self, key: SessionKey) {
+        if !self.running.contains(&key) && !self.round.contains(&key) {
+            self.round.push_back(key);
+        }
+    }
+
+    /// Returns the next turn and its slot while fewer than `limit` are in use; each session in its order, people
+    /// before events. An event never takes the last free place, unless there is only one. With
+    /// `collect` everything of one person that waits in the lane is one turn.
+    pub(super) fn next(&mut self, limit: usize, collect: bool) -> Option<(Bundle, Slot)> {
+        let free = limit.saturating_sub(self.slots.used());
+        if free == 0 {
+            return None;
+        }
+        // Also when an event stands before the person in their own lane.
+        let of_person = |key: &SessionKey| {
+            self.waiting
+                .get(key)
+                .is_some_and(|lane| lane.iter().any(|bundle| bundle.leader().source.is_person()))
+        };
+        let person = self.round.iter().position(of_person);
+        let at = person.or_else(|| (free > 1 || limit == 1).then_some(0))?;
+        let key = self.round.remove(at)?;
+        let lane = self.waiting.get_mut(&key)?;
+        let mut bundle = lane.pop_front()?;
+        while collect && let Some(more) = lane.pop_front() {
+            if let Err(other) = bundle.join(more) {
+                lane.push_front(other);
+                break;
+            }
+        }
+        self.running.insert(key);
+        Some((bundle, self.slots.take()))
+    }
+
+    /// Returns true while a turn of the lane runs or waits.
+    pub(super) fn is_busy(&self, key: &SessionKey) -> bool {
+        self.running.contains(key) || self.suspended.contains_key(key)
+    }
+
+    /// Returns true when a newer message waits behind the turn of `key` that starts.
+    pub(super) fn is_superseded(&self, key: &SessionKey) -> bool {
+        let lane = self.waiting.get(key);
+        lane.is_some_and(|lane| lane.iter().any(|bundle| plan::gives_way(bundle.leader())))
+    }
+
+    /// Returns the turn of the lane that is suspended.
+    pub(super) fn suspended(&self, key: &SessionKey) -> Option<&Bundle> {
+        self.suspended.get(key).map(|sleeper| &sleeper.bundle)
+    }
+
+    /// Frees a lane whose turn ended, or was suspended.
+    pub(super) fn ended(&mut self, key: &SessionKey) {
+        self.running.remove(key);
+        self.probes.retain(|_, probe| probe != key);
+        if self.suspended.contains_key(key) {
+            if self.ahead.remove(key) {
+                self.wake(key);
+            } else if let Some(choice) = self.take_choice(key) {
+                self.push(choice);
+            }
+            return;
+        }
+        match self.waiting.get(key) {
+            Some(lane) if !lane.is_empty() => self.round.push_back(key.clone()),
+            _ => {
+                self.waiting.remove(key);
+            }
+        }
+    }
+
+    /// Takes a `/model` out of a lane that came while the turn before it ran.
+    fn take_choice(&mut self, key: &SessionKey) -> Option<Bundle> {
+        let lane = self.waiting.get_mut(key)?;
+        let at = lane
+            .iter()
+            .position(|bundle| matches!(bundle.leader().command, Some(Command::Model { .. })))?;
+        lane.remove(at)
+    }
+
+    /// Lets the lane of `bundle` wait until `wake`.
+    pub(super) fn suspend(&mut self, bundle: Bundle, wake: Instant) {
+        let key = bundle.key().clone();
+        self.probes.retain(|_, probe| *probe != key);
+        self.round.retain(|other| *other != key);
+        let sleeper = Sleeper { bundle, wake };
+        // What one found out of a model holds for all that wait for it.
+        if let Some(model) = sleeper.model() {
+            let others = self
+                .suspended
+                .values_mut()
+                .filter(|other| other.model() == Some(model));
+            others.for_each(|other| other.wake = other.wake.max(wake));
+        }
+        self.suspended.insert(key, sleeper);
+    }
+
+    /// Lets the suspended turn of a lane go on now, if there is one.
+    pub(super) fn wake(&mut self, key: &SessionKey) {
+        if let Some(sleeper) = self.suspended.remove(key) {
+            let lane = self.waiting.entry(key.clone()).or_default();
+            lane.push_front(sleeper.bundle);
+            self.enter_round(key.clone());
+        }
+    }
+
+    /// Wakes the turns whose time has come at `now`, one a model, and all whose model `answers`.
+    pub(super) fn wake_due(&mut self, now: Instant, answers: &dyn Fn(&str) -> bool) {
+        let mut sleepers: Vec<&Sleeper> = self.suspended.values().collect();
+        sleepers.sort_by_key(|sleeper| sleeper.order());
+        let mut woken = Vec::new();
+        for sleeper in sleepers {
+            let key = sleeper.bundle.key();
+            let is_due = now >= sleeper.wake;
+            let wakes = match sleeper.model() {
+                None => is_due,
+                Some(model) if answers(model) => true,
+                Some(model) => {
+                    let probes = is_due && !self.probes.contains_key(model);
+                    if probes {
+                        self.probes.insert(model.to_owned(), key.clone());
+                    }
+                    probes
+                }
+            };
+            if wakes {
+                woken.push(key.clone());
+            }
+        }
+        woken.iter().for_each(|key| self.wake(key));
+    }
+
+    /// Returns when the next suspended turn may be woken.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let may_wake = |sleeper: &&Sleeper| {
+            sleeper
+                .model()
+                .is_none_or(|model| !self.probes.contains_key(model))
+        };
+        let due = self.suspended.values().filter(may_wake);
+        due.map(|sleeper| sleeper.wake).min()
+    }
+
+    /// Wakes what waits for money that others had reserved.
+    pub(super) fn budget_changed(&mut self) {
+        self.wake_all(|on| *on == WaitsOn::Budget);
+    }
+
+    /// Wakes what new settings may help.
+    pub(super) fn settings_changed(&mut self) {
+        self.wake_all(|on| *on != WaitsOn::Time);
+    }
+
+    fn wake_all(&mut self, which: impl Fn(&WaitsOn) -> bool) {
+        let mut woken: Vec<(i64, SessionKey)> = self
+            .suspended
+            .values()
+            .filter(|sleeper| which(sleeper.on()))
+            .map(|sleeper| (sleeper.bundle.seq(), sleeper.bundle.key().clone()))
+            .collect();
+        woken.sort();
+        woken.iter().for_each(|(_, key)| self.wake(key));
+    }
+}
+
+#[cfg(test)]
+mod tests;

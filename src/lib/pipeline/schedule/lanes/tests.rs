@@ -1,0 +1,250 @@
+//! Tests of the lanes.
+
+use super::*;
+use crate::message::{Envelope, Sender, Source};
+use crate::queue::{Accepted, Deaths, Suspended};
+use std::time::Duration;
+
+fn row(session: &str, seq: i64) -> Bundle {
+    row_from(Source::Cli, session, seq)
+}
+
+fn row_from(source: Source, session: &str, seq: i64) -> Bundle {
+    Bundle::of(Accepted {
+        seq,
+        attempts: 0,
+        run_id: None,
+        wake_at: None,
+        suspended: None,
+        deaths: Deaths::default(),
+        envelope: Envelope::new(
+            seq.to_string(),
+            source,
+            Sender {
+                id: session.into(),
+                name: session.into(),
+                username: None,
+            },
+            SessionKey(session.into()),
+            String::new(),
+            0,
+        ),
+    })
+}
+
+/// Lanes with the slots of what runs in them.
+#[derive(Default)]
+struct Running(Lanes, HashMap<SessionKey, Slot>);
+
+impl Running {
+    fn push(&mut self, bundle: Bundle) {
+        self.0.push(bundle);
+    }
+
+    fn next(&mut self, limit: usize, collect: bool) -> Option<Bundle> {
+        let (bundle, slot) = self.0.next(limit, collect)?;
+        self.1.insert(bundle.key().clone(), slot);
+        Some(bundle)
+    }
+
+    fn ended(&mut self, key: &SessionKey) {
+        self.1.remove(key);
+        self.0.ended(key);
+    }
+}
+
+fn started(lanes: &mut Running, limit: usize) -> Vec<i64> {
+    std::iter::from_fn(|| lanes.next(limit, false))
+        .map(|bundle| bundle.leader().id.parse().expect("a number"))
+        .collect()
+}
+
+#[test]
+fn a_session_is_in_order_and_never_beside_itself() {
+    let mut lanes = Running::default();
+    for seq in 1..=3 {
+        lanes.push(row("a", seq));
+    }
+    assert_eq!(started(&mut lanes, 4), [1]);
+    lanes.push(row("a", 4));
+    assert_eq!(started(&mut lanes, 4), [] as [i64; 0]);
+    for seq in 2..=4 {
+        lanes.ended(&SessionKey("a".into()));
+        assert_eq!(started(&mut lanes, 4), [seq]);
+    }
+    lanes.ended(&SessionKey("a".into()));
+    let Lanes {
+        waiting,
+        running,
+        round,
+        ..
+    } = &lanes.0;
+    assert!(waiting.is_empty() && running.is_empty() && round.is_empty());
+}
+
+#[test]
+fn a_talkative_session_does_not_hold_the_others_up() {
+    let mut lanes = Running::default();
+    for seq in 1..=10 {
+        lanes.push(row("loud", seq));
+    }
+    lanes.push(row("quiet", 11));
+    assert_eq!(started(&mut lanes, 1), [1]);
+    lanes.ended(&SessionKey("loud".into()));
+    assert_eq!(started(&mut lanes, 1), [11]);
+}
+
+#[test]
+fn people_go_before_events_which_leave_a_place_free() {
+    let mut lanes = Running::default();
+    for seq in 1..=3 {
+        lanes.push(row_from(Source::System, &seq.to_string(), seq));
+    }
+    lanes.push(row("ada", 4));
+    assert_eq!(started(&mut lanes, 3), [4, 1]);
+    lanes.push(row("bob", 5));
+    assert_eq!(started(&mut lanes, 3), [5]);
+    lanes.ended(&SessionKey("ada".into()));
+    assert_eq!(started(&mut lanes, 3), [] as [i64; 0]);
+    lanes.ended(&SessionKey("bob".into()));
+    assert_eq!(started(&mut lanes, 3), [2]);
+    let mut one = Running::default();
+    one.push(row_from(Source::System, "x", 1));
+    assert_eq!(
+        started(&mut one, 1),
+        [1],
+        "the only place is not kept free for ever"
+    );
+}
+
+#[test]
+fn what_waited_meanwhile_is_collected_into_one_turn() {
+    let message = |seq: i64, sender: &str| {
+        let mut row = Accepted {
+            seq,
+            attempts: 0,
+            run_id: None,
+            wake_at: None,
+            suspended: None,
+            deaths: Deaths::default(),
+            envelope: row("a", seq).leader().clone(),
+        };
+        row.envelope.sender.id = sender.to_owned();
+        row.envelope.reply_to = Some(seq.to_string());
+        Bundle::of(row)
+    };
+    let mut lanes = Running::default();
+    lanes.push(message(1, "ada"));
+    let ids = |bundle: Option<Bundle>| bundle.map(|bundle| bundle.ids().join(" "));
+    assert_eq!(ids(lanes.next(4, true)).as_deref(), Some("1"));
+    for (seq, sender) in [(2, "ada"), (3, "ada"), (4, "bob"), (5, "ada")] {
+        lanes.push(message(seq, sender));
+    }
+    let mut turns = Vec::new();
+    for _ in 0..3 {
+        lanes.ended(&SessionKey("a".into()));
+        turns.extend(ids(lanes.next(4, true)));
+    }
+    assert_eq!(turns, ["2 3", "4", "5"]);
+}
+
+#[test]
+fn no_more_than_the_limit_run() {
+    let mut lanes = Running::default();
+    for seq in 1..=6 {
+        lanes.push(row(&seq.to_string(), seq));
+    }
+    assert_eq!(started(&mut lanes, 4), [1, 2, 3, 4]);
+    lanes.ended(&SessionKey("2".into()));
+    assert_eq!(started(&mut lanes, 4), [5]);
+}
+
+/// A turn that waits for `model`, tried so often.
+fn waits(session: &str, seq: i64, model: &str, tries: u32) -> Bundle {
+    row(session, seq).suspended_as(
+        "run",
+        &Suspended {
+            since: 0,
+            wake_at: 0,
+            waits_for: String::new(),
+            detail: String::new(),
+            on: WaitsOn::Model(model.to_owned()),
+            tries,
+            faults: 0,
+        },
+    )
+}
+
+#[test]
+fn one_turn_probes_a_model_for_all_that_wait_and_all_go_on_when_it_answers() {
+    let (mut lanes, now) = (Running::default(), Instant::now());
+    for seq in 1..=50 {
+        lanes.0.suspend(waits(&seq.to_string(), seq, "m", 1), now);
+        lanes.push(row(&seq.to_string(), seq + 100));
+    }
+    let down = |_: &str| false;
+    lanes.0.wake_due(now, &down);
+    assert_eq!(
+        started(&mut lanes, 60),
+        [1],
+        "one probe, and no lane out of order"
+    );
+    lanes.0.wake_due(now, &down);
+    assert_eq!(started(&mut lanes, 60), [] as [i64; 0]);
+    assert_eq!(lanes.0.due(), None, "nobody wakes while one probes");
+    // It failed, and is suspended for longer: so are all.
+    let later = now + Duration::from_secs(2);
+    lanes.0.suspend(waits("1", 1, "m", 2), later);
+    lanes.ended(&SessionKey("1".into()));
+    assert_eq!(lanes.0.due(), Some(later));
+    lanes.0.wake_due(later, &down);
+    assert_eq!(started(&mut lanes, 60), [2], "who was tried least");
+    lanes.ended(&SessionKey("2".into()));
+    lanes.0.wake_due(later, &|_| true);
+    let mut all = started(&mut lanes, 60);
+    all.sort_unstable();
+    let expected: Vec<i64> = std::iter::once(1).chain(3..=50).chain([102]).collect();
+    assert_eq!(all, expected);
+}
+
+#[test]
+fn another_model_is_chosen_ahead_of_what_waits_and_wakes_it() {
+    let (mut lanes, now) = (Running::default(), Instant::now());
+    let key = SessionKey("a".into());
+    lanes
+        .0
+        .suspend(waits("a", 1, "m", 1), now + Duration::from_secs(60));
+    lanes.push(row("a", 2));
+    let mut choice = row("a", 3).leader().clone();
+    choice.command = Some(Command::Model { choice: None });
+    lanes.push(Bundle::of(Accepted {
+        seq: 3,
+        attempts: 0,
+        run_id: None,
+        wake_at: None,
+        suspended: None,
+        deaths: Deaths::default(),
+        envelope: choice,
+    }));
+    for expected in [3, 1, 2] {
+        assert_eq!(started(&mut lanes, 4), [expected]);
+        lanes.ended(&key);
+    }
+}
+
+#[test]
+fn what_waits_for_a_time_alone_is_woken_by_nothing_else() {
+    let (mut lanes, now) = (Running::default(), Instant::now());
+    let mut bundle = waits("a", 1, "m", 1);
+    let mut known = bundle.suspended().cloned().expect("suspended");
+    known.on = WaitsOn::Time;
+    bundle = bundle.suspended_as("run", &known);
+    let wake = now + Duration::from_secs(60);
+    lanes.0.suspend(bundle, wake);
+    lanes.0.settings_changed();
+    lanes.0.budget_changed();
+    lanes.0.wake_due(now, &|_| true);
+    assert_eq!(started(&mut lanes, 4), [] as [i64; 0]);
+    lanes.0.wake_due(wake, &|_| false);
+    assert_eq!(started(&mut lanes, 4), [1]);
+}
