@@ -34,6 +34,8 @@ pub use command::{Attachment, Command, Words};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::text;
+
 /// The largest command: a spool file above it is refused (the model's window is smaller anyway).
 pub const MAX_COMMAND: u64 = 8 << 20;
 
@@ -120,8 +122,7 @@ pub struct Bad {
 /// When it is no JSON object, its version or command is unknown, or a field is missing or wrong.
 pub fn decode(line: &[u8]) -> Result<Order, Bad> {
     let bad = |reason: String| Bad { id: None, reason };
-    let value: Value =
-        serde_json::from_slice(line).map_err(|error| bad(format!("no JSON: {error}")))?;
+    let value: Value = text::json::parse(line).map_err(|error| bad(format!("no JSON: {error}")))?;
     let Value::Object(mut fields) = value else {
         return Err(bad("no JSON object".to_owned()));
     };
@@ -212,6 +213,10 @@ mod tests {
         ] {
             assert!(reason(line).contains(expected), "{line}: {}", reason(line));
         }
+        // It would be accepted, and could not be read back from the queue: no start would succeed any more.
+        let (open, close) = ("[".repeat(120), "]".repeat(120));
+        let deep = format!(r#"{{"cmd":"notify","text":"x","source":"s","data":{open}{close}}}"#);
+        assert!(reason(&deep).contains("nested more than 32 deep"));
         assert_eq!(
             reason(r#"{"v":2,"cmd":"reload"}"#),
             "version 2 is not known, 1 is"

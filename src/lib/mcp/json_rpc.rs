@@ -9,6 +9,7 @@
 use serde_json::{Value, json};
 
 use super::Error;
+use crate::text;
 
 /// The largest message taken, bytes.
 pub(super) const MAX_MESSAGE: usize = 4 * 1024 * 1024;
@@ -33,7 +34,7 @@ pub(super) enum Message {
 
 /// Reads a message; `None` when it is none.
 pub(super) fn read(bytes: &[u8]) -> Option<Message> {
-    let Value::Object(mut message) = serde_json::from_slice(bytes).ok()? else {
+    let Value::Object(mut message) = text::json::parse(bytes).ok()? else {
         return None;
     };
     let id = message.remove("id").filter(|id| !id.is_null());

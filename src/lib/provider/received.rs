@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::wire::{RAW, input_object, is_blank, thinker};
 use super::{Request, Response};
 use crate::message::{Block, Message, Role, StopReason, Thinking, ToolCall, Usage};
+use crate::text;
 use crate::text::estimate_tokens;
 
 /// No call has more tokens than this; larger reports are nonsense and would overflow sums.
@@ -31,11 +32,15 @@ impl CallDraft {
     fn input(self) -> Value {
         let empty = Value::Object(Map::new());
         if self.json.trim().is_empty() {
-            return self
-                .value
-                .map_or(empty, |value| input_object(&value).into_owned());
+            return match self.value {
+                Some(value) if text::json::is_too_deep(value.to_string().as_bytes()) => {
+                    json!({ RAW: value.to_string() })
+                }
+                Some(value) => input_object(&value).into_owned(),
+                None => empty,
+            };
         }
-        match serde_json::from_str(&self.json) {
+        match text::json::parse(self.json.as_bytes()) {
             Ok(Value::Object(object)) => Value::Object(object),
             Ok(Value::Null) => empty,
             Ok(_) | Err(_) => json!({ RAW: self.json }),
@@ -252,4 +257,24 @@ pub(super) fn estimate_output(message: &Message) -> u64 {
         _ => 0,
     });
     estimate_tokens(&message.plain_text()) + parts.sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_that_is_too_deep_is_kept_as_text() {
+        let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(99), "]".repeat(99));
+        let pieces = CallDraft {
+            json: deep.clone(),
+            ..CallDraft::default()
+        };
+        assert_eq!(pieces.input(), json!({ RAW: deep }));
+        let value = CallDraft {
+            value: serde_json::from_str(&deep).ok(),
+            ..CallDraft::default()
+        };
+        assert_eq!(value.input(), json!({ RAW: deep }));
+    }
 }

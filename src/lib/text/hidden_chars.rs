@@ -36,8 +36,7 @@ pub fn find(text: &str, max: usize) -> Vec<Hidden> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let in_line = |(line, text): (usize, &str)| {
         let chars: Vec<char> = text.strip_suffix('\r').unwrap_or(text).chars().collect();
-        let hidden: Vec<Hidden> = (0..chars.len())
-            .filter(|at| is_hidden(&chars, *at))
+        let hidden: Vec<Hidden> = hidden_at(&chars)
             .map(|at| Hidden {
                 line,
                 column: at + 1,
@@ -58,10 +57,12 @@ pub fn without(text: &str) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let in_line = |line: &str| {
         let chars: Vec<char> = line.chars().collect();
-        (0..chars.len())
-            .filter(|at| !is_hidden(&chars, *at))
-            .map(|at| chars[at])
-            .collect::<String>()
+        let mut hidden = hidden_at(&chars).peekable();
+        let seen = chars
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| hidden.next_if_eq(at).is_none());
+        seen.map(|(_, c)| c).collect::<String>()
     };
     text.split('\n')
         .map(in_line)
@@ -84,7 +85,15 @@ fn what(c: char) -> &'static str {
     }
 }
 
-fn is_hidden(line: &[char], at: usize) -> bool {
+/// Returns where hidden characters stand in a line, in order. Anybody may have written it: the time is linear in
+/// its length.
+fn hidden_at(line: &[char]) -> impl Iterator<Item = usize> {
+    let has_leftward = line.iter().any(|c| runs_leftwards(*c));
+    (0..line.len()).filter(move |at| is_hidden(line, *at, has_leftward))
+}
+
+/// `has_leftward` is whether a letter of the line runs from right to left.
+fn is_hidden(line: &[char], at: usize, has_leftward: bool) -> bool {
     let before = at
         .checked_sub(1)
         .and_then(|before| line.get(before))
@@ -93,7 +102,7 @@ fn is_hidden(line: &[char], at: usize) -> bool {
         '\t' => false,
         c if c.is_control() => true,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        '\u{200e}' | '\u{200f}' | '\u{61c}' => !line.iter().any(|c| runs_leftwards(*c)),
+        '\u{200e}' | '\u{200f}' | '\u{61c}' => !has_leftward,
         '\u{200c}' | '\u{200d}' => !joins(line, at),
         '\u{ad}'
         | '\u{34f}'
@@ -168,11 +177,15 @@ fn is_ideograph(c: char) -> bool {
 
 /// A tag of one of the three flags that Unicode recommends (UTS #51, annex C).
 fn in_flag(line: &[char], at: usize) -> bool {
+    /// Tags of a flag. Longer runs are not looked at: they are no flag, and may be very long.
+    const TAGS: usize = 6;
     let is_tag = |c: &&char| matches!(**c, '\u{e0000}'..='\u{e007f}');
-    let first = at - line[..at].iter().rev().take_while(is_tag).count();
+    let before = line[..at].iter().rev().take(TAGS).take_while(is_tag);
+    let first = at - before.count();
     let flag = first.checked_sub(1).and_then(|before| line.get(before)) == Some(&'\u{1f3f4}');
     let tags: String = line[first..]
         .iter()
+        .take(TAGS + 1)
         .take_while(is_tag)
         .filter_map(|c| char::from_u32(u32::from(*c) - 0xe0000))
         .collect();
@@ -183,6 +196,15 @@ fn in_flag(line: &[char], at: usize) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Were the time quadratic, this would take hours.
+    #[test]
+    fn a_million_marks_are_looked_at_once_each() {
+        for mark in ['\u{200f}', '\u{e0041}', '\u{200d}', '\u{fe0f}'] {
+            let marks: String = std::iter::repeat_n(mark, 1_000_000).collect();
+            assert_eq!(without(&format!("a{marks}b")), "ab", "{mark:?}");
+        }
+    }
 
     #[test]
     fn what_nobody_sees_is_found_where_it_stands() {

@@ -4,6 +4,7 @@ pub mod argv;
 pub mod front_matter;
 mod hex;
 pub mod hidden_chars;
+pub(crate) mod json;
 
 pub use hex::{hex, sha256_hex};
 

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
 use crate::control::Id;
+use crate::text;
 
 /// The largest body (specification §21).
 pub(super) const MAX_BODY: usize = 10 << 20;
@@ -33,7 +34,7 @@ pub(super) async fn json<T: DeserializeOwned>(request: Request) -> Result<T, Api
         .hint("send the header Content-Type: application/json"));
     }
     let bytes = read_all(request).await?;
-    serde_json::from_slice(&bytes).map_err(|error| ApiError::bad(format!("invalid body: {error}")))
+    text::json::parse(&bytes).map_err(|error| ApiError::bad(format!("invalid body: {error}")))
 }
 
 /// Reads the JSON of a request; the default when the body is empty.

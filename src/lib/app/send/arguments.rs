@@ -11,6 +11,7 @@ use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::documents::cost::{By, Period};
 use crate::control::{Id, MAX_COMMAND};
 use crate::message::approval_reply;
+use crate::text;
 
 /// The longest name of a sender, characters.
 const MAX_NAME: usize = 200;
@@ -336,8 +337,8 @@ impl JobFlags {
     }
 }
 
-pub(super) fn parse_data(text: &str) -> Result<serde_json::Value, Failure> {
-    serde_json::from_str(text).map_err(|error| {
+pub(super) fn parse_data(data: &str) -> Result<serde_json::Value, Failure> {
+    text::json::parse(data.as_bytes()).map_err(|error| {
         Failure::new(Exit::Usage, format!("--data is no JSON: {error}"))
             .hint("such as --data '{\"host\": \"web-1\"}'")
     })

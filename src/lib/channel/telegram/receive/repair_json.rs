@@ -3,12 +3,14 @@
 
 use serde::de::DeserializeOwned;
 
+use crate::text::json;
+
 /// Reads JSON, repaired where it has to be.
 ///
 /// # Errors
 /// When it is no JSON beyond that, or not of this type.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
-    serde_json::from_slice(body).or_else(|_| serde_json::from_str(&repaired(body)))
+    json::parse(body).or_else(|_| serde_json::from_str(&json::pruned(&repaired(body))))
 }
 
 /// Returns `body` with what no text can hold, half a surrogate pair or a byte that is no UTF-8, as U+FFFD.
@@ -69,6 +71,17 @@ mod tests {
             assert_eq!(repaired(json.as_bytes()), repaired_json);
         }
         assert_eq!(repaired(b"\"a\xffb\""), "\"a\u{fffd}b\"");
+    }
+
+    #[test]
+    fn one_update_that_is_too_deep_does_not_hide_the_others() {
+        let deep = format!("{}{}", "[".repeat(9_000), "]".repeat(9_000));
+        let body = format!(
+            r#"{{"ok":true,"result":[{{"update_id":1,"x":{deep}}},{{"update_id":2,"message":{{"text":"\ud83d"}}}}]}}"#
+        );
+        let answer: Value = parse(body.as_bytes()).unwrap();
+        assert_eq!(answer["result"][0]["update_id"], 1);
+        assert_eq!(answer["result"][1]["message"]["text"], "\u{fffd}");
     }
 
     proptest! {
