@@ -477,7 +477,7 @@ fn the_appendix_loads_without_a_word() {
 
 #[test]
 fn what_is_active_and_not_built_is_noted() {
-    let toml = "[agent]\nmode = \"plan\"\n[pipeline]\non_busy = \"replan\"\n\
+    let toml = "[agent]\nmode = \"plan\"\n[tools.exec]\nsandbox = \"bubblewrap\"\n\
                 [telegram]\nenabled = true\nowner = [1]\n[mcp.servers.x]\ncommand = [\"y\"]\n";
     let loaded = loaded(toml, &[]);
     assert_eq!(
@@ -485,7 +485,7 @@ fn what_is_active_and_not_built_is_noted() {
         (Mode::Plan, &vec![])
     );
     let notes: Vec<&str> = loaded.notes.iter().map(|note| note.key.as_str()).collect();
-    assert_eq!(notes, ["agent.mode", "pipeline.on_busy"]);
+    assert_eq!(notes, ["tools.exec.sandbox"]);
 }
 
 #[test]

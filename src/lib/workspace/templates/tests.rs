@@ -20,6 +20,7 @@ fn uncommented(template: &str) -> String {
 fn keys(value: &serde_json::Value, path: &str, out: &mut BTreeSet<String>) {
     let chosen_by_user = [
         "routing",
+        "agent.stickers",
         "session.identity_links",
         "telegram.groups",
         "context.tiers",
