@@ -231,9 +231,16 @@ impl Error {
                 "expected a number",
             ),
         ];
+        let tables = [
+            ("invalid type: sequence", "invalid type: a list"),
+            ("invalid type: map", "invalid type: a table"),
+            ("expected a sequence", "expected a list"),
+            ("expected a map", "expected a table"),
+        ];
         let types = numbers
             .iter()
-            .flat_map(|(types, words)| types.iter().map(move |name| (name, words)));
+            .flat_map(|(types, words)| types.iter().map(move |name| (name, words)))
+            .chain(tables.iter().map(|(types, words)| (types, words)));
         let words = types.fold(crate::secret::redact(message), |text, (name, words)| {
             text.replace(name, words)
         });

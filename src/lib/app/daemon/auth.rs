@@ -62,6 +62,8 @@ struct Row {
     loaded: bool,
     sources: Vec<Source>,
     signed_out: Option<String>,
+    /// Whether the stored key was never verified.
+    unverified: bool,
     /// What the server says, if it was asked.
     verdict: Option<Verdict>,
 }
@@ -207,7 +209,9 @@ fn look(home: &Home, env: &Environment, keys: &Keys, contents: &Contents) -> Res
                     .get(&name)
                     .and_then(|entry| entry.tokens.as_ref()?.ended(clock::now_ms()));
                 let sources = keys.sources(&provider)?;
+                let entry = contents.entries.get(&name);
                 rows.push(Row {
+                    unverified: entry.is_some_and(|entry| entry.unverified),
                     loaded: wanted.contains(&name),
                     sources,
                     signed_out,
@@ -300,6 +304,12 @@ fn show(row: &Row, width: usize) {
     };
     let idle = if row.loaded { "" } else { "  (not loaded)" };
     cli::out(&format!("{name:<width$}  {state}{idle}"));
+    if row.unverified && row.verdict.is_none() {
+        cli::out(&format!(
+            "{:<width$}    the stored key is not verified; agent-daemon auth --check",
+            ""
+        ));
+    }
     if let Some((word, says)) = row.verdict.as_ref().map(told) {
         cli::out(&cli::harmless(&format!("{:<width$}    {word}: {says}", "")));
     }

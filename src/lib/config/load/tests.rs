@@ -351,6 +351,10 @@ fn a_value_of_the_wrong_type_names_file_key_and_what_was_expected() {
         "agent.toml:1: `telegram`: invalid type: integer `3`, expected a table",
     );
     check(
+        "[providers]\nload = \"a\"\n",
+        "agent.toml:2: `providers.load`: invalid type: string \"a\", expected a list",
+    );
+    check(
         "[agent]\ntimezone = \"Mars\"\n",
         "agent.toml:2: `agent.timezone`: no time zone is called `Mars`, expected an IANA name such as `Europe/Berlin` or `UTC`",
     );
