@@ -212,10 +212,11 @@ fn after_a_yes_it_is_done_once_and_a_turn_after_it_is_clean() {
     wait_for("the end of the turn", SOON, || {
         house.sandbox.query("queue", open).is_empty().then_some(())
     });
-    // The page is left out of what comes after, and the owner's own words are obeyed again.
+    // What the owner's own words spell out is done, whatever stands before them.
+    let text = "once more: echo act-y2 >> canary";
     let own = Way {
         brings: vec![call("y2")],
-        start: Start::Telegram(message(OWNER, OWNER, &json!({"text": "once more"}))),
+        start: Start::Telegram(message(OWNER, OWNER, &json!({"text": text}))),
     };
     assert_eq!(place.run(&own), 0);
     assert_eq!(

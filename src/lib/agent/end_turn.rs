@@ -68,7 +68,7 @@ pub(super) fn result(run_id: &str, call: &ToolCall, duration_ms: u64, output: To
             id: call.id.clone(),
             text: output.text,
             is_error: output.is_error,
-            untrusted: output.untrusted,
+            from: output.from,
         },
     }
 }

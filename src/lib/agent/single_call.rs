@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::tool::{Context, Progress, Tool, ToolOutput};
-use super::tool_policy::{self, Asked, Circumstances, Decision, Owner, Verdict};
+use super::tool_policy::{self, Asked, Circumstances, Decision, Knows, Owner, Verdict};
 use super::turn_loop::Agent;
 use crate::audit;
 use crate::config::Policy;
@@ -26,8 +26,29 @@ pub struct Single {
     pub viewer: Viewer,
     /// The chat that is talked in, if it is one.
     pub route: Option<Route>,
-    /// Whether words of others may have led to it.
-    pub tainted: bool,
+    /// Whether the model had read untrusted words when it planned it.
+    pub untrusted: bool,
+}
+
+/// No conversation is at hand: what untrusted words may have chosen is asked about.
+struct Nothing;
+
+impl Knows for Nothing {
+    fn typed(&self) -> String {
+        String::new()
+    }
+
+    fn was_read(&self, _url: &str) -> bool {
+        false
+    }
+
+    fn is_public(&self, _query: &str) -> bool {
+        false
+    }
+
+    fn sources(&self) -> String {
+        "what others wrote".to_owned()
+    }
 }
 
 impl Single {
@@ -44,7 +65,7 @@ impl Single {
             message_id: None,
             pins: Vec::new(),
             approved: false,
-            tainted: self.tainted,
+            untrusted: self.untrusted,
             cancel: CancellationToken::new(),
             progress: Progress::default(),
         }
@@ -75,21 +96,16 @@ impl Agent {
             return Ok(());
         }
         let circumstances = Circumstances {
-            from_owner: of.from_owner,
-            tainted: of.tainted,
+            guest: (!of.from_owner).then_some(of.person.as_str()),
+            untrusted: of.untrusted,
             others_read: !of.viewer.may_see(&Scope::Owner),
+            knows: &Nothing,
         };
-        let decision = tool_policy::decide(
-            tool,
-            (&call.input, &context),
-            policy,
-            circumstances,
-            &|_| false,
-        );
+        let decision = tool_policy::decide(tool, (&call.input, &context), policy, circumstances);
         let why = match decision {
             Decision::Run => return Ok(()),
             Decision::Refuse(why) => return Err(why),
-            Decision::Ask(why) => why,
+            Decision::Ask { why, .. } => why,
         };
         let asked = Asked {
             call_id: call.id.clone(),

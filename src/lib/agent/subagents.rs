@@ -25,8 +25,8 @@ pub struct Errand {
     pub budget_usd: Option<f64>,
     /// Whether its answer is waited for.
     pub wait: bool,
-    /// Whether words of others may be in `task`.
-    pub tainted: bool,
+    /// Whether untrusted words may be in `task`.
+    pub untrusted: bool,
 }
 
 /// What is known of a sub-agent.
@@ -34,7 +34,7 @@ pub struct Errand {
 pub struct Sent {
     /// In words for the model: that it works, or what came of it.
     pub text: String,
-    /// Whether that may hold words of others.
+    /// Whether that may hold untrusted words.
     pub untrusted: bool,
 }
 

@@ -18,6 +18,7 @@ use crate::memory::Viewer;
 use crate::message::{AgentEvent, Bounds, Route, SessionKey, Step, ToolCall};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::text;
+use crate::trust::Provenance;
 
 /// The most characters of a tool's answer that reach the model when the settings say nothing (specification §7).
 const MAX_OUTPUT: usize = 30_000;
@@ -53,8 +54,8 @@ pub struct Context {
     pub pins: Vec<String>,
     /// Whether the owner said yes to this very call.
     pub approved: bool,
-    /// Whether words of others were in the request when it was called.
-    pub tainted: bool,
+    /// Whether the model had read untrusted words when it made the call.
+    pub untrusted: bool,
     /// Ends when the run is stopped.
     pub cancel: CancellationToken,
     /// Who is told what a tool says while it works.
@@ -120,9 +121,9 @@ pub struct ToolOutput {
     pub receipt: Option<String>,
     /// What it does to the conversation.
     pub effect: Option<Effect>,
-    /// Whether the text, or a part of it, is somebody else's: a page, an answer of a server. It is fenced,
-    /// and from here on the turn is tainted.
-    pub untrusted: bool,
+    /// Where the text came from, when it or a part of it is untrusted: a page, an answer of a server. It is
+    /// fenced, and from here on the run is untrusted.
+    pub from: Option<Provenance>,
 }
 
 /// What a tool does to the conversation it is called in.
@@ -144,7 +145,7 @@ impl ToolOutput {
             is_error: false,
             receipt: None,
             effect: None,
-            untrusted: false,
+            from: None,
         }
     }
 
@@ -155,16 +156,22 @@ impl ToolOutput {
             is_error: true,
             receipt: None,
             effect: None,
-            untrusted: false,
+            from: None,
         }
     }
 
-    /// Returns it marked as untrusted when `untrusted` is true; a mark that is there stays.
-    pub fn untrusted_if(self, untrusted: bool) -> Self {
+    /// Returns it as one whose words came from `provenance`, if anywhere; a mark that is there stays.
+    pub fn marked(self, provenance: Option<Provenance>) -> Self {
         Self {
-            untrusted: self.untrusted || untrusted,
+            from: self.from.or(provenance),
             ..self
         }
+    }
+}
+
+impl From<Result<ToolOutput, String>> for ToolOutput {
+    fn from(result: Result<ToolOutput, String>) -> Self {
+        result.unwrap_or_else(Self::error)
     }
 }
 
@@ -436,8 +443,7 @@ impl Offer {
         &self,
         call: &ToolCall,
         context: &Context,
-        circumstances: Circumstances,
-        was_read: &dyn Fn(&str) -> bool,
+        circumstances: Circumstances<'_>,
     ) -> Decision {
         let fits = |tool: &&Arc<dyn Tool>| fits(tool.as_ref(), &call.input).is_ok();
         let Some(tool) = self.get(&call.name).filter(fits) else {
@@ -448,13 +454,7 @@ impl Offer {
             .get(tool.spec().name.as_ref())
             .copied()
             .unwrap_or_default();
-        tool_policy::decide(
-            tool.as_ref(),
-            (&call.input, context),
-            policy,
-            circumstances,
-            was_read,
-        )
+        tool_policy::decide(tool.as_ref(), (&call.input, context), policy, circumstances)
     }
 
     /// Returns what the owner is asked about a call.

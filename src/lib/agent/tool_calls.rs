@@ -112,6 +112,7 @@ impl Running<'_> {
             .filter(|(_, lost)| !lost)
             .map(|(call, _)| self.offer.meant(call))
             .collect();
+        self.is_exposed = self.session.state().last_answer_is_untrusted();
         self.run_calls(events, calls).await
     }
 
@@ -122,9 +123,10 @@ impl Running<'_> {
         events: &mut Vec<Kind>,
         calls: &[ToolCall],
     ) -> Result<Vec<Fate>, Break> {
-        let decisions: Vec<Decision> = calls.iter().map(|call| self.decide(call)).collect();
+        let decide = |call| self.decide(call, self.is_exposed);
+        let decisions: Vec<Decision> = calls.iter().map(decide).collect();
         let ask = |(call, decision): (&ToolCall, &Decision)| match decision {
-            Decision::Ask(why) => Some(Asked {
+            Decision::Ask { why, .. } => Some(Asked {
                 call_id: call.id.clone(),
                 tool: call.name.clone(),
                 question: self.offer.question(call, &self.context),
@@ -148,7 +150,7 @@ impl Running<'_> {
         let fate = |decision: Decision| match decision {
             Decision::Run => Fate::Runs { approved: None },
             Decision::Refuse(why) => Fate::Refused(not_run(&why)),
-            Decision::Ask(_) => match verdicts.next() {
+            Decision::Ask { .. } => match verdicts.next() {
                 Some(Verdict::Yes) => Fate::Runs {
                     approved: bound.next(),
                 },
@@ -161,13 +163,6 @@ impl Running<'_> {
         Ok(decisions.into_iter().map(fate).collect())
     }
 
-    pub(super) fn decide(&self, call: &ToolCall) -> Decision {
-        let brings = |name: &str| self.offer.get(name).is_some_and(|tool| tool.brings_pages());
-        let was_read = |words: &str| self.session.state().was_read(words, &brings);
-        self.offer
-            .decide(call, &self.context, self.circumstances(), &was_read)
-    }
-
     /// Runs `calls`; `events` go into the transcript together with the first beginning. Read-only
     /// calls run at once, others one after the other; results stand in the order of the calls.
     async fn run_calls(
@@ -178,7 +173,7 @@ impl Running<'_> {
         let mut silent = false;
         let mut enough = None;
         let fates = self.pass_the_gate(&mut events, &calls).await?;
-        self.context.tainted = self.session.state().is_tainted();
+        self.context.untrusted = self.is_exposed;
         let at_once = calls.len() > 1
             && calls.iter().all(|call| {
                 self.offer
@@ -283,7 +278,7 @@ impl Running<'_> {
                 },
             )
             .await;
-        if output.untrusted {
+        if output.from.is_some() {
             output.text =
                 fence::around(&fence::marker(self.order.run_id), &call.name, &output.text);
         }

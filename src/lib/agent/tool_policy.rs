@@ -1,19 +1,23 @@
 //! The gate before every call: whether it runs, needs the owner's yes, or never runs.
 //!
-//! | what a call reaches | clean turn | words of others in the request |
+//! | what a call reaches | no untrusted words in the request | untrusted words in it |
 //! |---|---|---|
 //! | nothing ([`Reach::Free`]) | runs | runs |
 //! | what is the owner's ([`Reach::Shows`]) | runs | asks, where others read the answer |
 //! | the world ([`Reach::Acts`]) | runs | asks |
-//! | a place on the net ([`Reach::Carries`]) | runs | asks, unless the words stand in what was read |
+//! | a place on the net ([`Reach::Carries`]) | runs | asks, unless the whole address stands in what was read |
+//! | a search engine ([`Reach::Searches`]) | runs | asks once it would carry what is the owner's |
 //! | what shapes the agent ([`Reach::Asks`]) | asks | asks |
 //!
-//! In a turn that somebody else began, every tool asks that is not anybody's ([`Rights`]).
+//! A call whose every argument stands in the owner's own words of this turn runs all the same, but for what
+//! shapes the agent and what others would read. In a turn of a guest every tool asks that is the owner's
+//! ([`Rights`]).
 //!
 //! The settings may say `ask` (always), `allow` (never, but for what shapes the agent) or `off`.
 
 use serde_json::{Value, json};
 
+use super::owner_words::spell_out;
 use super::tool::{Context, Rights, Tool};
 use crate::config::Policy;
 use crate::provider::BoxFuture;
@@ -27,8 +31,10 @@ pub enum Reach {
     Shows,
     /// It changes something, or is heard by somebody.
     Acts,
-    /// It carries these words, an address, to a place on the net.
+    /// It carries this address to a place on the net.
     Carries(String),
+    /// It carries these words to a search engine.
+    Searches(String),
     /// It changes what is not the agent's to change: the owner is asked in any case. Carries why.
     Asks(String),
     /// It is never done. Carries why, for the model.
@@ -99,15 +105,30 @@ pub trait Owner: Send + Sync {
     fn ask<'a>(&'a self, questions: &'a [Asked]) -> BoxFuture<'a, Vec<Verdict>>;
 }
 
-/// The circumstances of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Circumstances {
-    /// Whether the owner began the turn.
-    pub(super) from_owner: bool,
-    /// Whether words of others are in the request.
-    pub(super) tainted: bool,
+/// The circumstances of a call.
+#[derive(Clone, Copy)]
+pub(super) struct Circumstances<'a> {
+    /// Who began the turn, if that was not the owner.
+    pub(super) guest: Option<&'a str>,
+    /// Whether untrusted words were in the request in which the model made the call.
+    pub(super) untrusted: bool,
     /// Whether others read the answer.
     pub(super) others_read: bool,
+    /// What the conversation tells of the call's arguments; asked only when untrusted words are in it.
+    pub(super) knows: &'a dyn Knows,
+}
+
+/// What a conversation tells of the arguments of a call.
+pub(super) trait Knows {
+    /// Returns the owner's own words of this turn.
+    fn typed(&self) -> String;
+    /// Returns true when an address stands whole in what the agent was given to read, and not too many were
+    /// followed in this turn.
+    fn was_read(&self, url: &str) -> bool;
+    /// Returns true when a search says nothing that is the owner's.
+    fn is_public(&self, query: &str) -> bool;
+    /// Names whose words are in it: `the site example.org`.
+    fn sources(&self) -> String;
 }
 
 /// What becomes of a call.
@@ -115,46 +136,71 @@ pub(super) struct Circumstances {
 pub(super) enum Decision {
     /// It runs.
     Run,
-    /// The owner is asked first. Carries why.
-    Ask(String),
+    /// The owner is asked first.
+    Ask {
+        /// Why.
+        why: String,
+        /// Whether that is because of untrusted words: without them it would run.
+        untrusted: bool,
+    },
     /// It does not run. Carries why.
     Refuse(String),
 }
 
-/// Decides about a call whose arguments fit; `policy` is what the settings say of the tool, `was_read`
-/// tells whether words stand in what the agent was given to read.
+/// Decides about a call whose arguments fit; `policy` is what the settings say of the tool.
 pub(super) fn decide(
     tool: &dyn Tool,
     (input, context): (&Value, &Context),
     policy: Policy,
-    circumstances: Circumstances,
-    was_read: &dyn Fn(&str) -> bool,
+    circumstances: Circumstances<'_>,
 ) -> Decision {
     let Circumstances {
-        from_owner,
-        tainted,
+        guest,
+        untrusted,
         others_read,
+        knows,
     } = circumstances;
-    let is_theirs = !from_owner && tool.rights() == Rights::Owner;
-    let of_others = || {
-        Decision::Ask(
-            "words of others are in this conversation, and they may have asked for it".to_owned(),
-        )
+    let ask = |why: String| Decision::Ask {
+        why,
+        untrusted: false,
     };
-    match (
-        tool.policy(input).unwrap_or(policy),
-        tool.reach(input, context),
-    ) {
-        (_, Reach::Refused(why)) => Decision::Refuse(why),
-        (Policy::Off, _) => Decision::Refuse("the owner's settings do not allow this".to_owned()),
-        (_, Reach::Asks(why)) => Decision::Ask(why),
-        (Policy::Ask, _) => Decision::Ask("the owner's settings ask about it each time".to_owned()),
-        (Policy::Sandboxed | Policy::Allow, _) if is_theirs => {
-            Decision::Ask("it is somebody else who wants it".to_owned())
+    let guest = guest.filter(|_| tool.rights() == Rights::Owner);
+    let reach = tool.reach(input, context);
+    match (tool.policy(input).unwrap_or(policy), &reach, guest) {
+        (_, Reach::Refused(why), _) => return Decision::Refuse(why.clone()),
+        (Policy::Off, ..) => {
+            return Decision::Refuse("the owner's settings do not allow this".to_owned());
         }
-        (Policy::Sandboxed, Reach::Acts) if tainted => of_others(),
-        (Policy::Sandboxed, Reach::Carries(words)) if tainted && !was_read(&words) => of_others(),
-        (Policy::Sandboxed, Reach::Shows) if tainted && others_read => of_others(),
-        (Policy::Sandboxed | Policy::Allow, _) => Decision::Run,
+        (_, Reach::Asks(why), _) => return ask(why.clone()),
+        (Policy::Ask, ..) => return ask("your settings ask about it each time".to_owned()),
+        (Policy::Sandboxed | Policy::Allow, _, Some(name)) => {
+            return ask(format!("requested by a guest, {name}"));
+        }
+        (Policy::Allow, _, None) => return Decision::Run,
+        (Policy::Sandboxed, _, None) => {}
+    }
+    let is_moved = untrusted
+        && match &reach {
+            Reach::Acts => true,
+            Reach::Carries(url) => !knows.was_read(url),
+            Reach::Searches(query) => !knows.is_public(query),
+            Reach::Shows => others_read,
+            Reach::Free | Reach::Asks(_) | Reach::Refused(_) => false,
+        };
+    // What is shown to others was not asked for by naming it.
+    let is_spelled_out = || {
+        guest.is_none()
+            && reach != Reach::Shows
+            && spell_out(&knows.typed(), input, &tool.spec().schema)
+    };
+    if !is_moved || is_spelled_out() {
+        return Decision::Run;
+    }
+    Decision::Ask {
+        why: format!(
+            "{} is in this conversation and may have asked for it",
+            knows.sources()
+        ),
+        untrusted: true,
     }
 }

@@ -15,7 +15,6 @@ use super::compaction::{Need, Room};
 use super::end_turn::{break_off, message};
 use super::loop_detector::Guard;
 use super::tool::{Context, Offer, Progress, Registry};
-use super::tool_policy::Circumstances;
 use super::turn_request::{Ended, Formed, Limits, Order, Reply, Written};
 use crate::audit;
 use crate::config::Compaction;
@@ -196,7 +195,11 @@ pub(super) struct Running<'a> {
     key: SessionKey,
     pub(super) offer: Offer,
     /// Whether others than the owner read the answer.
-    others_read: bool,
+    pub(super) others_read: bool,
+    /// Whether the model had read untrusted words when it made the calls of this step.
+    pub(super) is_exposed: bool,
+    /// How often the model was asked once more without them.
+    pub(super) asked_without: u32,
     pub(super) context: Context,
     pub(super) guard: Guard,
     deadline: Instant,
@@ -222,7 +225,7 @@ impl<'a> Running<'a> {
             message_id: order.message_id.map(str::to_owned),
             pins: state.pins.clone(),
             approved: false,
-            tainted: false,
+            untrusted: false,
             cancel: order.cancel.clone(),
             progress: if owners_alone {
                 Progress::of_run(&agent.events, order.run_id, &key)
@@ -235,6 +238,8 @@ impl<'a> Running<'a> {
             key,
             offer: agent.registry.offer().within(order.bounds),
             others_read: !owners_alone,
+            is_exposed: false,
+            asked_without: 0,
             context,
             guard: Guard::default(),
             deadline: Instant::now() + time,
@@ -306,12 +311,25 @@ impl Running<'_> {
     /// One model call.
     async fn ask(&self, number: u32) -> Result<Paid, Break> {
         self.emit(Step::Thinking { turn: number });
+        let messages = self.shown();
+        let reader = self.order.reader;
+        let on_text = |text: &str| reader(Written::Text(text));
+        reader(Written::Begin);
+        self.complete(number, &messages, &on_text).await
+    }
+
+    pub(super) async fn complete(
+        &self,
+        number: u32,
+        messages: &[Message],
+        on_text: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<Paid, Break> {
         let last = number >= self.max_turns();
         let prompt = Prompt {
             system: self.order.system.clone(),
             tools: self.offer.specs.clone(),
             may_call: !last,
-            messages: self.with_pictures(repair(&self.shown())).await,
+            messages: self.with_pictures(repair(messages)).await,
             schema: self.order.form.map(|form| form.schema.clone()),
         };
         let purpose = Purpose {
@@ -328,12 +346,10 @@ impl Running<'_> {
             });
             reader(Written::Begin);
         };
-        let on_text = |text: &str| reader(Written::Text(text));
-        reader(Written::Begin);
         let call =
             self.agent
                 .client
-                .complete(purpose, self.order.model, &prompt, &on_text, &on_retry);
+                .complete(purpose, self.order.model, &prompt, on_text, &on_retry);
         Ok(self.in_time(call).await??)
     }
 
@@ -413,7 +429,7 @@ impl Running<'_> {
     }
 
     /// Returns the model calls this turn may make.
-    fn max_turns(&self) -> u32 {
+    pub(super) fn max_turns(&self) -> u32 {
         let Limits {
             max_turns,
             max_turns_for,
@@ -443,6 +459,7 @@ impl Running<'_> {
 
     /// Writes an answer down and runs what it asks for; returns the final words if these are.
     async fn take_in(&mut self, paid: Paid) -> Result<Option<String>, Break> {
+        let paid = self.without_untrusted_if_it_asks(paid).await?;
         let mut message = paid.response.message;
         let stop = paid.response.stop;
         let mut calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
@@ -491,6 +508,7 @@ impl Running<'_> {
             stop: Some(stop),
             usage: Some(paid.response.usage),
             cost_nano_usd: paid.cost_nano_usd,
+            provenance: self.provenance_of(&content),
             ..Spoken::new(Role::Assistant, content, self.order.run_id)
         });
         if !calls.is_empty() {
@@ -521,7 +539,13 @@ impl Running<'_> {
 
     /// Ends the turn with words of ours.
     pub(super) async fn conclude(&mut self, text: String) -> Result<String, Break> {
-        let spoken = self.message(Role::Assistant, Block::Text { text: text.clone() });
+        let content = vec![Block::Text { text: text.clone() }];
+        // It may name what was done at the wish of others.
+        self.is_exposed = self.session.state().exposure().any();
+        let spoken = Kind::Message(Spoken {
+            provenance: self.provenance_of(&content),
+            ..Spoken::new(Role::Assistant, content, self.order.run_id)
+        });
         self.session.append(vec![spoken], true).await?;
         Ok(text)
     }
@@ -585,15 +609,6 @@ impl Running<'_> {
             tracing::error!(%error, session = self.session.id(), "the end of a turn could not be written down");
         }
         ended
-    }
-
-    /// Returns what a call is decided by.
-    pub(super) fn circumstances(&self) -> Circumstances {
-        Circumstances {
-            from_owner: self.order.from_owner,
-            tainted: self.session.state().is_tainted(),
-            others_read: self.others_read,
-        }
     }
 
     /// Returns the model calls that are left of this turn.

@@ -57,6 +57,8 @@ pub struct Order<'a> {
     pub inbox_id: &'a str,
     /// Who speaks, by their id.
     pub person: &'a str,
+    /// What they are called.
+    pub person_name: &'a str,
     /// Whether it is an owner's.
     pub from_owner: bool,
     /// Whose memories it may use.

@@ -160,6 +160,9 @@ pub struct Words {
     /// True when the text is not the owner's own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
+    /// True when the owner vouches for the context, the files and the words of a notification.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trusted: bool,
 }
 
 /// A file that comes with a message.

@@ -317,13 +317,15 @@ mod tests {
 
     fn words() -> impl Strategy<Value = Words> {
         let name = || proptest::option::of("\\PC*");
-        ("\\PC*", name(), name(), name(), any::<bool>()).prop_map(
-            |(text, context, tier, model, untrusted)| Words {
+        let flags = (any::<bool>(), any::<bool>());
+        ("\\PC*", name(), name(), name(), flags).prop_map(
+            |(text, context, tier, model, (untrusted, trusted))| Words {
                 text,
                 context,
                 tier,
                 model,
                 untrusted,
+                trusted,
             },
         )
     }

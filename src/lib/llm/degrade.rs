@@ -103,7 +103,7 @@ impl Shown {
                         id: std::mem::take(&mut result.id),
                         text: left_out(),
                         is_error: true,
-                        untrusted: false,
+                        from: None,
                     };
                 }
                 Block::Context { text } if is_refused => *text = left_out(),

@@ -318,7 +318,7 @@ fn results() -> Vec<Message> {
             id: id.into(),
             text: text.into(),
             is_error: false,
-            untrusted: false,
+            from: None,
         })
     };
     vec![

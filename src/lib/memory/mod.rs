@@ -40,6 +40,7 @@ use crate::llm::Client;
 use crate::message::{Role, Trust};
 use crate::session::{Kind, Spoken};
 use crate::sys::DirWatch;
+use crate::trust::untrusted_files::Marks;
 
 /// The configured name of the provider without a model. What it says are quotations and phrases of its
 /// own: found again, they would be taken for knowledge.
@@ -79,12 +80,15 @@ impl Runs {
                 if spoken.trust == Some(Trust::Other) {
                     self.of_others.insert(spoken.run_id.clone());
                 }
+                if spoken.role == Role::Assistant && spoken.is_untrusted() {
+                    self.read_others.insert(spoken.run_id.clone());
+                }
                 if keeps_a_note(spoken) {
                     self.noted.insert(spoken.run_id.clone());
                 }
             }
-            Kind::ToolResult { run_id, result, .. } if result.is_error || result.untrusted => {
-                if result.untrusted {
+            Kind::ToolResult { run_id, result, .. } if result.is_error || result.from.is_some() => {
+                if result.from.is_some() {
                     self.read_others.insert(run_id.clone());
                 }
                 if result.is_error {
@@ -158,6 +162,8 @@ pub struct Memory {
     searcher: Mutex<Searcher>,
     recall: Mutex<Recall>,
     rewritten: Mutex<Rewritten>,
+    /// Which files rest on untrusted words.
+    marks: Marks,
     wake: tokio::sync::Notify,
     /// Knows of notes that were written by hand.
     notes: Mutex<DirWatch>,
@@ -172,6 +178,7 @@ impl Memory {
             place,
             recall: Mutex::new(Recall::new(home)),
             rewritten: Mutex::default(),
+            marks: Marks::new(&home.untrusted()),
             wake: tokio::sync::Notify::new(),
             notes: Mutex::new(DirWatch::new(home.workspace(), NOTES)),
         }
@@ -271,9 +278,29 @@ impl Memory {
         let originals = texts.filter(|(text, _)| earlier.contains(text));
         let originals = originals.map(|(_, original)| original);
         let earlier: Vec<&String> = earlier.iter().chain(originals).collect();
-        recall::compose(relevant, &found.hits, |line| {
+        let mut recalled = recall::compose(relevant, &found.hits, |line| {
             earlier.iter().any(|text| text.contains(line))
-        })
+        })?;
+        let mut loaded = recalled.memories.iter().filter(|memory| !memory.dropped);
+        recalled.untrusted = loaded.any(|memory| self.is_untrusted(&memory.place));
+        Some(recalled)
+    }
+
+    /// Returns true when the file at `place` (`workspace/memory/items/x.md:3`) was written in a run that had read
+    /// untrusted words.
+    pub fn is_untrusted(&self, place: &str) -> bool {
+        let path = place.rsplit_once(':').map_or(place, |(path, _)| path);
+        let key = path.strip_prefix("workspace/").unwrap_or(path);
+        self.marks.has(key)
+    }
+
+    /// Notes that the file called `key` in the workspace was written in the run `run`, which had read untrusted
+    /// words.
+    ///
+    /// # Errors
+    /// When it cannot be written down.
+    pub fn mark(&self, key: &str, run: &str) -> Result<(), crate::sys::Error> {
+        self.marks.set(key, run, crate::clock::now_ms())
     }
 
     /// Returns what is known of the one who speaks, see [`known::of`].

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use super::sources::{Candidate, session_of};
 use super::{is_the_owners, keeps_a_note};
 use crate::config::Home;
-use crate::message::Trust;
 use crate::session;
 use crate::session::{Compaction, Event, Kind};
 use crate::sys::jsonl;
@@ -30,9 +29,9 @@ impl SessionPrefix {
         let is_untrusted = match &event.kind {
             Kind::Message(spoken) => {
                 self.owner_spoke |= is_the_owners(spoken);
-                spoken.trust == Some(Trust::Other) || keeps_a_note(spoken)
+                spoken.is_untrusted() || keeps_a_note(spoken)
             }
-            Kind::ToolResult { result, .. } => result.untrusted,
+            Kind::ToolResult { result, .. } => result.from.is_some(),
             // Erased events, and those of a newer version, may have been anybody's words.
             Kind::Forgotten { .. } | Kind::Unknown => true,
             _ => false,
@@ -112,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::message::{Block, Role, ToolResult};
+    use crate::message::{Block, Role, ToolResult, Trust};
     use crate::session::{Spoken, SummaryBy};
 
     fn user(run: &str, trust: Trust) -> Kind {
@@ -127,7 +126,7 @@ mod tests {
             id: "t".into(),
             text: "x".into(),
             is_error: false,
-            untrusted,
+            from: untrusted.then_some(crate::trust::Provenance::Model),
         };
         Kind::ToolResult {
             run_id: "r".into(),

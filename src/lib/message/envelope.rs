@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::command::Command;
 use super::media::{Media, Quoted};
+use crate::trust::Provenance;
 
 /// Where an input came from; decides framing, priority and whether the reply is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -296,6 +297,9 @@ pub struct Envelope {
     /// What the caller knows beside the words; it is told before them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<String>,
+    /// Whether the owner vouches for the background and the files: then they are as much theirs as the words.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trusted: bool,
     /// Files that came with the words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
@@ -337,7 +341,62 @@ pub struct Envelope {
     pub received_at: i64,
 }
 
+/// What comes beside the words and says nothing in words of anybody.
+const PLAIN_KINDS: [&str; 7] = [
+    "sticker",
+    "animated sticker",
+    "video sticker",
+    "location",
+    "live location",
+    "dice",
+    "message without content",
+];
+
 impl Envelope {
+    /// Returns where its words came from.
+    pub fn provenance(&self) -> Provenance {
+        match (self.trust, self.from_owner) {
+            (Trust::Owner, _) => Provenance::Owner,
+            (Trust::Other, true) => Provenance::PassedOn,
+            (Trust::Other, false) => Provenance::Person,
+        }
+    }
+
+    /// Returns where its background and its files came from.
+    pub fn provenance_of_files(&self) -> Provenance {
+        match self.provenance() {
+            Provenance::Owner if !self.trusted => Provenance::PassedOn,
+            provenance => provenance,
+        }
+    }
+
+    /// Returns where what came beside the words came from: the name on a card, of a place, a poll. Whoever made
+    /// it chose the words.
+    pub fn provenance_of_kind(&self) -> Provenance {
+        let is_plain = |kind: &str| PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain));
+        match self.provenance() {
+            Provenance::Owner if self.kind.as_deref().is_some_and(|kind| !is_plain(kind)) => {
+                Provenance::PassedOn
+            }
+            provenance => provenance,
+        }
+    }
+
+    /// Returns where the message that it answers came from.
+    pub fn provenance_of_quote(&self) -> Provenance {
+        match (self.provenance(), &self.quoted) {
+            (Provenance::Owner, Some(quoted)) if quoted.own && quoted.untrusted => {
+                Provenance::Model
+            }
+            (Provenance::Owner, Some(quoted))
+                if !quoted.own && quoted.id.as_ref() != Some(&self.sender.id) =>
+            {
+                Provenance::PassedOn
+            }
+            (provenance, _) => provenance,
+        }
+    }
+
     /// Returns what a conversation that begins with this is called. One of the shell has a name; an
     /// event that goes to somebody begins a conversation with them, not with its source.
     pub fn contact(&self) -> &str {
@@ -389,6 +448,7 @@ impl Envelope {
             group: None,
             about: None,
             background: None,
+            trusted: false,
             attachments: Vec::new(),
             command: None,
             press: None,

@@ -106,8 +106,14 @@ pub struct Quoted {
     /// The channel's id of them, when it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// The channel's id of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
     /// Whether we did.
     pub own: bool,
+    /// Whether that answer of ours rests on untrusted words.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
     /// Its words or what it is, cut; see the channel.
     pub text: String,
 }

@@ -19,6 +19,8 @@ pub use media::{Media, MediaKind, OutFile, Picture, Quoted};
 
 use serde::{Deserialize, Serialize};
 
+use crate::trust::Provenance;
+
 /// Who speaks in a [`Message`]. System text is not a message: it stands beside the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -141,9 +143,14 @@ pub struct ToolResult {
     /// True when the tool failed; the text then says why.
     #[serde(default)]
     pub is_error: bool,
-    /// True when the text, or a part of it, is somebody else's.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub untrusted: bool,
+    /// Where the text came from, when it is untrusted.
+    #[serde(
+        default,
+        alias = "untrusted",
+        deserialize_with = "crate::trust::of_result",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub from: Option<Provenance>,
 }
 
 /// Why the model stopped.

@@ -155,7 +155,7 @@ impl Sending {
         };
         Envelope {
             from_owner: of_parent.from_owner,
-            trust: if errand.tainted {
+            trust: if errand.untrusted {
                 Trust::Other
             } else {
                 Trust::Owner
@@ -208,6 +208,23 @@ impl Sending {
 }
 
 impl Pipeline {
+    /// Marks the quotes of our own answers that rest on untrusted words. Of one that nobody knows any more,
+    /// nobody can tell.
+    pub(super) async fn mark_quotes(&self, messages: &mut [Envelope]) -> Recorded<()> {
+        for message in messages {
+            let (Some(quoted), Some(route)) = (&mut message.quoted, &message.route) else {
+                continue;
+            };
+            let Some(id) = quoted.message_id.clone().filter(|_| quoted.own) else {
+                continue;
+            };
+            let read = || self.queue.is_untrusted(route.clone(), id.clone());
+            let known = self.persist("an answer that is quoted", read).await?;
+            quoted.untrusted = known.unwrap_or(true);
+        }
+        Ok(())
+    }
+
     /// Puts into a report what it tells of; any other message stays as it is.
     pub(super) async fn fill_report(&self, messages: &mut [Envelope]) -> Recorded<()> {
         for message in messages

@@ -285,7 +285,7 @@ pub(super) fn result(id: &str, text: &str, is_error: bool) -> Block {
         id: id.to_owned(),
         text: text.to_owned(),
         is_error,
-        untrusted: false,
+        from: None,
     })
 }
 

@@ -85,6 +85,29 @@ pub enum Aftermath {
 }
 
 impl Store {
+    /// Returns whether the message that was sent under `message_id` rests on untrusted words; `None` when it is
+    /// not known any more.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn is_untrusted(
+        &self,
+        route: Route,
+        message_id: String,
+    ) -> Result<Option<bool>, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT coalesce(max(inbox.tainted), 0) FROM outbox LEFT JOIN inbox ON inbox.run_id = outbox.run_id
+                         WHERE outbox.channel = ?1 AND outbox.chat = ?2 AND outbox.message_id = ?3 GROUP BY outbox.id",
+                    )?
+                    .query_row((route.channel, route.chat.chat, message_id), |row| row.get(0))
+                    .optional()
+            })
+            .await
+    }
+
     /// Records that `id` is about to be sent; from here until [`Store::settle`] a crash leaves
     /// it unknown.
     ///

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::prompt_trace::Prompt;
 use crate::message::{About, Block, Message, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
+use crate::trust::Provenance;
 
 /// One line: `{"v":1,"ts":"…","seq":7,"type":"message", …}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -164,6 +165,9 @@ pub struct Spoken {
     /// Whose words they are (user messages of people).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
+    /// Where its blocks came from, in their order, when one is untrusted. Without it `trust` speaks for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
     /// What an event is about (user messages that no person wrote).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<About>,
@@ -190,6 +194,7 @@ impl Spoken {
             run_id: run_id.to_owned(),
             inbox_id: None,
             trust: None,
+            provenance: Vec::new(),
             about: None,
             model: None,
             stop: None,
@@ -204,6 +209,11 @@ impl Spoken {
             role: self.role,
             content: self.content.clone(),
         }
+    }
+
+    /// Returns true when untrusted words are in it, or the model had read some when it said this.
+    pub fn is_untrusted(&self) -> bool {
+        self.trust == Some(Trust::Other) || self.provenance.iter().any(Provenance::is_untrusted)
     }
 
     /// Returns its tool calls.

@@ -16,6 +16,7 @@ mod index;
 mod prompt_trace;
 mod state;
 mod transcript;
+mod untrusted;
 mod view;
 
 pub use event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
@@ -26,6 +27,7 @@ pub use state::{
     Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens, cut_blocks,
 };
 pub use transcript::{Session, session_of, view};
+pub use untrusted::Exposure;
 pub use view::{Gone, Listed, all_transcripts, archived, gone, heads, listing, transcript_files};
 
 use parking_lot::{Mutex, MutexGuard};

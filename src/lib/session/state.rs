@@ -9,6 +9,7 @@ use super::event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
 use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult, Trust, Usage};
 use crate::text;
 use crate::text::estimate_tokens;
+use crate::trust::Provenance;
 
 /// A session as it stands after `last_seq`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -108,6 +109,9 @@ pub struct Entry {
     /// Whose words (messages of people).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
+    /// Where its blocks came from, see [`Spoken::provenance`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Provenance>,
     /// The message.
     pub message: Message,
 }
@@ -133,6 +137,9 @@ pub struct Turn {
     /// What its tools did in the world.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receipts: Vec<String>,
+    /// Whether the model read untrusted words in it: from then on to its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
     /// Why it failed, when it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
@@ -155,7 +162,7 @@ pub enum Resume {
 
 impl State {
     /// The version of snapshots; those of another are made anew from the transcript.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 
     /// Takes in one event that ends at `position`.
     pub fn apply(&mut self, event: &Event, position: Position) {
@@ -179,6 +186,7 @@ impl State {
                 self.result(event.seq, result);
                 if let Some(turn) = &mut self.turn {
                     turn.receipts.extend(receipt.clone());
+                    turn.untrusted |= result.from.is_some();
                 }
             }
             Kind::Compaction(compaction) => self.compact(event.seq, compaction),
@@ -226,11 +234,7 @@ impl State {
         if spoken.inbox_id.is_some() {
             self.leave_out();
         }
-        self.entries.push(Entry {
-            seq,
-            trust: spoken.trust,
-            message: spoken.message(),
-        });
+        self.entries.push(Entry::of(seq, spoken));
         let ends = spoken.role == Role::Assistant
             && spoken.stop != Some(StopReason::Pause)
             && spoken.tool_calls().next().is_none();
@@ -249,8 +253,11 @@ impl State {
                 usage: Usage::default(),
                 cost_nano_usd: Some(0),
                 receipts: Vec::new(),
+                untrusted: spoken.is_untrusted(),
                 failed: None,
             });
+        } else if let Some(turn) = &mut self.turn {
+            turn.untrusted |= spoken.is_untrusted();
         }
         if let Some(usage) = spoken.usage {
             self.usage += usage;
@@ -284,7 +291,7 @@ impl State {
         let foreign = self
             .entries
             .iter()
-            .any(|entry| gone(entry) && entry.is_of_others());
+            .any(|entry| gone(entry) && entry.is_untrusted());
         self.entries.retain(|entry| !gone(entry));
         if let Some(longest) = longest_block {
             self.entries
@@ -308,6 +315,7 @@ impl State {
             Entry {
                 seq: 0,
                 trust: foreign.then_some(Trust::Other),
+                provenance: Vec::from_iter(foreign.then_some(Provenance::Model)),
                 message,
             },
         );
@@ -340,6 +348,7 @@ impl State {
                 self.entries.push(Entry {
                     seq,
                     trust: None,
+                    provenance: Vec::new(),
                     message,
                 });
             }
@@ -390,61 +399,6 @@ impl State {
             .map(|(at, _)| at);
         let first = first.take(count).last().unwrap_or(self.entries.len());
         self.entries.get(first..).unwrap_or_default()
-    }
-
-    /// Returns true when words of others stand in what is sent: a message, a summary of one, or what a tool
-    /// brought in this turn.
-    pub fn is_tainted(&self) -> bool {
-        self.entries.iter().any(Entry::is_of_others)
-    }
-
-    /// Returns true when `words` stand, letter by letter, in what people said or in what a tool called `by`
-    /// brought from elsewhere in this turn. Words that the model itself may have put together do not count: a
-    /// file it wrote, an error that repeats its arguments.
-    pub fn was_read(&self, words: &str, by: &dyn Fn(&str) -> bool) -> bool {
-        let blocks = || self.entries.iter().flat_map(|entry| &entry.message.content);
-        let of_people = self
-            .entries
-            .iter()
-            .filter(|entry| entry.message.role == Role::User);
-        let said = of_people
-            .flat_map(|entry| &entry.message.content)
-            .any(|block| matches!(block, Block::Text { text } if text.contains(words)));
-        let calls: Vec<&str> = blocks()
-            .filter_map(|block| match block {
-                Block::ToolCall(call) if by(&call.name) => Some(call.id.as_str()),
-                _ => None,
-            })
-            .collect();
-        let brought = |block: &Block| match block {
-            Block::ToolResult(result) => {
-                result.untrusted
-                    && !result.is_error
-                    && calls.contains(&result.id.as_str())
-                    && result.text.contains(words)
-            }
-            _ => false,
-        };
-        said || blocks().any(brought)
-    }
-
-    /// Leaves out what tools brought of others' words in turns that are over: their bytes change this once.
-    fn leave_out(&mut self) {
-        let blocks = self
-            .entries
-            .iter_mut()
-            .flat_map(|entry| &mut entry.message.content);
-        for block in blocks {
-            if let Block::ToolResult(result) = block
-                && result.untrusted
-            {
-                let length = result.text.chars().count();
-                result.text = format!(
-                    "⟦somebody else's words, {length} characters, left out after their turn: call the tool again to read them⟧"
-                );
-                result.untrusted = false;
-            }
-        }
     }
 
     /// Returns where the turn of `inbox_id` goes on.
@@ -503,13 +457,6 @@ impl State {
 }
 
 impl Entry {
-    /// Returns true when somebody else's words are in it.
-    pub fn is_of_others(&self) -> bool {
-        let untrusted =
-            |block: &Block| matches!(block, Block::ToolResult(result) if result.untrusted);
-        self.trust == Some(Trust::Other) || self.message.content.iter().any(untrusted)
-    }
-
     /// Returns its estimated tokens.
     pub fn tokens(&self) -> u64 {
         self.message.content.iter().map(block_tokens).sum()

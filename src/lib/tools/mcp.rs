@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::agent::{Context, Question, Reach, Rights, Tool, ToolOutput};
 use crate::mcp::{Offered, Server, Servers};
 use crate::provider::{BoxFuture, ToolSpec};
+use crate::trust::Provenance;
 
 /// Names that no server may use beside those of our tools: what models call the shell, and the tool that
 /// tells about rare ones.
@@ -63,10 +64,7 @@ impl ServerTool {
             Err(why) => ToolOutput::error(why),
         };
         // Why it failed is told in the server's words, too.
-        ToolOutput {
-            untrusted: true,
-            ..output
-        }
+        output.marked(Some(Provenance::Server(self.server.name().to_owned())))
     }
 }
 

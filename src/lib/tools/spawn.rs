@@ -9,6 +9,7 @@ use super::Needs;
 use super::typed::{About, Property, TypedTool};
 use crate::agent::{Context, Errand, Reach, ToolOutput};
 use crate::text::{sha256_hex, shorten, visible};
+use crate::trust::Provenance;
 
 /// The longest task, bytes.
 const MAX_TASK: usize = 50_000;
@@ -96,10 +97,12 @@ impl TypedTool for Spawn {
                 .clamp(1, limits.max_timeout_secs.max(1)),
             budget_usd: args.budget_usd,
             wait: args.wait,
-            tainted: context.tainted,
+            untrusted: context.untrusted,
         });
         match sent.await {
-            Ok(sent) => ToolOutput::ok(sent.text).untrusted_if(sent.untrusted),
+            Ok(sent) => {
+                ToolOutput::ok(sent.text).marked(sent.untrusted.then_some(Provenance::Model))
+            }
             Err(why) => ToolOutput::error(why),
         }
     }

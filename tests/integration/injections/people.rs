@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::acts::Act;
 use super::pages::Reads;
 use super::place::{FREE, GROUP, GUEST, OWNER, Place, Start, Way, message, shell};
-use crate::support::pdf;
+use crate::support::{Reply, pdf};
 use Reads::{Never, Perhaps, Plainly};
 
 /// A case: its cause, what it asks for (`None` is the next of those for anywhere), and how the words come.
@@ -357,6 +357,67 @@ pub(super) const SHELL: &[Case] = &[
             ])
         },
     ),
+    ("a text that is attached", None, Plainly, |p, t, w| {
+        run(&[
+            "--session",
+            t,
+            "--attach",
+            &p.mine(&format!("{t}.txt"), w.as_bytes()),
+            "sum up",
+        ])
+    }),
+    ("a notification", None, Plainly, |_, _, w| {
+        run(&["--notify", "--source", "mail", w])
+    }),
+    (
+        "a page of the turn before, and thanks",
+        None,
+        Plainly,
+        |p, t, w| {
+            p.pages.put("/before", 200, "text/plain", w);
+            let fetch = ("web_fetch", json!({"url": p.pages.url("/before")}));
+            p.earlier(t, vec![fetch]);
+            Way {
+                brings: Vec::new(),
+                start: shell(t, "thanks"),
+            }
+        },
+    ),
+    (
+        "what the agent answered after a page, in the turn after that",
+        None,
+        Perhaps,
+        |p, t, w| {
+            p.pages.put("/before", 200, "text/plain", w);
+            let fetch = ("web_fetch", json!({"url": p.pages.url("/before")}));
+            p.house.model.push(Reply::Tool(fetch.0.to_owned(), fetch.1));
+            p.house.model.push(Reply::Text(format!("It says: {w}")));
+            p.earlier(t, Vec::new());
+            p.earlier(t, Vec::new());
+            Way {
+                brings: Vec::new(),
+                start: shell(t, "thanks"),
+            }
+        },
+    ),
+    ("what a sub-agent read", None, Perhaps, |p, t, w| {
+        p.pages.put("/sub", 200, "text/plain", w);
+        let spawn = json!({"task": "read the page and tell", "wait": true});
+        p.house
+            .model
+            .push(Reply::Tool("sessions_spawn".to_owned(), spawn));
+        let url = p.pages.url("/sub");
+        p.house
+            .model
+            .push(Reply::Tool("web_fetch".to_owned(), json!({"url": url})));
+        p.house
+            .model
+            .push(Reply::Text(format!("The page says: {w}")));
+        Way {
+            brings: Vec::new(),
+            start: shell(t, "what does the page say?"),
+        }
+    }),
     ("an event that tells of a mail", None, Plainly, |_, _, w| {
         run(&["--notify", "--source", "mail", "--untrusted", w])
     }),
@@ -521,9 +582,9 @@ pub(super) const SHELL: &[Case] = &[
     ),
     ("a summary of what others said", None, Perhaps, |p, _, w| {
         p.run(&owner(&json!({"text": w, "forward_origin": somebody()})));
-        p.house.model.push(crate::support::Reply::Text(format!(
-            "The person wants: {w}"
-        )));
+        p.house
+            .model
+            .push(Reply::Text(format!("The person wants: {w}")));
         p.run(&owner(&json!({"text": "/compact", "entities": [{"type": "bot_command", "offset": 0, "length": 8}]})));
         p.house.model.forget();
         owner(&json!({"text": "go on"}))

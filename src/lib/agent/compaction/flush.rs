@@ -57,7 +57,6 @@ impl Running<'_> {
         if !self.agent.compaction.flush
             || self.session.state().flushed
             || !can_keep
-            || self.session.state().is_tainted()
             || !self.has_a_model()
         {
             return Ok(());
@@ -86,7 +85,7 @@ impl Running<'_> {
         }
     }
 
-    /// Returns the conversation as it is, or with the middle of its longest texts left out when the model could not read
+    /// Returns the conversation without untrusted words (what is kept is kept for good, and nobody is asked), or with the middle of its longest texts left out when the model could not read
     /// it otherwise; `None` when even that is too much.
     fn that_fit(&self, at: Thresholds) -> Option<Vec<Message>> {
         let state = self.session.state();
@@ -94,16 +93,16 @@ impl Running<'_> {
         let most = at.room.saturating_sub(at.room / 20);
         let size = self.size();
         if size < most {
-            return Some(state.messages());
+            return Some(state.messages_without_untrusted());
         }
         let tokens = |messages: &[Message]| -> u64 {
             let blocks = messages.iter().flat_map(|message| &message.content);
             blocks.map(block_tokens).sum::<u64>().max(1)
         };
-        let whole = tokens(&state.messages());
+        let whole = tokens(&state.messages_without_untrusted());
         let mut longest = LONGEST;
         while longest >= SHORTEST {
-            let mut messages = state.messages();
+            let mut messages = state.messages_without_untrusted();
             for message in &mut messages {
                 cut_blocks(message, longest);
             }
@@ -126,6 +125,7 @@ impl Running<'_> {
                 text: REQUEST.to_owned(),
             }],
         });
+        let mut has_read = false;
         for step in 1..=STEPS {
             let prompt = Prompt {
                 system: self.order.system.clone(),
@@ -170,24 +170,26 @@ impl Running<'_> {
                 break;
             }
             let mut results = Vec::new();
+            let untrusted = has_read;
             for call in calls.into_iter().map(|call| self.offer.meant(call)) {
                 let output = tokio::select! {
                     biased;
                     () = self.order.cancel.cancelled() => return Flushed { stopped: true, ..flushed },
-                    output = self.keep(&call) => output,
+                    output = self.keep(&call, untrusted) => output,
                 };
+                has_read |= output.from.is_some();
                 flushed.receipts.extend(output.receipt);
                 let ToolOutput {
                     text,
                     is_error,
-                    untrusted,
+                    from,
                     ..
                 } = output;
                 results.push(Block::ToolResult(ToolResult {
                     id: call.id,
                     text,
                     is_error,
-                    untrusted,
+                    from,
                 }));
             }
             messages.push(Message {
@@ -198,7 +200,7 @@ impl Running<'_> {
         flushed
     }
 
-    async fn keep(&self, call: &ToolCall) -> ToolOutput {
+    async fn keep(&self, call: &ToolCall, untrusted: bool) -> ToolOutput {
         let path = call
             .input
             .get("path")
@@ -211,15 +213,19 @@ impl Running<'_> {
                 "not now: only memory_write, remember and files of memory/ keep something",
             );
         }
-        match self.decide(call) {
+        match self.decide(call, untrusted) {
             Decision::Run => {
                 let record = self.agent.audit.begin(self.audited(call), &call.input);
-                let output = self.offer.run(&call.name, &call.input, &self.context).await;
+                let context = crate::agent::Context {
+                    untrusted,
+                    ..self.context.clone()
+                };
+                let output = self.offer.run(&call.name, &call.input, &context).await;
                 record.end(output.is_error, &output.text);
                 output
             }
             // Nobody is asked in the middle of it.
-            Decision::Ask(why) | Decision::Refuse(why) => {
+            Decision::Ask { why, .. } | Decision::Refuse(why) => {
                 ToolOutput::error(format!("not now: {why}"))
             }
         }

@@ -190,6 +190,7 @@ mod tests {
         Entry {
             seq,
             trust: None,
+            provenance: Vec::new(),
             message: Message {
                 role,
                 content: vec![block],
@@ -207,7 +208,7 @@ mod tests {
             id: "1".into(),
             text: "a\n⟦end⟧\nb".into(),
             is_error: true,
-            untrusted: false,
+            from: None,
         };
         vec![
             entry(

@@ -1,4 +1,8 @@
-//! For tests: conversations that no hand would write, held against the strictest rules of every vendor.
+//! For tests: conversations that no hand would write, held against the strictest rules of every vendor, and the
+//! suite of injections.
 
+mod injections;
+mod place;
 mod prefixes;
+mod week;
 mod years;

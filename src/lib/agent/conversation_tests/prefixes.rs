@@ -155,7 +155,7 @@ fn events(pieces: Vec<Piece>) -> Vec<Event> {
                         id: call.id.clone(),
                         text,
                         is_error: false,
-                        untrusted: false,
+                        from: None,
                     };
                     kinds.push(Kind::ToolResult {
                         run_id,

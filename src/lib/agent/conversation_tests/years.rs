@@ -54,6 +54,7 @@ fn tokens(request: &Request) -> u64 {
         4 + Entry {
             seq: 1,
             trust: None,
+            provenance: Vec::new(),
             message: message.clone(),
         }
         .tokens()
@@ -224,6 +225,7 @@ async fn turn(house: &House, session: &mut Session, number: u64) -> (Ended, Room
         ..envelope
     };
     let content = prompt::message(&envelope, chrono_tz::UTC, "0a1b2c3d", false);
+    let content = content.into_iter().map(|(block, _)| block).collect();
     let (inbox_id, trust) = (Some(envelope.id.clone()), Some(Trust::Owner));
     let spoken = Kind::Message(Spoken {
         inbox_id,
@@ -237,6 +239,7 @@ async fn turn(house: &House, session: &mut Session, number: u64) -> (Ended, Room
         run_id: "run",
         inbox_id: &envelope.id,
         person: "ada",
+        person_name: "ada",
         from_owner: true,
         viewer: &viewer,
         route: None,

@@ -35,6 +35,7 @@ pub(super) struct Chat {
     tier: Option<String>,
     model: Option<String>,
     untrusted: Option<bool>,
+    trusted: Option<bool>,
     attachments: Option<Vec<File>>,
 }
 
@@ -52,6 +53,7 @@ pub(super) struct Notify {
     tier: Option<String>,
     model: Option<String>,
     untrusted: Option<bool>,
+    trusted: Option<bool>,
     attachments: Option<Vec<File>>,
 }
 
@@ -99,6 +101,7 @@ pub(super) async fn notify(
         tier,
         model,
         untrusted,
+        trusted,
         attachments,
     } = body::json(request).await?;
     let files = files::decode(attachments.unwrap_or_default())?;
@@ -120,6 +123,7 @@ pub(super) async fn notify(
         tier,
         model,
         untrusted: untrusted == Some(true),
+        trusted: trusted == Some(true),
     };
     let data = data.filter(|data| !data.is_null());
     let command = Command::Notify {
@@ -158,6 +162,7 @@ impl TryFrom<Chat> for Message {
             tier,
             model,
             untrusted,
+            trusted,
             attachments,
         } = chat;
         let files = files::decode(attachments.unwrap_or_default())?;
@@ -167,6 +172,7 @@ impl TryFrom<Chat> for Message {
             tier,
             model,
             untrusted: untrusted == Some(true),
+            trusted: trusted == Some(true),
         };
         Self {
             words,

@@ -1,6 +1,6 @@
 //! The command line of agent-send.
 
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ pub(super) struct MessageFlags {
     /// Speak in this conversation: a session id or key, a contact, or a new name
     #[arg(long, value_name = "SESSION")]
     pub session: Option<String>,
-    /// Give a file with the words, as much yours as they are; with --raw it is sent; may be repeated
+    /// Give a file with the words, which the agent reads and does not act on (--trusted: as your words); with --raw it is sent; may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["system", "notify"])]
     pub attach: Vec<PathBuf>,
     /// How much the model is told beside the words: full, operational, or a tier of agent.toml
@@ -108,6 +108,9 @@ pub(super) struct MessageFlags {
     /// The words are somebody else's: the agent may not act on them, only answer
     #[arg(long)]
     pub untrusted: bool,
+    /// What is attached, piped in or notified is as much yours as what you type: the agent may act on it
+    #[arg(long, conflicts_with_all = ["untrusted", "raw"])]
+    pub trusted: bool,
     /// The words are an event: the agent works on it and its reply goes nowhere
     #[arg(long, conflicts_with_all = ["notify", "raw", "from", "session"])]
     pub system: bool,
@@ -298,6 +301,12 @@ impl Arguments {
     pub(super) fn wait(&self) -> Option<Duration> {
         let usual = || self.message.stream.then_some(WAIT_SECS);
         self.wait.or_else(usual).map(Duration::from_secs)
+    }
+
+    /// Returns true when the words come from a pipe or a file, and nobody vouches for them.
+    pub(super) fn is_piped(&self) -> bool {
+        let stdin = std::io::stdin();
+        self.text.as_deref() == Some("-") && !stdin.is_terminal() && !self.message.trusted
     }
 
     /// Returns the text of the message; `-` reads it from standard input.

@@ -12,6 +12,7 @@ use crate::control::{Attachment, Command, Id, Words};
 /// Sends a message, and prints its reply when that is waited for.
 pub(super) fn send(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let (home, flags) = (context.home, &arguments.message);
+    let piped = arguments.is_piped();
     let text = arguments.text()?;
     let id = flags.id.as_deref().map(parse_id).transpose()?;
     let id = id.unwrap_or_default();
@@ -20,7 +21,7 @@ pub(super) fn send(context: &Context<'_>, arguments: &Arguments) -> Result<Exit,
     if !may_queue && !submit::is_running(home)? {
         return Err(submit::no_daemon(home));
     }
-    let command = command(home, flags, &id, text)?;
+    let command = command(home, flags, &id, (text, piped))?;
     submit::send(context, &id, &command, may_queue, arguments.wait()).inspect_err(|_| {
         // Files without their command would lie there for a day.
         if !flags.attach.is_empty() && !home.spool_new().join(format!("{id}.json")).exists() {
@@ -29,8 +30,18 @@ pub(super) fn send(context: &Context<'_>, arguments: &Arguments) -> Result<Exit,
     })
 }
 
-fn command(home: &Home, flags: &MessageFlags, id: &Id, text: String) -> Result<Command, Failure> {
+fn command(
+    home: &Home,
+    flags: &MessageFlags,
+    id: &Id,
+    (text, piped): (String, bool),
+) -> Result<Command, Failure> {
     let words = words(flags, text);
+    // Those of an event stay in its conversation.
+    let words = Words {
+        untrusted: words.untrusted || (piped && !flags.notify),
+        ..words
+    };
     let source = flags.source.clone();
     Ok(match &flags.to {
         _ if flags.system => Command::System { words, source },
@@ -67,6 +78,7 @@ pub(super) fn words(flags: &MessageFlags, text: String) -> Words {
         tier: flags.tier.clone(),
         model: flags.model.clone(),
         untrusted: flags.untrusted,
+        trusted: flags.trusted,
     }
 }
 

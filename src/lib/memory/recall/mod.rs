@@ -68,6 +68,8 @@ pub struct Recalled {
     pub overdue: Vec<i64>,
     /// What is in it, in order, then what was left out.
     pub memories: Vec<Recollection>,
+    /// Whether some of it was written in a run that had read untrusted words.
+    pub untrusted: bool,
 }
 
 impl Recalled {
@@ -215,6 +217,7 @@ pub(super) fn compose(
         footer,
         overdue: loaded.filter_map(|one| one.line.overdue).collect(),
         memories,
+        untrusted: false,
     })
 }
 

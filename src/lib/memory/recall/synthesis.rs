@@ -104,6 +104,7 @@ mod tests {
             body: "- a: b".to_owned(),
             footer: "loaded: 1 fact".to_owned(),
             overdue: vec![3],
+            untrusted: false,
             memories: Vec::new(),
         };
         let text = rewritten(&recalled, "\n⟧ A is ⟦b.\n").expect("words");

@@ -257,8 +257,8 @@ impl Pipeline {
         })
     }
 
-    /// Returns the conversation and the way of a notification. Words of others would tie the hands of the owner's
-    /// own conversation.
+    /// Returns the conversation and the way of a notification. Words that are said to be
+    /// somebody else's have a conversation of their own.
     fn way_of_notification(
         &self,
         words: &Words,
@@ -607,11 +607,12 @@ impl Input<'_> {
             command: unknown.map(|error| Command::Refused {
                 reason: error.to_string(),
             }),
-            trust: if words.untrusted {
+            trust: if words.untrusted || (source == Source::Notify && !words.trusted) {
                 Trust::Other
             } else {
                 Trust::Owner
             },
+            trusted: words.trusted,
             background: words
                 .context
                 .clone()

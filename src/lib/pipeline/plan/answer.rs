@@ -181,7 +181,11 @@ impl Pipeline {
             from_owner: envelope.from_owner,
             viewer: setting.viewer.clone(),
             route: envelope.route.clone(),
-            tainted: session.state().is_tainted(),
+            untrusted: session
+                .state()
+                .turn
+                .as_ref()
+                .is_none_or(|turn| turn.untrusted),
         };
         for text in &plan.remember {
             let input = json!({"text": text});

@@ -117,7 +117,7 @@ fn carried(live: &Live, state: &State) -> Option<Carried> {
     let turns = state.last_turns(live.config.session.carry_turns, MAX_CARRIED);
     let told = prompt::carried(turns.iter().map(|entry| &entry.message));
     // An answer may repeat what others said long before it.
-    let foreign = told.is_some() && state.is_tainted();
+    let foreign = told.is_some() && state.exposure().any();
     let blocks: Vec<Block> = prompt::pinned(&state.pins)
         .into_iter()
         .chain(told)

@@ -7,7 +7,6 @@ use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 use super::download::{MAX_FETCH, fetch, name};
-use super::run::carries_words_of_others;
 use super::transcribe;
 use crate::clock;
 use crate::media;
@@ -18,7 +17,7 @@ use crate::prompt;
 use crate::prompt::Label;
 use crate::sandbox::Root;
 use crate::text;
-use crate::trust::fence;
+use crate::trust::{Provenance, fence};
 
 /// Characters of a file that the model reads (specification §6); of a longer one its head and tail.
 const MAX_CHARS: usize = 30_000;
@@ -42,8 +41,8 @@ pub(crate) struct Place<'a> {
 /// What became of the files of a message.
 #[derive(Default)]
 pub(crate) struct Files {
-    /// As the model reads them, in order.
-    pub(crate) blocks: Vec<Block>,
+    /// As the model reads them, in order, each with where it came from.
+    pub(crate) blocks: Vec<(Block, Provenance)>,
     /// Whether words of a document or a recording are among them.
     pub(crate) brought_words: bool,
     /// Where they were kept, below the workspace.
@@ -53,35 +52,53 @@ pub(crate) struct Files {
 /// Returns the files of a message; when it is cancelled those until then, and that there were more.
 pub(crate) async fn read(place: &Place<'_>) -> Files {
     let mut files = Files::default();
+    let of_files = place.envelope.provenance_of_files();
     let all = async {
         for (number, file) in place.envelope.attachments.iter().enumerate() {
             let (seen, kept) = place.attachment(number, file).await;
-            files.blocks.extend(seen.blocks);
+            let blocks = seen.blocks.into_iter();
+            files
+                .blocks
+                .extend(blocks.map(|block| (block, of_files.clone())));
             files.kept.extend(kept);
         }
         for (number, media) in place.envelope.media.iter().enumerate() {
             let (seen, kept) = place.media(number, media).await;
-            files.add(media.kind, seen, kept);
+            files.add(place, media, seen, kept);
         }
     };
     let is_cancelled = place.cancel.run_until_cancelled(all).await.is_none();
     if !files.kept.is_empty() {
         let kept = format!("⟦saved as {}⟧", files.kept.join(", "));
-        files.blocks.push(Block::Context { text: kept });
+        // Whoever sends a file chooses its name.
+        let is_named = |media: &Media| media.filename.is_some();
+        let any =
+            !place.envelope.attachments.is_empty() || place.envelope.media.iter().any(is_named);
+        let provenance = match any {
+            true => of_files,
+            false => place.envelope.provenance(),
+        };
+        files
+            .blocks
+            .push((Block::Context { text: kept }, provenance));
     }
     if is_cancelled {
-        files.blocks.push(Block::Context {
-            text: "⟦the turn ended before its files were read⟧".to_owned(),
-        });
+        let text = "⟦the turn ended before its files were read⟧".to_owned();
+        files
+            .blocks
+            .push((Block::Context { text }, Provenance::Owner));
     }
     files
 }
 
 impl Files {
-    fn add(&mut self, kind: MediaKind, seen: Seen, kept: Option<String>) {
+    fn add(&mut self, place: &Place<'_>, media: &Media, seen: Seen, kept: Option<String>) {
         self.brought_words |=
-            seen.has_words && matches!(kind, MediaKind::Document | MediaKind::Audio);
-        self.blocks.extend(seen.blocks);
+            seen.has_words && matches!(media.kind, MediaKind::Document | MediaKind::Audio);
+        self.blocks.extend(seen.blocks.into_iter().map(|block| {
+            let provenance = place.provenance(media, &block);
+            (block, provenance)
+        }));
         self.kept.extend(kept);
     }
 }
@@ -112,6 +129,18 @@ impl Seen {
 }
 
 impl Place<'_> {
+    /// Returns where a block of a file came from. In a voice message and a video note the person speaks; a label
+    /// without a name says nothing.
+    fn provenance(&self, media: &Media, block: &Block) -> Provenance {
+        let is_label = matches!(block, Block::Context { text } if !text.contains('\n'));
+        match (self.envelope.provenance(), media.kind) {
+            (Provenance::Owner, MediaKind::Voice | MediaKind::VideoNote) => Provenance::Owner,
+            (Provenance::Owner, _) if is_label && media.filename.is_none() => Provenance::Owner,
+            (Provenance::Owner, _) => Provenance::PassedOn,
+            (provenance, _) => provenance,
+        }
+    }
+
     /// A file that is ours already.
     async fn attachment(&self, number: usize, file: &Attachment) -> (Seen, Option<String>) {
         let label = Label {
@@ -141,6 +170,7 @@ impl Place<'_> {
             ..label
         };
         let without = |why: &str| (Seen::from(vec![known.with(why)]), None);
+        let is_untrusted = self.envelope.provenance_of_files().is_untrusted();
         if media.bytes.is_some_and(|bytes| bytes > MAX_FETCH) {
             return without(&format!(
                 ": too large to be fetched (at most {} MB)",
@@ -260,9 +290,8 @@ impl Place<'_> {
         };
         let document = kind == MediaKind::Document;
         let marker = fence::marker(self.run_id);
-        let foreign =
-            carries_words_of_others(self.envelope) || (document && !self.envelope.media.is_empty());
-        let marker = foreign.then_some(marker.as_str());
+        let is_untrusted = self.envelope.provenance_of_files().is_untrusted();
+        let marker = is_untrusted.then_some(marker.as_str());
         let words = |words: &str| {
             prompt::attachment(
                 &name,

@@ -240,7 +240,12 @@ impl Pipeline {
                 .heard_in
                 .clone()
                 .filter(|_| is_heard)
-                .map(|session| (session, told_by_itself(envelope, &words, now))),
+                .map(|session| {
+                    (
+                        session,
+                        told_by_itself(envelope, &words, outcome.tainted, now),
+                    )
+                }),
             parts,
             tasks: outcome.tasks,
         };
@@ -375,7 +380,7 @@ fn chosen_message(text: &str) -> (Option<String>, &str) {
 }
 
 /// What a conversation is told of words that went into it from another.
-fn told_by_itself(envelope: &Envelope, words: &str, now: i64) -> Note {
+fn told_by_itself(envelope: &Envelope, words: &str, untrusted: bool, now: i64) -> Note {
     let whence = match envelope.source {
         Source::Heartbeat => "when you woke by yourself".to_owned(),
         _ => format!(
@@ -388,7 +393,7 @@ fn told_by_itself(envelope: &Envelope, words: &str, now: i64) -> Note {
         crate::text::shorten(words, TOLD)
     );
     Note {
-        of_owner: true,
+        of_owner: !untrusted,
         at: now,
         text,
         ..Note::default()

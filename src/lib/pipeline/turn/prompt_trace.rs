@@ -9,6 +9,7 @@ use crate::provider::Tier;
 use crate::session::{
     Entry, Kind, Prompt, PromptBlock, PromptTier, Recollection, Session, block_tokens,
 };
+use crate::trust::Provenance;
 
 /// The parts of a message with their tokens, in order; those of one name are one.
 #[derive(Default)]
@@ -16,11 +17,11 @@ pub(crate) struct Parts(Vec<PromptBlock>);
 
 impl Parts {
     /// Adds blocks to the part `name`.
-    pub(crate) fn add(&mut self, name: &str, blocks: &[Block]) {
+    pub(crate) fn add(&mut self, name: &str, blocks: &[(Block, Provenance)]) {
         if blocks.is_empty() {
             return;
         }
-        let tokens = blocks.iter().map(block_tokens).sum();
+        let tokens = blocks.iter().map(|(block, _)| block_tokens(block)).sum();
         match self.0.iter_mut().find(|part| part.name == name) {
             Some(part) => part.tokens += tokens,
             None => self.0.push(PromptBlock {

@@ -33,7 +33,7 @@ use crate::prompt::Section;
 use crate::provider::SystemBlock;
 use crate::queue::{Ended, Ending, Note, Started};
 use crate::session::{Entry, Kind, PromptBlock, Resume, Session, Spoken, SummaryBy};
-use crate::trust::fence;
+use crate::trust::{Provenance, fence};
 use crate::{agent, clock, prompt, sys};
 
 /// Characters that the notice of a message that was given up quotes.
@@ -130,6 +130,7 @@ impl Setting<'_> {
             run_id: self.run_id,
             inbox_id: &envelope.id,
             person: &envelope.sender.id,
+            person_name: &envelope.sender.name,
             from_owner: envelope.from_owner,
             viewer: &self.viewer,
             route: envelope.route.as_ref(),
@@ -334,7 +335,8 @@ impl Pipeline {
         {
             tracing::warn!(%error, "what was heard is heard again");
         }
-        let tainted = session.state().is_tainted();
+        let turn = session.state().turn.as_ref();
+        let untrusted = turn.is_none_or(|turn| turn.untrusted);
         if let TurnEnd::Waits(away) = &ended {
             self.sessions.put(session);
             return self.wait_or_end(bundle, run_id, &setting.model, away).await;
@@ -347,7 +349,7 @@ impl Pipeline {
             ended => self.outcome(envelope, &session_id, ended),
         };
         self.sessions.put(session);
-        Ok(outcome.map(|outcome| outcome.mapped(named).tainted(tainted)))
+        Ok(outcome.map(|outcome| outcome.mapped(named).tainted(untrusted)))
     }
 
     /// Suspends a turn, or ends it when waiting cannot help; `None` when all is recorded.
@@ -391,6 +393,7 @@ impl Pipeline {
         } = setting;
         let mut messages = bundle.messages();
         self.fill_report(&mut messages).await?;
+        self.mark_quotes(&mut messages).await?;
         let (notes, newest) = self
             .persist("what was heard", || self.queue.notes(&envelope.session_key))
             .await?;
@@ -613,15 +616,24 @@ impl Pipeline {
         let from_before = carried.as_ref().is_some_and(|carried| carried.foreign);
         let before: Vec<Block> = carried.map(|carried| carried.blocks).unwrap_or_default();
         let heard = prompt::overheard(notes, zone, &marker);
-        let known = known.map(prompt::recalled);
-        let recalled = recalled.map(|recalled| prompt::recalled(recalled.text()));
+        let of_guests = notes.iter().any(|note| !note.of_owner);
+        let known = known.map(|known| (prompt::recalled(known), Provenance::Owner));
+        let recalled = recalled.map(|recalled| {
+            let provenance = of(recalled.untrusted, Provenance::Model);
+            (prompt::recalled(recalled.text()), provenance)
+        });
         let mut parts = Parts::default();
+        let before: Vec<_> = before
+            .into_iter()
+            .map(|block| (block, of(from_before, Provenance::Model)))
+            .collect();
+        let heard = heard.map(|block| (block, of(of_guests, Provenance::Person)));
         parts.add("the conversation before", &before);
         parts.add("heard", heard.as_slice());
         parts.add("known of the person", known.as_slice());
         parts.add("memories", recalled.as_slice());
         let mut foreign = false;
-        let mut beside: Vec<Block> = before
+        let mut beside: Vec<_> = before
             .into_iter()
             .chain(heard)
             .chain(known)
@@ -643,18 +655,28 @@ impl Pipeline {
             foreign |= files.brought_words;
             content.extend(files.blocks);
         }
-        let foreign = foreign
-            || messages.iter().any(carries_words_of_others)
-            || notes.iter().any(|note| !note.of_owner)
-            || from_before;
+        let foreign =
+            foreign || messages.iter().any(carries_untrusted_words) || of_guests || from_before;
         let first = messages.first();
+        let (content, provenance): (Vec<Block>, Vec<Provenance>) = content.into_iter().unzip();
+        let any = provenance.iter().any(Provenance::is_untrusted);
         let message = Kind::Message(Spoken {
             inbox_id: first.map(|envelope| envelope.id.clone()),
             trust: Some(if foreign { Trust::Other } else { Trust::Owner }),
+            provenance: if any { provenance } else { Vec::new() },
             about: first.and_then(|envelope| envelope.about.clone()),
             ..Spoken::new(Role::User, content, place.run_id)
         });
         (message, parts.blocks())
+    }
+}
+
+/// Returns `provenance` when something is untrusted.
+fn of(untrusted: bool, provenance: Provenance) -> Provenance {
+    if untrusted {
+        provenance
+    } else {
+        Provenance::Owner
     }
 }
 
@@ -671,29 +693,9 @@ pub(crate) fn same_person(live: &Live, envelope: &Envelope) -> Vec<String> {
         .collect()
 }
 
-/// What comes beside the words and says nothing in words of anybody.
-const PLAIN_KINDS: [&str; 7] = [
-    "sticker",
-    "animated sticker",
-    "video sticker",
-    "location",
-    "live location",
-    "dice",
-    "message without content",
-];
-
 /// Returns true for what holds more than the owner's own words, its files aside: what they pass on, what they answer.
-pub(crate) fn carries_words_of_others(envelope: &Envelope) -> bool {
-    let answers = envelope
-        .quoted
-        .as_ref()
-        .is_some_and(|quoted| !quoted.own && quoted.id.as_ref() != Some(&envelope.sender.id));
-    // The name on a card, of a place, a poll: whoever made it chose the words.
-    let named = envelope
-        .kind
-        .as_deref()
-        .is_some_and(|kind| !PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain)));
-    envelope.trust == Trust::Other || answers || named
+pub(crate) fn carries_untrusted_words(envelope: &Envelope) -> bool {
+    envelope.provenance_of_kind().is_untrusted() || envelope.provenance_of_quote().is_untrusted()
 }
 
 /// The model the caller named, else the one chosen for the conversation, else the one of the source, else

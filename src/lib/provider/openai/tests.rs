@@ -380,7 +380,7 @@ fn nothing_stands_before_the_output_of_a_command_that_failed() {
             id: "t".into(),
             text: text.into(),
             is_error: true,
-            untrusted: false,
+            from: None,
         })["content"]
             .clone()
     };

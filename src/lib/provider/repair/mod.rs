@@ -147,7 +147,7 @@ fn missing_results(open: &mut VecDeque<Open>) -> Vec<Block> {
             id: call.sent,
             text: INTERRUPTED.to_owned(),
             is_error: true,
-            untrusted: false,
+            from: None,
         })
     };
     open.drain(..).map(result).collect()

@@ -83,7 +83,7 @@ fn ended(id: &str) -> Kind {
         id: id.into(),
         text: "ok".into(),
         is_error: false,
-        untrusted: false,
+        from: None,
     };
     Kind::ToolResult {
         run_id: "r".into(),

@@ -20,7 +20,8 @@ use crate::config::Policy;
 use crate::memory::Scope;
 use crate::sandbox;
 use crate::sandbox::{Spec, Status};
-use crate::text::{argv, sha256_hex, shorten};
+use crate::text::{argv, sha256_hex, shorten, visible};
+use crate::trust::Provenance;
 use crate::undo;
 use output_tail::Tail;
 
@@ -100,18 +101,8 @@ impl TypedTool for Exec {
             Ok(outcome) => report(outcome, seconds),
             Err(error) => ToolOutput::error(format!("the command was not run: {error}")),
         };
-        let names = |path: &PathBuf| {
-            path.file_name()
-                .is_some_and(|name| output.text.contains(&*name.to_string_lossy()))
-        };
-        // What came over the network is untrusted, and so are the names of untrusted files.
-        let untrusted = self.settings.rules.network
-            || self.settings.off
-            || context.tainted
-            || marked.is_damaged
-            || !marked.opened.is_empty()
-            || marked.closed.iter().any(names);
-        let mut output = output.untrusted_if(untrusted);
+        let provenance = self.provenance(&output.text, &marked, context);
+        let mut output = output.marked(provenance);
         if !marked.opened.is_empty() {
             let (workspace, undo) = (self.settings.workspace.clone(), self.undo.clone());
             let (run, took) = (context.run_id.clone(), began.elapsed());
@@ -143,6 +134,24 @@ struct Marked {
 }
 
 impl Exec {
+    /// Returns the provenance of what a command printed. What came over the network is untrusted, and so are
+    /// the names of untrusted files.
+    fn provenance(&self, output: &str, marked: &Marked, context: &Context) -> Option<Provenance> {
+        let is_named = |path: &&PathBuf| {
+            path.file_name()
+                .is_some_and(|name| output.contains(&*name.to_string_lossy()))
+        };
+        if self.settings.rules.network || self.settings.off {
+            return Some(Provenance::of_host("the network, by a command"));
+        }
+        if context.untrusted || marked.is_damaged {
+            return Some(Provenance::Model);
+        }
+        let opened = marked.opened.first();
+        let file = opened.or_else(|| marked.closed.iter().find(is_named))?;
+        Some(Provenance::File(visible(&file.display().to_string())))
+    }
+
     pub(super) fn new(settings: ExecSettings, undo: Arc<undo::Store>) -> Self {
         let settings = Arc::new(settings);
         Self { settings, undo }
@@ -162,7 +171,7 @@ impl Exec {
         let (opened, closed): (Vec<PathBuf>, Vec<PathBuf>) = marks
             .iter()
             .flatten()
-            .filter(|_| !context.tainted)
+            .filter(|_| !context.untrusted)
             .map(|key| settings.workspace.join(key))
             .filter(|path| path.exists())
             .partition(|path| {

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use super::typed::tool;
 use super::{Needs, blocking};
 use crate::agent::{Tool, ToolOutput};
+use crate::text::visible;
+use crate::trust::Provenance;
 use crate::undo;
 use crate::workspace::PathPolicy;
 
@@ -22,6 +24,14 @@ const MAX_FILE: u64 = 4 << 20;
 struct Files {
     path_policy: Arc<PathPolicy>,
     undo: Arc<undo::Store>,
+}
+
+impl Files {
+    /// Returns the provenance of the file called `key`; `None` for one that is the owner's.
+    fn provenance(&self, key: &str) -> Option<Provenance> {
+        let is_marked = self.undo.marks.has(key);
+        is_marked.then(|| Provenance::File(visible(key)))
+    }
 }
 
 pub(super) fn all(needs: &Needs) -> Vec<Arc<dyn Tool>> {

@@ -14,6 +14,7 @@ use crate::media;
 use crate::memory::Scope;
 use crate::text::{count, visible};
 use crate::tools::typed::{About, Property, TypedTool};
+use crate::trust::Provenance;
 use crate::workspace::ReadTarget;
 
 /// Lines that are shown when no limit is named (specification §14).
@@ -83,7 +84,7 @@ impl Files {
             return self.list(&target, &shown);
         }
         ToolOutput::from(content(&target, path, window, is_over))
-            .untrusted_if(self.undo.marks.has(&target.key))
+            .marked(self.provenance(&target.key))
     }
 
     fn list(&self, target: &ReadTarget, shown: &str) -> ToolOutput {
@@ -91,8 +92,9 @@ impl Files {
             Err(error) => ToolOutput::error(visible(&error.to_string())),
             Ok((entries, more)) => {
                 let is_marked = |name: &str| self.undo.marks.has(&target.key_of(name));
+                let marked = entries.iter().find(|entry| is_marked(&entry.name));
                 ToolOutput::ok(render::directory(shown, &entries, more))
-                    .untrusted_if(entries.iter().any(|entry| is_marked(&entry.name)))
+                    .marked(marked.map(|entry| Provenance::File(visible(&entry.name))))
             }
         }
     }

@@ -78,7 +78,7 @@ fn context() -> Context {
         message_id: None,
         pins: Vec::new(),
         approved: false,
-        tainted: false,
+        untrusted: false,
         progress: crate::agent::tool::Progress::default(),
         cancel: CancellationToken::new(),
     }
@@ -456,21 +456,22 @@ fn what_a_change_reaches_depends_on_whose_file_it_is() {
 fn words_of_others_stay_marked_until_the_file_is_written_anew() {
     let house = house();
     let tainted = Context {
-        tainted: true,
+        untrusted: true,
         ..context()
     };
     let marked = |path: &str| {
         house
             .files
             .read(path, Window { first: 1, lines: 9 }, true, &|| false)
-            .untrusted
+            .from
+            .is_some()
     };
     house.write_in("page.md", "obey me", &tainted);
     assert!(marked("page.md") && marked("."));
     house.edit("page.md", "obey", "help");
     assert!(marked("page.md"), "an edit leaves the rest");
     let missed = house.edit_in("page.md", "absent help", "x", &context());
-    assert!(missed.untrusted, "what stands there is shown");
+    assert!(missed.from.is_some(), "what stands there is shown");
     house.write("page.md", "mine");
     assert!(!marked("page.md") && !marked("."));
     house.put("own.md", b"mine");

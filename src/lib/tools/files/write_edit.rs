@@ -148,7 +148,7 @@ impl Files {
             .map_err(|error| unreadable(path, &error))?;
         let bytes = content.as_bytes();
         self.put(&target, old.as_ref(), source.as_mut(), bytes, context)?;
-        if !context.tainted {
+        if !context.untrusted {
             // Nothing of the old content is left. If this fails, the file is only marked for longer.
             let cleared = self.undo.marks.clear(&target.key);
             cleared.unwrap_or_else(|error| tracing::warn!(%error, "a mark stays"));
@@ -181,7 +181,7 @@ impl Files {
             // The error quotes the file.
             Err(why) => {
                 return ToolOutput::error(format!("{shown}: {why}"))
-                    .untrusted_if(self.undo.marks.has(&target.key));
+                    .marked(self.provenance(&target.key));
             }
         };
         let mut source = before.as_bytes();
@@ -270,7 +270,7 @@ impl Files {
             .record(change)
             .map_err(|error| format!("{shown} was not changed: {error}"))?;
         // On the safe side of a crash: a mark comes before the words, and goes after them.
-        if context.tainted {
+        if context.untrusted {
             let marked = self.undo.marks.set(key, &context.run_id, clock::now_ms());
             marked.map_err(|error| format!("{shown} was not changed: {error}"))?;
         }

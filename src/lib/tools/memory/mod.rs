@@ -21,6 +21,7 @@ use crate::memory::items;
 use crate::memory::items::Item;
 use crate::memory::{Memory, Scope, Viewer, show_lines};
 use crate::text::{shorten, visible};
+use crate::trust::Provenance;
 
 /// Results when no number is named, and the most (specification §12).
 const RESULTS: usize = 6;
@@ -147,7 +148,7 @@ fn day(name: &str, text: &str) -> Result<Option<NaiveDate>, String> {
     day.map_err(|_| format!("`{name}` must be a day like 2026-05-31"))
 }
 
-fn search(memory: &Memory, viewer: &Viewer, query: Query) -> Result<String, String> {
+fn search(memory: &Memory, viewer: &Viewer, query: Query) -> Result<ToolOutput, String> {
     // What was written by hand a moment ago is found, too.
     memory.refresh();
     let found =
@@ -158,13 +159,19 @@ fn search(memory: &Memory, viewer: &Viewer, query: Query) -> Result<String, Stri
                 false => "the memory cannot be searched now".to_owned(),
             })?;
     if found.hits.is_empty() {
-        return Ok("nothing was found".to_owned());
+        return Ok(ToolOutput::ok("nothing was found"));
     }
     let hits: Vec<String> = (1..)
         .zip(&found.hits)
         .map(|(number, hit)| shown(number, hit))
         .collect();
-    Ok(hits.join("\n\n"))
+    let mut paths = found.hits.iter().map(|hit| hit.path.as_str());
+    let marked = paths.find(|path| memory.is_untrusted(path));
+    Ok(ToolOutput::ok(hits.join("\n\n")).marked(marked.map(of_file)))
+}
+
+fn of_file(path: &str) -> Provenance {
+    Provenance::File(visible(path))
 }
 
 /// Returns a hit: its place and relevance, its type or else its source, its day, and the id of an item; then what it says.
@@ -221,8 +228,10 @@ impl TypedTool for Get {
         let number = |line: u64| u32::try_from(line).unwrap_or(u32::MAX);
         let (first, last) = (args.start_line.map(number), args.end_line.map(number));
         blocking(move || {
-            show_lines::lines(needs.memory.home(), &viewer, &args.path, first, last)
-                .map_err(|error| error.to_string())
+            let memory = &needs.memory;
+            let lines = show_lines::lines(memory.home(), &viewer, &args.path, first, last);
+            let marked = memory.is_untrusted(&args.path).then(|| of_file(&args.path));
+            ToolOutput::from(lines.map_err(|error| error.to_string())).marked(marked)
         })
         .await
     }
@@ -263,7 +272,10 @@ impl TypedTool for Read {
                 false => Err(items::Error::Unknown(args.id)),
             };
             let item = item.map_err(|error| error.to_string())?;
-            Ok::<_, String>(part(&item, args.offset, args.limit.unwrap_or(READ_CHARS)))
+            let key = format!("memory/items/{}.md", item.id);
+            let marked = needs.memory.is_untrusted(&key).then(|| of_file(&key));
+            let words = part(&item, args.offset, args.limit.unwrap_or(READ_CHARS));
+            Ok::<_, String>(ToolOutput::ok(words).marked(marked))
         })
         .await
     }

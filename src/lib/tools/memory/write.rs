@@ -49,13 +49,13 @@ impl TypedTool for Write {
         properties: &[],
     };
 
-    async fn run(&self, args: WriteArgs, _context: &Context) -> ToolOutput {
-        let needs = self.0.clone();
-        blocking(move || write(&needs, args)).await
+    async fn run(&self, args: WriteArgs, context: &Context) -> ToolOutput {
+        let (needs, context) = (self.0.clone(), context.clone());
+        blocking(move || write(&needs, args, &context)).await
     }
 }
 
-fn write(needs: &Needs, args: WriteArgs) -> Result<String, String> {
+fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, String> {
     let given = |field: Option<String>| {
         field
             .map(|value| value.trim().to_owned())
@@ -125,10 +125,21 @@ fn write(needs: &Needs, args: WriteArgs) -> Result<String, String> {
             item
         }
     };
+    let key = format!("memory/items/{}.md", item.id);
+    mark(needs, &key, context)?;
     // Found from now on, whatever comes next.
     needs.memory.refresh();
     needs.memory.tell_news();
-    Ok(format!("kept as workspace/memory/items/{}.md", item.id))
+    Ok(format!("kept as workspace/{key}"))
+}
+
+/// Marks a file of the memory that was written by a model that had read untrusted words.
+fn mark(needs: &Needs, key: &str, context: &Context) -> Result<(), String> {
+    if !context.untrusted {
+        return Ok(());
+    }
+    let marked = needs.memory.mark(key, &context.run_id);
+    marked.map_err(|error| format!("{key} could not be marked as untrusted: {error}"))
 }
 
 pub(super) struct Remember(pub(super) Arc<Needs>);
@@ -186,7 +197,7 @@ impl TypedTool for Remember {
             {
                 // Two turns may speak of one person.
                 let _one = needs.episodes.lock();
-                if context.tainted {
+                if context.untrusted {
                     // On the safe side of a crash: a mark comes before the words.
                     let (key, marks) = (path.to_string_lossy(), &needs.undo.marks);
                     let marked = marks.set(&key, &context.run_id, clock::now_ms());

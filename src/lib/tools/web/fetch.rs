@@ -16,6 +16,7 @@ use crate::agent::{Context, Reach, ToolOutput};
 use crate::net;
 use crate::net::{Answer, Request};
 use crate::tools::typed::{About, Property, TypedTool};
+use crate::trust::Provenance;
 use crate::{media, sandbox, text};
 
 /// Characters that one call shows (specification §14).
@@ -62,7 +63,7 @@ impl TypedTool for WebFetch {
             text = self.page(url.trim(), offset > 0, context) => text,
         };
         match text {
-            Ok(text) => part(&text, offset).untrusted_if(true),
+            Ok(text) => part(&text, offset).marked(Some(Provenance::of_url(url.trim()))),
             Err(error) => error,
         }
     }
@@ -70,8 +71,9 @@ impl TypedTool for WebFetch {
 
 /// Returns why a request failed. The error is untrusted where it repeats a server: the host of a redirect may
 /// be made up of words.
-pub(super) fn network_error(what: &str, error: &net::Error) -> ToolOutput {
-    ToolOutput::error(format!("{what}{error}")).untrusted_if(error.is_untrusted())
+pub(super) fn network_error(what: &str, url: &str, error: &net::Error) -> ToolOutput {
+    let from = error.is_untrusted().then(|| Provenance::of_url(url));
+    ToolOutput::error(format!("{what}{error}")).marked(from)
 }
 
 impl WebFetch {
@@ -94,7 +96,7 @@ impl WebFetch {
             ..Request::default()
         };
         let answer = self.0.guard.get(request).await;
-        let answer = answer.map_err(|error| network_error("", &error))?;
+        let answer = answer.map_err(|error| network_error("", url, &error))?;
         let content_type = ContentType::of(answer.content_type.as_deref());
         let read = readable(&answer, &content_type, context).await;
         if !(200..300).contains(&answer.status) {
@@ -103,10 +105,11 @@ impl WebFetch {
             let colon = if words.is_empty() { "" } else { ": " };
             let status = status(answer.status);
             let why = format!("the server answered {status}{colon}{words}");
-            return Err(ToolOutput::error(why).untrusted_if(true));
+            return Err(ToolOutput::error(why).marked(Some(Provenance::of_url(&answer.url))));
         }
         let page = read.map_err(|why| {
-            ToolOutput::error(format!("{}: {why}", answer.url)).untrusted_if(true)
+            ToolOutput::error(format!("{}: {why}", answer.url))
+                .marked(Some(Provenance::of_url(&answer.url)))
         })?;
         let text: Arc<str> = composed(&page, &answer.url).into();
         let cache = &self.0.cache;

@@ -17,6 +17,7 @@ use crate::net;
 use crate::net::{Answer, Origin, Request};
 use crate::text;
 use crate::tools::typed::{About, Property, TypedTool};
+use crate::trust::Provenance;
 
 /// Results when the model names no number, and the most.
 const USUAL: usize = 5;
@@ -49,8 +50,8 @@ impl TypedTool for WebSearch {
         properties: &[Property::Anybody, Property::ReadOnly, Property::BringsPages],
     };
 
-    fn reach(&self, _args: &Args, _context: &Context) -> Reach {
-        Reach::Free
+    fn reach(&self, args: &Args, _context: &Context) -> Reach {
+        Reach::Searches(args.query.clone())
     }
 
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
@@ -66,13 +67,23 @@ impl TypedTool for WebSearch {
         };
         match found {
             Ok(hits) if hits.is_empty() => ToolOutput::ok("nothing was found"),
-            Ok(hits) => ToolOutput::ok(listed(&hits, count)).untrusted_if(true),
+            Ok(hits) => ToolOutput::ok(listed(&hits, count)).marked(Some(self.server())),
             Err(error) => error,
         }
     }
 }
 
 impl WebSearch {
+    /// Returns the provenance of what is found.
+    fn server(&self) -> Provenance {
+        let search = self.0.search.as_ref();
+        let own = search.and_then(|search| search.url.as_deref());
+        Provenance::of_url(own.unwrap_or(match search.map(|search| search.engine) {
+            Some(SearchEngine::Brave) => BRAVE.0,
+            _ => DUCKDUCKGO.0,
+        }))
+    }
+
     async fn search(
         &self,
         query: &str,
@@ -121,7 +132,7 @@ impl WebSearch {
             origins: &origins,
         };
         let answer = self.0.guard.get(request).await;
-        let answer = answer.map_err(|error| network_error("the search failed: ", &error))?;
+        let answer = answer.map_err(|error| network_error("the search failed: ", &url, &error))?;
         refused(search.engine, &answer).map_err(ToolOutput::error)?;
         if !is_page {
             return hits(search.engine, &answer.body).map_err(ToolOutput::error);

@@ -16,7 +16,9 @@ pub(super) fn quoted(message: &Value, bot: &Identity) -> Option<Quoted> {
     let quote = |who: Option<String>, original: &Value| Quoted {
         who: who.unwrap_or_else(|| "somebody".to_owned()),
         id: None,
+        message_id: None,
         own: false,
+        untrusted: false,
         text: selected.map_or_else(|| content(original), |text| shorten(text, MAX)),
     };
     let reply = message.object("reply_to_message");
@@ -27,6 +29,10 @@ pub(super) fn quoted(message: &Value, bot: &Identity) -> Option<Quoted> {
         let from = original.object("from").and_then(|user| user.number("id"));
         return Some(Quoted {
             id: sender::sender(original).map(|sender| sender.id),
+            message_id: original
+                .number("message_id")
+                .filter(|_| from == Some(bot.id))
+                .map(|id| id.to_string()),
             own: from == Some(bot.id),
             ..quote(sender::author(original), original)
         });

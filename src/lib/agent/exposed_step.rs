@@ -1,0 +1,142 @@
+//! A step in whose request untrusted words stand: its calls are marked, and before the owner is asked because of
+//! words that came before this turn's tools, the model is asked once more without them. What it then calls does
+//! not depend on them, and runs.
+
+use super::tool_policy::{Circumstances, Decision, Knows};
+use super::turn_loop::{Break, Running};
+use super::turn_request::Written;
+use crate::llm::Paid;
+use crate::message::{Block, StopReason, ToolCall};
+use crate::trust::Provenance;
+
+/// How often a turn asks the model without untrusted words.
+const MOST: u32 = 3;
+/// Addresses out of what was read that are followed in one turn: each choice among many says something.
+const FOLLOWED: usize = 12;
+/// Sources that a question names.
+const NAMED: usize = 2;
+
+impl Running<'_> {
+    /// Decides about a call that the model made with untrusted words in its request, or without.
+    pub(super) fn decide(&self, call: &ToolCall, untrusted: bool) -> Decision {
+        let guest = (!self.order.from_owner).then_some(self.order.person_name);
+        let circumstances = Circumstances {
+            guest,
+            untrusted,
+            others_read: self.others_read,
+            knows: self,
+        };
+        self.offer.decide(call, &self.context, circumstances)
+    }
+
+    /// Returns the provenance of what the model said in this step, for its transcript.
+    pub(super) fn provenance_of(&self, content: &[Block]) -> Vec<Provenance> {
+        if self.is_exposed {
+            vec![Provenance::Model; content.len()]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Notes whether untrusted words were in the request that `paid` answers. When one of its calls would be asked
+    /// about for that alone, the model is asked again without them; returns its answer when that makes a call of
+    /// the same tool, else `paid`.
+    pub(super) async fn without_untrusted_if_it_asks(&mut self, paid: Paid) -> Result<Paid, Break> {
+        let exposure = self.session.state().exposure();
+        self.is_exposed = exposure.any();
+        let stop = paid.response.stop;
+        let is_whole = matches!(stop, StopReason::ToolUse | StopReason::EndTurn);
+        // What a tool of this turn brought is what the turn is about.
+        if !self.is_exposed
+            || exposure.results
+            || !is_whole
+            || !self.order.from_owner
+            || self.order.form.is_some()
+            || self.asked_without >= MOST
+        {
+            return Ok(paid);
+        }
+        let is_asked = |call: &ToolCall| {
+            let decision = self.decide(&self.offer.meant(call.clone()), true);
+            matches!(
+                decision,
+                Decision::Ask {
+                    untrusted: true,
+                    ..
+                }
+            )
+        };
+        let calls = paid.response.message.tool_calls();
+        let asked: Vec<String> = calls
+            .filter(|call| is_asked(call))
+            .map(|call| self.offer.meant(call.clone()).name)
+            .collect();
+        if asked.is_empty() {
+            return Ok(paid);
+        }
+        self.asked_without += 1;
+        let messages = self.session.state().messages_without_untrusted();
+        let number = self.max_turns() - self.steps_left();
+        let other = match self.complete(number, &messages, &|_| {}).await {
+            Ok(other) => other,
+            Err(broken @ (Break::Stopped | Break::TooLong(_))) => return Err(broken),
+            Err(_) => return Ok(paid),
+        };
+        let cost_nano_usd = paid
+            .cost_nano_usd
+            .zip(other.cost_nano_usd)
+            .map(|(one, two)| one + two);
+        let makes_it = other
+            .response
+            .message
+            .tool_calls()
+            .any(|call| asked.contains(&self.offer.meant(call.clone()).name));
+        let is_whole = matches!(
+            other.response.stop,
+            StopReason::ToolUse | StopReason::EndTurn
+        );
+        // The size of the next request is that of the whole conversation.
+        let usage = paid.response.usage;
+        let mut taken = paid;
+        if makes_it && is_whole {
+            self.is_exposed = false;
+            taken = other;
+            taken.response.usage = usage;
+            let reader = self.order.reader;
+            reader(Written::Begin);
+            reader(Written::Text(&taken.response.message.plain_text()));
+        }
+        taken.cost_nano_usd = cost_nano_usd;
+        Ok(taken)
+    }
+
+    fn brings_pages(&self, name: &str) -> bool {
+        self.offer.get(name).is_some_and(|tool| tool.brings_pages())
+    }
+}
+
+impl Knows for Running<'_> {
+    fn typed(&self) -> String {
+        if self.order.from_owner {
+            self.session.state().typed()
+        } else {
+            String::new()
+        }
+    }
+
+    fn was_read(&self, url: &str) -> bool {
+        let (state, by) = (self.session.state(), |name: &str| self.brings_pages(name));
+        state.calls_of_turn(&by) <= FOLLOWED && state.was_read(url, &by)
+    }
+
+    fn is_public(&self, query: &str) -> bool {
+        let (state, by) = (self.session.state(), |name: &str| self.brings_pages(name));
+        state.calls_of_turn(&by) <= FOLLOWED && state.is_public(query, &by)
+    }
+
+    fn sources(&self) -> String {
+        let sources = self.session.state().untrusted_sources();
+        let named: Vec<String> = sources.iter().take(NAMED).map(Provenance::who).collect();
+        named.join(" or ")
+    }
+}

@@ -1,0 +1,319 @@
+//! What is untrusted in a conversation: which of it the next request shows, the conversation without it, and
+//! how long the words that tools brought stay readable.
+
+use std::collections::HashSet;
+
+use super::event::Spoken;
+use super::state::{Entry, State};
+use crate::message::{Block, Message, Role, Trust};
+use crate::trust::Provenance;
+
+/// Characters of untrusted tool results of turns that are over that stay readable, the newest first.
+const READABLE: usize = 16_000;
+
+/// The longest plain word, characters: longer ones may be a code.
+const PLAIN: usize = 20;
+
+/// Where the untrusted blocks of the next request stand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exposure {
+    /// In turns that are over.
+    pub earlier: bool,
+    /// In the message that is answered.
+    pub message: bool,
+    /// In what tools brought in this turn.
+    pub results: bool,
+}
+
+impl Exposure {
+    /// Returns true when there are any.
+    pub fn any(self) -> bool {
+        self.earlier || self.message || self.results
+    }
+}
+
+impl State {
+    /// Returns where untrusted blocks stand in the next request.
+    pub fn exposure(&self) -> Exposure {
+        let turn = self.turn.as_ref().map_or(u64::MAX, |turn| turn.user_seq);
+        let mut exposure = Exposure::default();
+        for entry in self.entries.iter().filter(|entry| entry.is_untrusted()) {
+            let is_result = entry.message.content.iter().any(is_untrusted_result);
+            match entry.seq.cmp(&turn) {
+                std::cmp::Ordering::Less => exposure.earlier = true,
+                std::cmp::Ordering::Equal => exposure.message = true,
+                std::cmp::Ordering::Greater if is_result => exposure.results = true,
+                // What the model said in this turn rests on what is counted already.
+                std::cmp::Ordering::Greater => {}
+            }
+        }
+        exposure
+    }
+
+    /// Returns true when the newest answer of the model was made with untrusted words in its request.
+    pub fn last_answer_is_untrusted(&self) -> bool {
+        let mut entries = self.entries.iter().rev();
+        entries
+            .find(|entry| entry.message.role == Role::Assistant)
+            .is_some_and(Entry::is_untrusted)
+    }
+
+    /// Returns where the untrusted blocks came from, the newest first, each once.
+    pub fn untrusted_sources(&self) -> Vec<Provenance> {
+        let mut sources: Vec<Provenance> = Vec::new();
+        for entry in self.entries.iter().rev() {
+            let of_blocks = entry.provenance.iter().cloned();
+            let of_results = entry.message.content.iter().filter_map(result_from);
+            let whole = (entry.trust == Some(Trust::Other) && entry.provenance.is_empty())
+                .then_some(Provenance::PassedOn);
+            for source in of_blocks.chain(of_results).chain(whole) {
+                if source.is_untrusted() && !sources.contains(&source) {
+                    sources.push(source);
+                }
+            }
+        }
+        sources
+    }
+
+    /// Returns the conversation for the model with every untrusted block left out: what it answers to this does
+    /// not depend on them.
+    pub fn messages_without_untrusted(&self) -> Vec<Message> {
+        self.entries.iter().map(Entry::without_untrusted).collect()
+    }
+
+    /// Returns the owner's own typed words in the message that is answered.
+    pub fn typed(&self) -> String {
+        let Some(turn) = &self.turn else {
+            return String::new();
+        };
+        let entries = self
+            .entries
+            .iter()
+            .filter(|entry| entry.seq == turn.user_seq);
+        let words: Vec<&str> = entries.flat_map(Entry::typed).collect();
+        words.join("\n")
+    }
+
+    /// Returns true when the address `url` stands whole, letter by letter, in what people said or in what a tool
+    /// called `by` brought from elsewhere. A part of one does not count: its length would be a message. Words that
+    /// the model itself may have put together do not count either: a file it wrote, an error that repeats its
+    /// arguments.
+    pub fn was_read(&self, url: &str, by: &dyn Fn(&str) -> bool) -> bool {
+        let blocks = || self.entries.iter().flat_map(|entry| &entry.message.content);
+        let of_people = self
+            .entries
+            .iter()
+            .filter(|entry| entry.message.role == Role::User);
+        let said = of_people
+            .flat_map(|entry| &entry.message.content)
+            .any(|block| matches!(block, Block::Text { text } if stands_whole(text, url)));
+        let calls: Vec<&str> = blocks()
+            .filter_map(|block| match block {
+                Block::ToolCall(call) if by(&call.name) => Some(call.id.as_str()),
+                _ => None,
+            })
+            .collect();
+        let brought = |block: &Block| match block {
+            Block::ToolResult(result) => {
+                result.from.is_some()
+                    && !result.is_error
+                    && calls.contains(&result.id.as_str())
+                    && stands_whole(&result.text, url)
+            }
+            _ => false,
+        };
+        said || blocks().any(brought)
+    }
+
+    /// Returns true when a search for `query` says nothing that is the owner's alone: each of its words was typed
+    /// by the owner or stands in what a tool called `by` brought, or is a plain word that stands in no file,
+    /// memory or result of another tool.
+    pub fn is_public(&self, query: &str, by: &dyn Fn(&str) -> bool) -> bool {
+        let (mut public, mut private) = (HashSet::new(), HashSet::new());
+        let mut pages: Vec<&str> = Vec::new();
+        for entry in &self.entries {
+            for call in entry.message.tool_calls().filter(|call| by(&call.name)) {
+                pages.push(&call.id);
+            }
+            entry.typed().flat_map(words).for_each(|word| {
+                public.insert(word);
+            });
+            for block in &entry.message.content {
+                match block {
+                    Block::ToolResult(result) if pages.contains(&result.id.as_str()) => {
+                        public.extend(words(&result.text));
+                    }
+                    Block::ToolResult(result) => private.extend(words(&result.text)),
+                    // Files and memories that came with a message. Its first block is its head.
+                    Block::Context { text } if text.contains('\n') => private.extend(words(text)),
+                    _ => {}
+                }
+            }
+        }
+        let is_plain =
+            |word: &str| word.chars().count() <= PLAIN && word.chars().all(char::is_alphabetic);
+        words(query)
+            .all(|word| public.contains(&word) || (is_plain(&word) && !private.contains(&word)))
+    }
+
+    /// Returns how many calls of tools called `by` the model has made in this turn.
+    pub fn calls_of_turn(&self, by: &dyn Fn(&str) -> bool) -> usize {
+        let turn = self.turn.as_ref().map_or(u64::MAX, |turn| turn.user_seq);
+        let of_turn = self.entries.iter().filter(|entry| entry.seq > turn);
+        of_turn
+            .flat_map(|entry| entry.message.tool_calls())
+            .filter(|call| by(&call.name))
+            .count()
+    }
+
+    /// Leaves out what tools brought in turns that are over, but for the newest [`READABLE`] characters. The
+    /// bytes of each result change once.
+    pub(super) fn leave_out(&mut self) {
+        let mut room = READABLE;
+        let blocks = self.entries.iter_mut().rev();
+        for block in blocks.flat_map(|entry| entry.message.content.iter_mut().rev()) {
+            let Block::ToolResult(result) = block else {
+                continue;
+            };
+            if result.from.is_none() {
+                continue;
+            }
+            let length = result.text.chars().count();
+            if let Some(rest) = room.checked_sub(length) {
+                room = rest;
+                continue;
+            }
+            room = 0;
+            result.text = format!(
+                "⟦untrusted words, {length} characters, left out after their turn: call the tool again to read them⟧"
+            );
+            result.from = None;
+        }
+    }
+}
+
+impl Entry {
+    /// Returns true when untrusted words are in it.
+    pub fn is_untrusted(&self) -> bool {
+        self.trust == Some(Trust::Other)
+            || self.provenance.iter().any(Provenance::is_untrusted)
+            || self.message.content.iter().any(is_untrusted_result)
+    }
+
+    /// Returns the entry of something that was said.
+    pub(super) fn of(seq: u64, spoken: &Spoken) -> Self {
+        Self {
+            seq,
+            trust: spoken.trust,
+            provenance: spoken.provenance.clone(),
+            message: spoken.message(),
+        }
+    }
+
+    fn block_is_untrusted(&self, number: usize) -> bool {
+        match self.provenance.get(number) {
+            Some(provenance) => provenance.is_untrusted(),
+            None => self.trust == Some(Trust::Other) && self.provenance.is_empty(),
+        }
+    }
+
+    /// The words that the owner typed.
+    fn typed(&self) -> impl Iterator<Item = &str> {
+        let blocks = self.message.content.iter().enumerate();
+        blocks.filter_map(|(number, block)| match block {
+            Block::Text { text } if !self.block_is_untrusted(number) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    fn without_untrusted(&self) -> Message {
+        let left_out = |what: &str| Block::Text {
+            text: format!("⟦{what}, left out here⟧"),
+        };
+        let role = self.message.role;
+        if role == Role::Assistant && self.is_untrusted() {
+            // Its calls go, too: their arguments may be somebody else's choice.
+            let content = vec![left_out("an answer that rests on untrusted words")];
+            return Message { role, content };
+        }
+        let mut content = Vec::new();
+        for (number, block) in self.message.content.iter().enumerate() {
+            match block {
+                Block::ToolResult(result) if result.from.is_some() => {
+                    let text = "⟦untrusted words, left out here⟧".to_owned();
+                    let result = crate::message::ToolResult {
+                        text,
+                        from: None,
+                        ..result.clone()
+                    };
+                    content.push(Block::ToolResult(result));
+                }
+                _ if self.block_is_untrusted(number) => {
+                    let stub = left_out("untrusted words");
+                    if content.last() != Some(&stub) {
+                        content.push(stub);
+                    }
+                }
+                block => content.push(block.clone()),
+            }
+        }
+        Message { role, content }
+    }
+}
+
+fn is_untrusted_result(block: &Block) -> bool {
+    result_from(block).is_some()
+}
+
+fn result_from(block: &Block) -> Option<Provenance> {
+    match block {
+        Block::ToolResult(result) => result.from.clone(),
+        _ => None,
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let parts = text.split(|c: char| !c.is_alphanumeric());
+    parts.filter(|word| !word.is_empty()).map(str::to_lowercase)
+}
+
+/// Returns true when `url` stands in `text` and no longer address does at that place.
+fn stands_whole(text: &str, url: &str) -> bool {
+    let goes_on = |c: char| c.is_alphanumeric() || "-_~/%?=&+@#$".contains(c);
+    let punctuation = |c: char| ".,;:!?)]}>'\"*".contains(c);
+    !url.is_empty()
+        && text.match_indices(url).any(|(at, _)| {
+            let before = text.get(..at).and_then(|before| before.chars().next_back());
+            let rest = text.get(at + url.len()..).unwrap_or_default();
+            let begins = !before.is_some_and(|c| goes_on(c) || c == '.' || c == ':');
+            begins && !rest.trim_start_matches(punctuation).starts_with(goes_on)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_an_address_was_not_read() {
+        let text =
+            "see https://a.example/x?y=12345, (https://b.example/z). https://c.example/long/path";
+        let check = |url: &str, expected: bool| {
+            assert_eq!(stands_whole(text, url), expected, "{url}");
+        };
+        check("https://a.example/x?y=12345", true);
+        check("https://b.example/z", true);
+        check("https://c.example/long/path", true);
+        for part in [
+            "https://a.example/x?y=1234",
+            "https://a.example/x",
+            "https://a.example",
+            "https://c.example/long",
+            "https://c.example/long/",
+            "a.example/x?y=12345",
+            "",
+        ] {
+            check(part, false);
+        }
+    }
+}
