@@ -91,7 +91,7 @@ fn turn(words: &str) -> Vec<Kind> {
         id: "t".to_owned(),
         text: "a line of notes. ".repeat(20),
         is_error: false,
-        untrusted: false,
+        from: None,
     };
     vec![
         user(words),

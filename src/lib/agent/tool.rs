@@ -13,6 +13,7 @@ use super::more_tools;
 use super::subagents::Team;
 use super::tool_policy;
 use super::tool_policy::{Circumstances, Decision, Question, Reach};
+use crate::config;
 use crate::config::Policy;
 use crate::memory::Viewer;
 use crate::message::{AgentEvent, Bounds, Route, SessionKey, Step, ToolCall};
@@ -236,6 +237,11 @@ pub trait Tool: Send + Sync {
     /// Returns what a call would do, for the gate. Arguments fit the schema.
     fn reach(&self, input: &Value, context: &Context) -> Reach;
 
+    /// Returns the tool server that it belongs to.
+    fn server(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns true for a tool whose answers are pages of others: an address that stands in one was not put
     /// together by the model.
     fn brings_pages(&self) -> bool {
@@ -293,6 +299,16 @@ impl Default for Rules {
     }
 }
 
+fn is_on(policies: &BTreeMap<String, Policy>, tool: &Arc<dyn Tool>) -> bool {
+    let spec = tool.spec();
+    let subject = config::Subject {
+        tool: spec.name.as_ref(),
+        server: tool.server(),
+        host: None,
+    };
+    config::policy_of(policies, subject) != Policy::Off
+}
+
 /// Returns the tools of this moment; their names are nobody else's.
 pub type Changing = Arc<dyn Fn() -> Vec<Arc<dyn Tool>> + Send + Sync>;
 
@@ -306,8 +322,8 @@ impl Registry {
     ) -> Self {
         let named = |tool: &Arc<dyn Tool>| {
             let spec = tool.spec();
-            let is_on = policies.get(spec.name.as_ref()) != Some(&Policy::Off);
-            is_on && enabled.is_none_or(|names| names.iter().any(|name| *name == spec.name))
+            is_on(&policies, tool)
+                && enabled.is_none_or(|names| names.iter().any(|name| *name == spec.name))
         };
         Self {
             tools: tools.into_iter().filter(named).collect(),
@@ -340,9 +356,7 @@ impl Registry {
             .as_ref()
             .map(|tools| tools())
             .unwrap_or_default();
-        let is_on = |tool: &&Arc<dyn Tool>| {
-            self.policies.get(tool.spec().name.as_ref()) != Some(&Policy::Off)
-        };
+        let is_on = |tool: &&Arc<dyn Tool>| is_on(&self.policies, tool);
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         let mut by_name: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
         for tool in self.tools.iter().chain(changing.iter().filter(is_on)) {
@@ -421,7 +435,12 @@ impl Offer {
 
     /// Returns what the settings say of a tool.
     pub(super) fn policy(&self, name: &str) -> Policy {
-        self.policies.get(name).copied().unwrap_or_default()
+        let subject = config::Subject {
+            tool: name,
+            server: self.get(name).and_then(|tool| tool.server()),
+            host: None,
+        };
+        config::policy_of(&self.policies, subject)
     }
 
     /// Returns a tool's name as it is; `unknown` for a word that is none.
@@ -449,12 +468,28 @@ impl Offer {
         let Some(tool) = self.get(&call.name).filter(fits) else {
             return Decision::Run;
         };
-        let policy = self
-            .policies
-            .get(tool.spec().name.as_ref())
-            .copied()
-            .unwrap_or_default();
+        let host = match tool.reach(&call.input, context) {
+            Reach::Carries(url) => match Provenance::of_url(&url) {
+                Provenance::Host(host) => Some(host),
+                _ => None,
+            },
+            _ => None,
+        };
+        let spec = tool.spec();
+        let subject = config::Subject {
+            tool: spec.name.as_ref(),
+            server: tool.server(),
+            host: host.as_deref(),
+        };
+        let policy = config::policy_of(&self.policies, subject);
         tool_policy::decide(tool.as_ref(), (&call.input, context), policy, circumstances)
+    }
+
+    /// Returns true when the owner's own words spell out every argument of a call.
+    pub(super) fn is_spelled_out(&self, call: &ToolCall, typed: &str) -> bool {
+        self.get(&call.name).is_some_and(|tool| {
+            super::owner_words::spell_out(typed, &call.input, &tool.spec().schema)
+        })
     }
 
     /// Returns what the owner is asked about a call.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::end_turn::{INTERRUPTED, not_run};
 use super::loop_detector;
 use super::tool::{Context, Effect, ToolOutput};
-use super::tool_policy::{Asked, Decision, Verdict};
+use super::tool_policy::{Asked, Decision, Knows, Verdict};
 use super::turn_loop::{Break, Running};
 use serde_json::Value;
 
@@ -18,6 +18,15 @@ use crate::trust::fence;
 const SILENT: &str = "NO_REPLY";
 /// Calls of one step that are run; a model that asks for more has lost its way.
 const MOST: usize = 32;
+
+/// What ends the turn after a step.
+#[derive(Default)]
+struct Ends {
+    /// The agent chose to say nothing.
+    silent: bool,
+    /// A tool whose call is repeated for nothing.
+    enough: Option<String>,
+}
 
 /// What becomes of a call.
 enum Fate {
@@ -116,51 +125,80 @@ impl Running<'_> {
         self.run_calls(events, calls).await
     }
 
-    /// Asks the owner about those of `calls` that need a yes, and returns what becomes of each. All of a step are asked about together. What the model has said (`events`) is on
-    /// the disk before: a restart asks again, and the owner's answer is not lost.
-    async fn pass_the_gate(
+    /// Takes the calls that come next and says what becomes of each: all up to the first that needs a yes, or all
+    /// from there that need one, about which the owner is asked together. So what a question is about has not
+    /// changed by an earlier call of the same step when it is asked.
+    async fn next_calls(
         &mut self,
         events: &mut Vec<Kind>,
-        calls: &[ToolCall],
-    ) -> Result<Vec<Fate>, Break> {
-        let decide = |call| self.decide(call, self.is_exposed);
-        let decisions: Vec<Decision> = calls.iter().map(decide).collect();
-        let ask = |(call, decision): (&ToolCall, &Decision)| match decision {
-            Decision::Ask { why, .. } => Some(Asked {
-                call_id: call.id.clone(),
-                tool: call.name.clone(),
-                question: self.offer.question(call, &self.context),
-                why: why.clone(),
-            }),
-            Decision::Run | Decision::Refuse(_) => None,
-        };
-        let questions: Vec<Asked> = calls.iter().zip(&decisions).filter_map(ask).collect();
-        let mut verdicts = Vec::new();
-        if !questions.is_empty() {
-            self.session.append(std::mem::take(events), true).await?;
-            self.emit(Step::Asking);
-            verdicts = self.without_hurry(self.order.owner.ask(&questions)).await?;
+        rest: &mut Vec<ToolCall>,
+    ) -> Result<Vec<(ToolCall, Fate)>, Break> {
+        let decisions: Vec<Decision> = rest
+            .iter()
+            .map(|call| self.decide(call, self.is_exposed))
+            .collect();
+        let asks = |decision: &Decision| matches!(decision, Decision::Ask { .. });
+        let first = decisions.first().is_some_and(asks);
+        let count = decisions
+            .iter()
+            .take_while(|decision| asks(decision) == first)
+            .count();
+        let calls: Vec<ToolCall> = rest.drain(..count).collect();
+        if first {
+            return self.ask_about(events, calls).await;
         }
-        let mut bound = questions
-            .into_iter()
-            .zip(&verdicts)
-            .filter(|(_, verdict)| **verdict == Verdict::Yes)
-            .map(|(asked, _)| asked.question.bound_to);
-        let mut verdicts = verdicts.iter();
         let fate = |decision: Decision| match decision {
-            Decision::Run => Fate::Runs { approved: None },
             Decision::Refuse(why) => Fate::Refused(not_run(&why)),
-            Decision::Ask { .. } => match verdicts.next() {
-                Some(Verdict::Yes) => Fate::Runs {
-                    approved: bound.next(),
-                },
-                Some(Verdict::No(why)) => Fate::Refused(not_run(why)),
-                None => Fate::Refused(not_run(
-                    "this was not run: it needs the owner's yes, and nobody answered",
-                )),
+            Decision::Run | Decision::Ask { .. } => Fate::Runs { approved: None },
+        };
+        Ok(calls
+            .into_iter()
+            .zip(decisions.into_iter().map(fate))
+            .collect())
+    }
+
+    /// Asks the owner about `calls`. What the model has said (`events`) is on the disk before: a restart asks again,
+    /// and the owner's answer is not lost.
+    async fn ask_about(
+        &mut self,
+        events: &mut Vec<Kind>,
+        calls: Vec<ToolCall>,
+    ) -> Result<Vec<(ToolCall, Fate)>, Break> {
+        let asked = |call: &ToolCall| Asked {
+            call_id: call.id.clone(),
+            tool: call.name.clone(),
+            question: self.offer.question(call, &self.context),
+            why: match self.decide(call, self.is_exposed) {
+                Decision::Ask { why, .. } => why,
+                Decision::Run | Decision::Refuse(_) => "it has changed since".to_owned(),
             },
         };
-        Ok(decisions.into_iter().map(fate).collect())
+        let questions: Vec<Asked> = calls.iter().map(asked).collect();
+        self.session.append(std::mem::take(events), true).await?;
+        self.emit(Step::Asking);
+        let verdicts = self.without_hurry(self.order.owner.ask(&questions)).await?;
+        let mut verdicts = verdicts.into_iter();
+        let fate = |asked: Asked| match verdicts.next() {
+            Some(Verdict::Yes) => Fate::Runs {
+                approved: Some(asked.question.bound_to),
+            },
+            Some(Verdict::No(why)) => Fate::Refused(not_run(&why)),
+            None => Fate::Refused(not_run(
+                "this was not run: it needs the owner's yes, and nobody answered",
+            )),
+        };
+        let fates: Vec<Fate> = questions.into_iter().map(fate).collect();
+        Ok(calls.into_iter().zip(fates).collect())
+    }
+
+    /// Returns true when what the owner said yes to is another call now: a file that it names has changed.
+    fn has_changed(&self, call: &ToolCall, fate: &Fate) -> bool {
+        match fate {
+            Fate::Runs {
+                approved: Some(bound_to),
+            } => *bound_to != self.offer.question(call, &self.context).bound_to,
+            Fate::Runs { approved: None } | Fate::Refused(_) => false,
+        }
     }
 
     /// Runs `calls`; `events` go into the transcript together with the first beginning. Read-only
@@ -170,59 +208,27 @@ impl Running<'_> {
         mut events: Vec<Kind>,
         calls: Vec<ToolCall>,
     ) -> Result<Option<String>, Break> {
-        let mut silent = false;
-        let mut enough = None;
-        let fates = self.pass_the_gate(&mut events, &calls).await?;
+        let mut ends = Ends::default();
         self.context.untrusted = self.is_exposed;
-        let at_once = calls.len() > 1
-            && calls.iter().all(|call| {
-                self.offer
-                    .get(&call.name)
-                    .is_some_and(|tool| tool.goes_beside_others())
-            });
-        // Each with its own fate: a model may give two calls one id.
-        let calls: Vec<(ToolCall, Fate)> = calls.into_iter().zip(fates).collect();
-        let groups: Vec<Vec<(ToolCall, Fate)>> = if at_once {
-            vec![calls]
-        } else {
-            calls.into_iter().map(|call| vec![call]).collect()
-        };
-        for group in groups {
-            let runs = group
-                .iter()
-                .filter(|(_, fate)| matches!(fate, Fate::Runs { .. }));
-            let begin: Vec<Kind> = runs.map(|(call, _)| self.beginning(call)).collect();
-            if !begin.is_empty() {
-                events.extend(begin);
-                self.session
-                    .append(std::mem::take(&mut events), true)
-                    .await?;
-            }
-            self.context.pins.clone_from(&self.session.state().pins);
-            let running = futures_util::future::join_all(
-                group.iter().map(|(call, fate)| self.run_call(call, fate)),
-            );
-            let outputs = self.in_time(running).await?;
-            for ((call, _), (mut output, duration_ms)) in group.iter().zip(outputs) {
-                match self.guard.note(&call.name, &call.input, &output.text) {
-                    loop_detector::Verdict::Fine => {}
-                    loop_detector::Verdict::Warn(times) => {
-                        output
-                            .text
-                            .push_str(&format!("\n[this same call gave this same result {times} times; try something else]"));
-                    }
-                    loop_detector::Verdict::End => enough = Some(call.name.clone()),
-                }
-                let run_id = self.order.run_id.to_owned();
-                match output.effect.take() {
-                    None => {}
-                    Some(Effect::Silence) => silent = true,
-                    Some(Effect::Pin(text)) => events.push(Kind::Pin { run_id, text }),
-                    Some(Effect::Unpin(text)) => events.push(Kind::Unpin { run_id, text }),
-                }
-                events.push(self.result(call, duration_ms, output));
+        let mut rest = calls;
+        while !rest.is_empty() {
+            let calls = self.next_calls(&mut events, &mut rest).await?;
+            let at_once = calls.len() > 1
+                && calls.iter().all(|(call, _)| {
+                    self.offer
+                        .get(&call.name)
+                        .is_some_and(|tool| tool.goes_beside_others())
+                });
+            let groups: Vec<Vec<(ToolCall, Fate)>> = if at_once {
+                vec![calls]
+            } else {
+                calls.into_iter().map(|call| vec![call]).collect()
+            };
+            for group in groups {
+                self.run_group(&mut events, group, &mut ends).await?;
             }
         }
+        let Ends { silent, enough } = ends;
         events.extend(self.reminder());
         if !events.is_empty() {
             self.session.append(events, true).await?;
@@ -239,6 +245,56 @@ impl Running<'_> {
             }
             None => Ok(None),
         }
+    }
+
+    /// Runs the calls of a group at once.
+    async fn run_group(
+        &mut self,
+        events: &mut Vec<Kind>,
+        mut group: Vec<(ToolCall, Fate)>,
+        ends: &mut Ends,
+    ) -> Result<(), Break> {
+        // Once: what changes again and again is not asked about again and again.
+        if group
+            .iter()
+            .any(|(call, fate)| self.has_changed(call, fate))
+        {
+            let calls = group.into_iter().map(|(call, _)| call).collect();
+            group = self.ask_about(events, calls).await?;
+        }
+        let runs = group
+            .iter()
+            .filter(|(_, fate)| matches!(fate, Fate::Runs { .. }));
+        let begin: Vec<Kind> = runs.map(|(call, _)| self.beginning(call)).collect();
+        if !begin.is_empty() {
+            events.extend(begin);
+            self.session.append(std::mem::take(events), true).await?;
+        }
+        self.context.pins.clone_from(&self.session.state().pins);
+        let running = futures_util::future::join_all(
+            group.iter().map(|(call, fate)| self.run_call(call, fate)),
+        );
+        let outputs = self.in_time(running).await?;
+        for ((call, _), (mut output, duration_ms)) in group.iter().zip(outputs) {
+            match self.guard.note(&call.name, &call.input, &output.text) {
+                loop_detector::Verdict::Fine => {}
+                loop_detector::Verdict::Warn(times) => {
+                    output.text.push_str(&format!(
+                        "\n[this same call gave this same result {times} times; try something else]"
+                    ));
+                }
+                loop_detector::Verdict::End => ends.enough = Some(call.name.clone()),
+            }
+            let run_id = self.order.run_id.to_owned();
+            match output.effect.take() {
+                None => {}
+                Some(Effect::Silence) => ends.silent = true,
+                Some(Effect::Pin(text)) => events.push(Kind::Pin { run_id, text }),
+                Some(Effect::Unpin(text)) => events.push(Kind::Unpin { run_id, text }),
+            }
+            events.push(self.result(call, duration_ms, output));
+        }
+        Ok(())
     }
 
     async fn run_call(&self, call: &ToolCall, fate: &Fate) -> (ToolOutput, u64) {
@@ -273,6 +329,9 @@ impl Running<'_> {
                 &call.input,
                 &Context {
                     approved,
+                    // What the owner typed word by word is theirs, wherever they typed it.
+                    untrusted: self.is_exposed
+                        && !self.offer.is_spelled_out(call, &Knows::typed(self)),
                     call_id: call.id.clone(),
                     ..self.context.clone()
                 },

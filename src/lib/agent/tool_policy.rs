@@ -48,9 +48,31 @@ pub struct Question {
     pub text: String,
     /// Everything that must still be so when it is done: arguments, directory, environment.
     pub bound_to: Value,
-    /// Whether the very same call may be allowed for the rest of the conversation: one program with its
-    /// arguments, never a shell or an interpreter.
-    pub repeatable: bool,
+    /// What may be allowed for the rest of the conversation, or always; `None`: only this once.
+    pub rule: Option<Rule>,
+}
+
+/// What the owner may allow at one go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    /// In words, as it is shown to the owner: `message to @ana`.
+    pub words: String,
+    /// What a call must have to fall under it.
+    pub bound_to: Value,
+}
+
+impl Rule {
+    /// Returns the rule for all calls of `tool` with this `subject`.
+    pub fn of(tool: &str, subject: Option<(&str, &str)>) -> Self {
+        let (words, about) = match subject {
+            None => (format!("{tool}, whatever its arguments"), None),
+            Some((link, about)) => (format!("{tool} {link} {about}"), Some(about)),
+        };
+        Self {
+            words,
+            bound_to: json!([tool, about]),
+        }
+    }
 }
 
 impl Question {
@@ -71,7 +93,7 @@ impl Question {
         Self {
             text: format!("{tool}{}", lines.collect::<String>()),
             bound_to: json!([tool, input]),
-            repeatable: false,
+            rule: Some(Rule::of(tool, None)),
         }
     }
 }

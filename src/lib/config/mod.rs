@@ -21,6 +21,7 @@ mod provider_file;
 mod secrets;
 mod share_dir;
 mod toml_file;
+mod tool_policies;
 mod types;
 mod validate;
 mod vendors;
@@ -37,6 +38,7 @@ pub use provider_file::{
 };
 pub use secrets::{SecretOrigin, Secrets};
 pub use share_dir::share_dir;
+pub use tool_policies::{Subject, policy_of, without_effect};
 pub use types::{
     Agent, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Every, Exec,
     Group, GroupPolicy, GroupScope, Heartbeat, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp,

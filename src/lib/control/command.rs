@@ -7,7 +7,7 @@ use super::Id;
 use crate::message::{Approval, DeadLetters, JobOrder};
 
 /// What a line may say of a job that is added, see `jobs::Ask`.
-const JOB_FIELDS: [&str; 17] = [
+const JOB_FIELDS: [&str; 18] = [
     "name",
     "at",
     "every",
@@ -25,6 +25,7 @@ const JOB_FIELDS: [&str; 17] = [
     "delete_after_run",
     "budget_usd",
     "by",
+    "untrusted",
 ];
 
 /// What the daemon is asked to do.

@@ -65,6 +65,9 @@ pub struct Job {
     /// Who asked for it, by their id, when that is not the owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Whether untrusted words chose its text, and nobody agreed to it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub untrusted: bool,
     /// Since when there is it; `every` counts from here. RFC 3339 UTC, as the other times.
     #[serde(default)]
     pub created_at: Time,
@@ -265,6 +268,9 @@ pub struct Ask {
     /// Who asks, when it is not the owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// Whether untrusted words may have chosen the text, and nobody agreed to it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub untrusted: bool,
 }
 
 impl Ask {
@@ -331,6 +337,7 @@ impl Ask {
             delete_after_run: self.delete_after_run.unwrap_or(once),
             budget_usd: self.budget_usd.filter(|usd| *usd > 0.0),
             by: self.by,
+            untrusted: self.untrusted,
             created_at: Time(now),
             next_at: None,
             last_at: None,

@@ -122,6 +122,14 @@ impl Server {
         &self.settings.name
     }
 
+    /// Returns true when it may change files beside its own directory.
+    pub fn may_write(&self) -> bool {
+        match &self.settings.way {
+            Way::Program(program) => !program.writes.is_empty() || program.off,
+            Way::Url { .. } | Way::Unusable(_) => false,
+        }
+    }
+
     /// Calls a tool of what was offered under the hash `sha256`, by the server's name of it.
     ///
     /// # Errors

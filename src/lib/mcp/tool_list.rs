@@ -38,6 +38,9 @@ pub struct Offered {
     pub description: String,
     /// The server's schema of its arguments; null when it is larger than 32 KiB.
     pub schema: Value,
+    /// Whether the server says that it changes nothing; a part of what the owner trusts.
+    #[serde(default)]
+    pub read_only: bool,
     pub refused: Option<String>,
 }
 
@@ -76,6 +79,7 @@ pub(super) fn read(
             schema: Some(schema)
                 .filter(|schema| !is_large(schema))
                 .unwrap_or_default(),
+            read_only: tool["annotations"]["readOnlyHint"] == true,
             refused,
         }
     };
@@ -94,12 +98,14 @@ fn name_of(server: &str, tool: &str) -> String {
 
 fn hash(identity: &str, listed: &[Value], tools: &[Offered]) -> String {
     let one = |(tool, offered): (&Value, &Offered)| {
-        sorted(&json!([
-            tool.get("name"),
-            tool.get("description"),
-            tool.get("inputSchema"),
-            offered.refused.is_some()
-        ]))
+        let mut hashed = vec![
+            json!(tool.get("name")),
+            json!(tool.get("description")),
+            json!(tool.get("inputSchema")),
+            json!(offered.refused.is_some()),
+        ];
+        hashed.extend(offered.read_only.then(|| json!("reads only")));
+        sorted(&Value::Array(hashed))
     };
     let mut tools: Vec<Value> = listed.iter().zip(tools).map(one).collect();
     tools.sort_by_cached_key(Value::to_string);

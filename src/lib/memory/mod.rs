@@ -300,7 +300,10 @@ impl Memory {
     /// # Errors
     /// When it cannot be written down.
     pub fn mark(&self, key: &str, run: &str) -> Result<(), crate::sys::Error> {
-        self.marks.set(key, run, crate::clock::now_ms())
+        let path = self.home().workspace().join(key);
+        let bytes = std::fs::read(&path).map_err(crate::sys::Error::at("read", &path))?;
+        let file = [(key.to_owned(), bytes)];
+        self.marks.set_all(&file, run, crate::clock::now_ms())
     }
 
     /// Returns what is known of the one who speaks, see [`known::of`].

@@ -4,6 +4,8 @@ use super::{Approval, Command, DeadLetters};
 
 /// The longest id of a request, or of a batch of them.
 const ID_MAX: usize = 32;
+/// Stands for the only request that waits, where no id is named. It has letters that no id has.
+pub const ONLY: &str = "only";
 /// What is said to a word that names nothing, or more than it may.
 const WHICH: &str =
     "Which request do you mean? /approve ID or /deny ID WHY; the ID stands in the question.";
@@ -14,6 +16,7 @@ impl Approval {
         let verdict = match self {
             Self::Approve => 'y',
             Self::Session => 's',
+            Self::Always => 'w',
             Self::Deny => 'n',
         };
         format!("a:{verdict}:{id}")
@@ -24,13 +27,14 @@ impl Approval {
         match self {
             Self::Approve => "approve",
             Self::Session => "session",
+            Self::Always => "always",
             Self::Deny => "deny",
         }
     }
 
     /// Returns the verdict of this name.
     pub fn of_name(name: &str) -> Option<Self> {
-        [Self::Approve, Self::Session, Self::Deny]
+        [Self::Approve, Self::Session, Self::Always, Self::Deny]
             .into_iter()
             .find(|verdict| verdict.as_str() == name)
     }
@@ -53,6 +57,7 @@ pub fn pressed(data: &str) -> Option<Command> {
     let verdict = match verdict {
         "y" => Approval::Approve,
         "s" => Approval::Session,
+        "w" => Approval::Always,
         "n" => Approval::Deny,
         _ => return None,
     };
@@ -69,7 +74,14 @@ pub(super) fn spoken(verdict: Approval, rest: &str) -> Command {
     let rest = rest.trim();
     let (id, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     // The keyboards of telephones begin with a capital letter.
-    let (id, more) = (id.to_ascii_lowercase(), more.trim());
+    let (id, more) = match id.to_ascii_lowercase() {
+        id if id.is_empty() => (ONLY.to_owned(), ""),
+        // Without an id the rest is what stands there.
+        id if verdict == Approval::Approve && ["session", "always"].contains(&id.as_str()) => {
+            (ONLY.to_owned(), rest)
+        }
+        id => (id, more.trim()),
+    };
     let why = (verdict == Approval::Deny && !more.is_empty()).then(|| more.to_owned());
     match (verdict, more) {
         _ if !is_request(&id) => Command::Done {
@@ -79,6 +91,11 @@ pub(super) fn spoken(verdict: Approval, rest: &str) -> Command {
         (_, more) if more.eq_ignore_ascii_case("session") => Command::Approval {
             id,
             verdict: Approval::Session,
+            why,
+        },
+        (_, more) if more.eq_ignore_ascii_case("always") => Command::Approval {
+            id,
+            verdict: Approval::Always,
             why,
         },
         _ => Command::Done {
@@ -108,6 +125,7 @@ mod tests {
         for (verdict, data) in [
             (Approval::Approve, "a:y:k3f9w2"),
             (Approval::Session, "a:s:k3f9w2"),
+            (Approval::Always, "a:w:k3f9w2"),
             (Approval::Deny, "a:n:k3f9w2"),
         ] {
             assert_eq!(verdict.data("k3f9w2"), data);
@@ -148,16 +166,19 @@ mod tests {
             typed("deny", "k3f9w2"),
             word("k3f9w2", Approval::Deny, None)
         );
+        for (rest, verdict) in [
+            ("", Approval::Approve),
+            ("Session", Approval::Session),
+            ("always", Approval::Always),
+        ] {
+            assert_eq!(typed("approve", rest), word(ONLY, verdict, None));
+        }
+        assert_eq!(typed("deny", " "), word(ONLY, Approval::Deny, None));
         assert_eq!(
             typed("deny", "k3f9w2 not\nthat one "),
             word("k3f9w2", Approval::Deny, Some("not\nthat one"))
         );
-        for (verb, rest) in [
-            ("approve", ""),
-            ("deny", " "),
-            ("approve", "<b>"),
-            ("deny", "because I say so, no"),
-        ] {
+        for (verb, rest) in [("approve", "<b>"), ("deny", "because I say so, no")] {
             let is_asked_back =
                 matches!(typed(verb, rest), Command::Done { text } if text == WHICH);
             assert_eq!(

@@ -262,8 +262,10 @@ impl JobOrder {
 pub enum Approval {
     /// Yes, this once.
     Approve,
-    /// Yes, and the very same thing again in this conversation.
+    /// Yes, and all that falls under its rule in this conversation.
     Session,
+    /// Yes, and all that falls under its rule from now on.
+    Always,
     /// No.
     Deny,
 }

@@ -18,6 +18,7 @@ use crate::control::replies::{Ask, Reply, Status};
 use crate::message::{Approval, Button, ChatRef, Envelope, Route, SessionKey, Source, Trust};
 use crate::provider::BoxFuture;
 use crate::queue::{Decided, NewPart, PATIENCE_MS, Request, Standing, ending};
+use crate::trust::standing_rules::StandingRules;
 use crate::{clock, text};
 use serde_json::json;
 
@@ -130,7 +131,33 @@ impl Asking {
         self.asked.lock()
     }
 
+    /// Returns whether the owner allowed what falls under the rule of a question for good. A guest's wish is none of
+    /// it.
+    fn stands_allowed(&self, asked: &Asked) -> bool {
+        let rules = StandingRules::new(&self.pipeline.memory.home().rules());
+        self.envelope.from_owner
+            && asked.question.rule.as_ref().is_some_and(|rule| {
+                rules.allows(&text::sha256_hex(rule.bound_to.to_string().as_bytes()))
+            })
+    }
+
     async fn answers(&self, questions: &[Asked]) -> Result<Vec<Verdict>, String> {
+        let (allowed, open): (Vec<_>, Vec<_>) = questions
+            .iter()
+            .enumerate()
+            .partition(|(_, asked)| self.stands_allowed(asked));
+        if open.is_empty() {
+            return Ok(vec![Verdict::Yes; questions.len()]);
+        }
+        let asked: Vec<Asked> = open.iter().map(|(_, asked)| (*asked).clone()).collect();
+        let mut verdicts = self.asked_for(&asked).await?;
+        for (at, _) in allowed {
+            verdicts.insert(at.min(verdicts.len()), Verdict::Yes);
+        }
+        Ok(verdicts)
+    }
+
+    async fn asked_for(&self, questions: &[Asked]) -> Result<Vec<Verdict>, String> {
         let route = self.way().await;
         let now = clock::now_ms();
         self.may_ask(questions, route.as_ref(), now).await?;
@@ -307,7 +334,10 @@ impl Asking {
             question: crate::secret::redact(&asked.question.text),
             why: asked.why.clone(),
             bound: crate::text::sha256_hex(bound.as_bytes()),
-            repeatable: asked.question.repeatable,
+            rule: asked.question.rule.as_ref().map(|rule| {
+                let digest = crate::text::sha256_hex(rule.bound_to.to_string().as_bytes());
+                (crate::secret::redact(&rule.words), digest)
+            }),
             created_at: now,
             expires_at: now + PATIENCE_MS,
         }
@@ -414,7 +444,12 @@ impl Pipeline {
             Decided::Unknown => Err(format!("Nothing waits for your word under the id {shown}.")),
             Decided::Over(how) => Err(format!("{shown} is over already: {how}.")),
             Decided::OnlyOnce => Err(format!(
-                "{shown} can only be allowed once, because it is more than one plain program. Approve it, or deny it."
+                "{shown} can only be allowed once: approve it, or deny it."
+            )),
+            Decided::Several(ids) => Err(format!(
+                "{} questions wait: {}. Name one: /approve ID or /deny ID WHY.",
+                ids.len(),
+                ids.join(", ")
             )),
             Decided::Taken(requests) => {
                 self.audit_word(&requests, verdict, envelope);
@@ -423,15 +458,37 @@ impl Pipeline {
                 let done = match verdict {
                     Approval::Approve => "approved",
                     Approval::Session => "approved for this conversation",
+                    Approval::Always => "approved always",
                     Approval::Deny => "denied",
+                };
+                let rules = match verdict {
+                    Approval::Always => self.keep_rules(&requests, now),
+                    _ => String::new(),
                 };
                 let tools: Vec<String> = requests
                     .iter()
                     .map(|request| first_line(&request.question))
                     .collect();
-                Ok(format!("{done}: {}", tools.join("; ")))
+                Ok(format!("{done}: {}{rules}", tools.join("; ")))
             }
         })
+    }
+
+    /// Writes down what the owner allowed for good, and says so.
+    fn keep_rules(&self, requests: &[Request], now: i64) -> String {
+        let rules = StandingRules::new(&self.memory.home().rules());
+        let keep = |(words, digest): &(String, String)| {
+            let shown = text::shorten(&text::visible(words), 200);
+            match rules.add(digest, words, now) {
+                Ok(()) => format!("\nFrom now on without a question: {shown} (state/rules.json)"),
+                Err(error) => format!("\nThe rule could not be kept ({error}): {shown}"),
+            }
+        };
+        requests
+            .iter()
+            .filter_map(|request| request.rule.as_ref())
+            .map(keep)
+            .collect()
     }
 
     /// Denies what a conversation waits for, because its owner wrote something else.
@@ -508,12 +565,10 @@ fn buttons(requests: &[Request]) -> Vec<Vec<Button>> {
             }
         };
         let mut row = vec![button(numbered("✅ Yes"), Approval::Approve, &request.id)];
-        if request.repeatable {
-            row.push(button(
-                numbered("✅ In this chat"),
-                Approval::Session,
-                &request.id,
-            ));
+        if request.rule.is_some() {
+            let in_chat = numbered("✅ In this chat");
+            row.push(button(in_chat, Approval::Session, &request.id));
+            row.push(button(numbered("✅ Always"), Approval::Always, &request.id));
         }
         row.push(button(numbered("❌ No"), Approval::Deny, &request.id));
         row
@@ -562,8 +617,18 @@ fn question(requests: &[Request], whence: &str, zone: chrono_tz::Tz) -> String {
     } else {
         format!("Asked{whence}.\n")
     };
+    let rules: Vec<String> = requests
+        .iter()
+        .filter_map(|request| request.rule.as_ref())
+        .map(|(words, _)| text::shorten(&text::visible(words), 200))
+        .collect();
+    let rules = if rules.is_empty() {
+        String::new()
+    } else {
+        format!("\n\nIn this chat, or always: {}.", rules.join("; "))
+    };
     let block = format!(
-        "{place}{}\n\nWhy I ask: {}.",
+        "{place}{}\n\nWhy I ask: {}.{rules}",
         lines.join("\n"),
         whys.join("; ")
     );

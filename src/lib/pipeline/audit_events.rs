@@ -22,6 +22,7 @@ impl Pipeline {
         let verdict = match word {
             Approval::Approve => "approved",
             Approval::Session => "approved for the conversation",
+            Approval::Always => "approved always",
             Approval::Deny => "denied",
         };
         // What the shell or a client calls itself is free text.

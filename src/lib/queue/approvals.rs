@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::{NewPart, Part};
 use super::{Store, outbox, view};
 use crate::db;
-use crate::message::Approval;
+use crate::message::{Approval, approval_reply};
 
 /// How long the owner may take, milliseconds (specification §22).
 pub const PATIENCE_MS: i64 = 15 * 60 * 1000;
@@ -45,8 +45,8 @@ pub struct Request {
     pub why: String,
     /// The digest of everything the call would use.
     pub bound: String,
-    /// Whether it may be allowed for the rest of the conversation.
-    pub repeatable: bool,
+    /// What may be allowed for the rest of the conversation or always: in words, and its digest.
+    pub rule: Option<(String, String)>,
     /// When it was asked, milliseconds since 1970 UTC.
     pub created_at: i64,
     /// When it counts as denied.
@@ -79,6 +79,8 @@ pub enum Decided {
     Over(String),
     /// This one may only be allowed once.
     OnlyOnce,
+    /// No id was named, and so many wait. Carries their ids.
+    Several(Vec<String>),
 }
 
 /// A message that asked the owner.
@@ -122,7 +124,10 @@ impl Store {
                 };
                 let mut new = Vec::new();
                 for request in requests {
-                    let granted = is_granted(connection, &request.session_id, &request.bound)?;
+                    let granted = match &request.rule {
+                        Some((_, digest)) => is_granted(connection, &request.session_id, digest)?,
+                        None => false,
+                    };
                     put.granted.push(granted);
                     if granted {
                         continue;
@@ -230,7 +235,14 @@ impl Store {
     ) -> Result<Decided, db::Error> {
         self.writer
             .write(move |connection| {
-                let all = of_id(connection, &id)?;
+                let all = if id == approval_reply::ONLY {
+                    match only(connection, now)? {
+                        Ok(all) => all,
+                        Err(several) => return Ok(Decided::Several(several)),
+                    }
+                } else {
+                    of_id(connection, &id)?
+                };
                 if all.is_empty() {
                     return Ok(Decided::Unknown);
                 }
@@ -240,7 +252,7 @@ impl Store {
                     let state = all.first().map(|(_, state)| state.as_str()).unwrap_or_default();
                     return Ok(Decided::Over(ending(state).to_owned()));
                 }
-                if verdict == Approval::Session && !open.iter().all(|request| request.repeatable) {
+                if matches!(verdict, Approval::Session | Approval::Always) && !open.iter().all(|request| request.rule.is_some()) {
                     return Ok(Decided::OnlyOnce);
                 }
                 let state = if verdict == Approval::Deny { "denied" } else { "approved" };
@@ -248,10 +260,10 @@ impl Store {
                     connection
                         .prepare_cached("UPDATE approvals SET state = ?2, answer = ?3, decided_at = ?4 WHERE id = ?1")?
                         .execute((&request.id, state, &why, now))?;
-                    if verdict == Approval::Session {
+                    if let (Approval::Session, Some((_, digest))) = (verdict, &request.rule) {
                         connection
                             .prepare_cached("INSERT OR REPLACE INTO grants(session_id, bound, at) VALUES (?1, ?2, ?3)")?
-                            .execute((&request.session_id, &request.bound, now))?;
+                            .execute((&request.session_id, digest, now))?;
                     }
                 }
                 Ok(Decided::Taken(open))
@@ -412,8 +424,8 @@ fn insert(connection: &Connection, request: &Request) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "INSERT INTO approvals(id, batch, session_key, session_id, inbox_id, run_id, call_id, tool, question, why, bound,
-               repeatable, created_at, expires_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+               repeatable, created_at, expires_at, rule, rule_bound)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         )?
         .execute(rusqlite::params![
             request.id,
@@ -427,11 +439,30 @@ fn insert(connection: &Connection, request: &Request) -> rusqlite::Result<()> {
             request.question,
             request.why,
             request.bound,
-            request.repeatable,
+            request.rule.is_some(),
             request.created_at,
             request.expires_at,
+            request.rule.as_ref().map(|(words, _)| words),
+            request.rule.as_ref().map(|(_, digest)| digest),
         ])
         .map(drop)
+}
+
+/// Returns the one request that waits, or the ids of all when there are several.
+#[expect(clippy::type_complexity, reason = "two plain lists")]
+fn only(
+    connection: &Connection,
+    now: i64,
+) -> rusqlite::Result<Result<Vec<(Request, String)>, Vec<String>>> {
+    let open = connection
+        .prepare_cached("SELECT * FROM approvals WHERE state = 'pending' AND expires_at > ?1 ORDER BY created_at, rowid")?
+        .query_map([now], |row| Ok((request(row)?, row.get("state")?)))?
+        .collect::<rusqlite::Result<Vec<(Request, String)>>>()?;
+    Ok(if open.len() > 1 {
+        Err(open.into_iter().map(|(request, _)| request.id).collect())
+    } else {
+        Ok(open)
+    })
 }
 
 fn of_id(connection: &Connection, id: &str) -> rusqlite::Result<Vec<(Request, String)>> {
@@ -448,6 +479,17 @@ fn of_id(connection: &Connection, id: &str) -> rusqlite::Result<Vec<(Request, St
         .collect()
 }
 
+/// Requests of before there were rules are bound to their own call.
+fn rule(row: &Row<'_>) -> rusqlite::Result<Option<(String, String)>> {
+    let has = |column: &str| row.as_ref().column_index(column).is_ok();
+    if !has("rule") || !has("rule_bound") {
+        return Ok(None);
+    }
+    let words: Option<String> = row.get("rule")?;
+    let digest: Option<String> = row.get("rule_bound")?;
+    Ok(words.zip(digest))
+}
+
 fn request(row: &Row<'_>) -> rusqlite::Result<Request> {
     Ok(Request {
         id: row.get("id")?,
@@ -461,7 +503,7 @@ fn request(row: &Row<'_>) -> rusqlite::Result<Request> {
         question: row.get("question")?,
         why: row.get("why")?,
         bound: row.get("bound")?,
-        repeatable: row.get("repeatable")?,
+        rule: rule(row)?,
         created_at: row.get("created_at")?,
         expires_at: row.get("expires_at")?,
     })

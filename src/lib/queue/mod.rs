@@ -61,6 +61,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_indexes.sql"),
     include_str!("migrations/0007_tasks.sql"),
     include_str!("migrations/0008_suspended.sql"),
+    include_str!("migrations/0009_rules.sql"),
 ];
 
 /// How long keys of inputs and finished rows are kept (specification §3).

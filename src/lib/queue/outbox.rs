@@ -108,6 +108,24 @@ impl Store {
             .await
     }
 
+    /// Returns whether all parts of its message before the part `id` have arrived.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn came_whole(&self, id: i64) -> Result<bool, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT count(*) FROM outbox earlier JOIN outbox last ON last.id = ?1
+                         WHERE earlier.id < last.id AND earlier.id > last.id - last.part AND earlier.state != 'sent'",
+                    )?
+                    .query_row([id], |row| row.get::<_, i64>(0))
+                    .map(|missing| missing == 0)
+            })
+            .await
+    }
+
     /// Records that `id` is about to be sent; from here until [`Store::settle`] a crash leaves
     /// it unknown.
     ///

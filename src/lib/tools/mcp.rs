@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::changed_files::ChangedFiles;
 use crate::agent::{Context, Question, Reach, Rights, Tool, ToolOutput};
 use crate::mcp::{Offered, Server, Servers};
 use crate::provider::{BoxFuture, ToolSpec};
@@ -15,7 +16,8 @@ use crate::trust::Provenance;
 const KEPT: [&str; 2] = ["bash", "more_tools"];
 
 /// Returns the tools of `servers` that may be used now.
-pub fn of_servers(servers: &Servers) -> Vec<Arc<dyn Tool>> {
+/// `files` are those of the workspace: what a server changes there is marked.
+pub fn of_servers(servers: &Servers, files: &ChangedFiles) -> Vec<Arc<dyn Tool>> {
     let tool = |(server, sha256, offered): (Arc<Server>, String, Offered)| -> Arc<dyn Tool> {
         let spec = ToolSpec {
             name: offered.name.clone().into(),
@@ -23,9 +25,11 @@ pub fn of_servers(servers: &Servers) -> Vec<Arc<dyn Tool>> {
             schema: offered.parameters(),
         };
         Arc::new(ServerTool {
+            files: server.may_write().then(|| files.clone()),
             server,
             sha256,
             remote: offered.remote,
+            read_only: offered.read_only,
             spec,
         })
     };
@@ -42,16 +46,21 @@ pub fn names_taken(ours: &[Arc<dyn Tool>]) -> HashSet<String> {
 
 struct ServerTool {
     server: Arc<Server>,
+    /// The files of the workspace, where it may change any.
+    files: Option<ChangedFiles>,
     /// What was trusted when it was offered.
     sha256: String,
     /// The server's name of it.
     remote: String,
+    /// Whether the server says that it changes nothing.
+    read_only: bool,
     spec: ToolSpec,
 }
 
 impl ServerTool {
     async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
         let arguments = without_nulls(&self.spec.schema, input);
+        let began = std::time::SystemTime::now();
         let output = match self
             .server
             .call(&self.remote, &self.sha256, &arguments, &context.cancel)
@@ -63,6 +72,10 @@ impl ServerTool {
             },
             Err(why) => ToolOutput::error(why),
         };
+        if let Some(files) = self.files.clone() {
+            let run = context.run_id.clone();
+            crate::sys::blocking(move || files.mark_since(began, &run)).await;
+        }
         // Why it failed is told in the server's words, too.
         output.marked(Some(Provenance::Server(self.server.name().to_owned())))
     }
@@ -104,8 +117,17 @@ impl Tool for ServerTool {
         true
     }
 
+    /// The owner trusts the server, and so what it says of its tools.
     fn reach(&self, _input: &Value, _context: &Context) -> Reach {
-        Reach::Acts
+        if self.read_only {
+            Reach::Shows
+        } else {
+            Reach::Acts
+        }
+    }
+
+    fn server(&self) -> Option<&str> {
+        Some(self.server.name())
     }
 
     fn question(&self, input: &Value, _context: &Context) -> Question {

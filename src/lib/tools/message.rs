@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::Needs;
 use super::media::post_files;
 use super::typed::{About, TypedTool};
-use crate::agent::{Context, Reach, ToolOutput};
+use crate::agent::{Context, Question, Reach, Rule, ToolOutput};
+use crate::clock;
 use crate::control::Command;
-use crate::text::{shorten, visible};
+use crate::people::{Contact, People};
+use crate::text::{sha256_hex, shorten, visible};
+use crate::trust::standing_rules::StandingRules;
 
 /// The longest message, bytes: some dozen parts of Telegram.
 const MAX_TEXT: usize = 50_000;
@@ -28,6 +32,25 @@ pub(super) struct Args {
     files: Vec<PathBuf>,
 }
 
+impl Message {
+    /// Returns whom a display name means, where strangers may talk, until the owner has confirmed it.
+    fn unconfirmed(&self, to: &str) -> Option<String> {
+        let is_name = to != "owner" && !to.starts_with('@') && to.parse::<i64>().is_err();
+        if !self.0.open || !is_name {
+            return None;
+        }
+        let known = People::read(&self.0.memory.home().people()).ok()?;
+        let [contact]: [Contact; 1] = known.find(to).try_into().ok()?;
+        let name = format!("{} is the name of {}", visible(to), contact.id);
+        let rules = StandingRules::new(&self.0.memory.home().rules());
+        (!rules.allows(&digest(&name))).then_some(name)
+    }
+}
+
+fn digest(name: &str) -> String {
+    sha256_hex(name.as_bytes())
+}
+
 impl TypedTool for Message {
     type Args = Args;
 
@@ -40,6 +63,11 @@ impl TypedTool for Message {
     /// Who reads the answer anyway, or owns the agent, is nobody new.
     fn reach(&self, args: &Args, context: &Context) -> Reach {
         let to = args.to.trim();
+        if let Some(name) = self.unconfirmed(to) {
+            return Reach::Asks(format!(
+                "{name}, and everybody here chooses their own name: is it the person you mean?"
+            ));
+        }
         let route = context.route.as_ref();
         let is_here = route.is_some_and(|route| route.chat.chat == to);
         if to == "owner" || is_here {
@@ -52,13 +80,25 @@ impl TypedTool for Message {
         }
     }
 
+    fn question(&self, args: &Args, input: &Value) -> Question {
+        Question {
+            rule: Some(Rule::of("message", Some(("to", args.to.trim())))),
+            ..Question::of("message", input)
+        }
+    }
+
     fn receipt(&self, args: &Args, result: &str) -> Option<String> {
         let to = shorten(&visible(&args.to), 60);
         Some(format!("wrote to {to}: {}", shorten(result, 80)))
     }
 
-    async fn run(&self, args: Args, _context: &Context) -> ToolOutput {
+    async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let to = args.to.trim().to_owned();
+        if let (true, Some(name)) = (context.approved, self.unconfirmed(&to)) {
+            let rules = StandingRules::new(&self.0.memory.home().rules());
+            // Without it the owner is asked once more.
+            drop(rules.add(&digest(&name), &name, clock::now_ms()));
+        }
         let is_empty = args.text.trim().is_empty() && args.files.is_empty();
         if to.is_empty() || is_empty || args.text.len() > MAX_TEXT {
             return ToolOutput::error(format!(

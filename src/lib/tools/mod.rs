@@ -1,5 +1,6 @@
 //! The tools of the agent: one file a tool family. [`typed`] makes schema and parser of each from one type.
 
+mod changed_files;
 mod exec;
 mod files;
 mod mcp;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use chrono_tz::Tz;
 
+pub use changed_files::ChangedFiles;
 pub use exec::ExecSettings;
 pub use mcp::{names_taken, of_servers};
 pub use media::copy_of_outbox;
@@ -36,8 +38,41 @@ use crate::undo;
 use crate::workspace::PathPolicy;
 use typed::tool;
 
+/// The names of all tools of this build, whatever is configured.
+pub const NAMES: [&str; 26] = [
+    "read",
+    "write",
+    "edit",
+    "exec",
+    "web_fetch",
+    "web_search",
+    "memory_search",
+    "memory_get",
+    "memory_read",
+    "memory_write",
+    "remember",
+    "commitment_update",
+    "memory_forget",
+    "message",
+    "cron",
+    "schedule_message",
+    "list_scheduled",
+    "sessions_spawn",
+    "send_media",
+    "react",
+    "pin",
+    "load_skill",
+    "session_status",
+    "silent",
+    // What a plan does.
+    "block",
+    "unblock",
+];
+
 /// What the tools work with.
 pub struct Needs {
+    /// Whether people whom the owner did not let in may talk here.
+    pub open: bool,
     /// The workspace.
     pub root: Arc<Root>,
     /// Where file tools work: the workspace, and what the settings allow beside it.

@@ -3,6 +3,7 @@
 pub(crate) mod approved_hashes;
 pub mod fence;
 mod provenance;
+pub(crate) mod standing_rules;
 pub(crate) mod untrusted_files;
 
 pub use provenance::{Provenance, of_result};

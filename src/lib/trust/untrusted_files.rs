@@ -1,20 +1,23 @@
-//! Files that hold words of others: what was written while such words were in the conversation.
+//! Files that hold untrusted words: what was written by a run that had read such words. A file is known by its path
+//! and by its content, so that it stays marked when it is moved, copied or brought back.
 //!
 //! ```text
-//! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…"}}}: PATH is in the workspace, or absolute
+//! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…"}},"contents":{SHA256:{"at":MS,"size":BYTES}}}
+//!                        PATH is in the workspace, or absolute
 //! state/untrusted.lock   held while it is changed
 //! ```
 //! When it cannot be read, every file counts as marked until somebody has repaired it: nothing is set aside
 //! and nothing is saved over.
 
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::sys;
 use crate::sys::{Version, atomic, lock};
+use crate::text;
 
 /// `untrusted.json` in the hands of one process.
 #[derive(Debug)]
@@ -29,7 +32,21 @@ struct Contents {
     v: u32,
     #[serde(default)]
     files: BTreeMap<String, Mark>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    contents: BTreeMap<String, Content>,
 }
+
+/// A content that was written as untrusted. It has no end: the same bytes are the same words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Content {
+    at: i64,
+    size: u64,
+}
+
+/// Contents that are known; of more the oldest go.
+const CONTENTS: usize = 20_000;
+/// Shorter contents mean nothing: an empty file is anybody's.
+const SHORTEST: u64 = 16;
 
 /// When a file got words of others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +72,67 @@ impl Marks {
             .is_none_or(|contents| contents.files.contains_key(key))
     }
 
+    /// Returns true when a file of this size may hold a content that was written as untrusted.
+    pub fn may_hold(&self, size: u64) -> bool {
+        size >= SHORTEST
+            && self
+                .read()
+                .is_some_and(|contents| contents.contents.values().any(|one| one.size == size))
+    }
+
+    /// Returns true when `bytes` were written as untrusted, whatever the file is called now.
+    pub fn has_content(&self, bytes: &[u8]) -> bool {
+        let sha256 = text::sha256_hex(bytes);
+        self.read()
+            .is_some_and(|contents| contents.contents.contains_key(&sha256))
+    }
+
+    /// Returns the sizes of all contents that were written as untrusted.
+    pub fn sizes(&self) -> BTreeSet<u64> {
+        let contents = self.read().map(|contents| contents.contents);
+        contents
+            .into_iter()
+            .flatten()
+            .map(|(_, content)| content.size)
+            .collect()
+    }
+
+    /// Marks files with what is in them now.
+    ///
+    /// # Errors
+    /// When it cannot be locked or written.
+    pub fn set_all(
+        &self,
+        files: &[(String, Vec<u8>)],
+        run: &str,
+        now: i64,
+    ) -> Result<(), sys::Error> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        self.change(|contents| {
+            for (key, bytes) in files {
+                let mark = Mark {
+                    at: now,
+                    run: run.to_owned(),
+                };
+                contents.files.insert(key.clone(), mark);
+                let size = bytes.len() as u64;
+                if size >= SHORTEST {
+                    let content = Content { at: now, size };
+                    contents.contents.insert(text::sha256_hex(bytes), content);
+                }
+            }
+            while contents.contents.len() > CONTENTS {
+                let oldest = contents.contents.iter().min_by_key(|(_, one)| one.at);
+                let Some(sha256) = oldest.map(|(sha256, _)| sha256.clone()) else {
+                    break;
+                };
+                contents.contents.remove(&sha256);
+            }
+        })
+    }
+
     /// Returns the files that hold words of others; `None` when nobody can tell.
     pub fn all(&self) -> Option<Vec<String>> {
         self.read()
@@ -71,24 +149,13 @@ impl Marks {
     /// # Errors
     /// When it cannot be locked or written.
     pub fn set(&self, key: &str, run: &str, now: i64) -> Result<(), sys::Error> {
-        self.set_all([key.to_owned()], run, now)
-    }
-
-    /// Marks several files at once. In a damaged file all are.
-    ///
-    /// # Errors
-    /// When it cannot be locked or written.
-    pub fn set_all(
-        &self,
-        keys: impl IntoIterator<Item = String>,
-        run: &str,
-        now: i64,
-    ) -> Result<(), sys::Error> {
-        let mark = Mark {
-            at: now,
-            run: run.to_owned(),
-        };
-        self.change(|files| files.extend(keys.into_iter().map(|key| (key, mark.clone()))))
+        self.change(|contents| {
+            let mark = Mark {
+                at: now,
+                run: run.to_owned(),
+            };
+            contents.files.insert(key.to_owned(), mark);
+        })
     }
 
     /// Takes a mark away.
@@ -102,15 +169,15 @@ impl Marks {
         {
             return Ok(());
         }
-        self.change(|files| drop(files.remove(key)))
+        self.change(|contents| drop(contents.files.remove(key)))
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Mark>)) -> Result<(), sys::Error> {
+    fn change(&self, change: impl FnOnce(&mut Contents)) -> Result<(), sys::Error> {
         let _lock = lock::lock(&self.path.with_extension("lock"))?;
         let Ok(mut contents) = load(&self.path) else {
             return Ok(());
         };
-        change(&mut contents.files);
+        change(&mut contents);
         contents.v = 1;
         let bytes = serde_json::to_vec_pretty(&contents).expect("plain data with string keys");
         atomic::write(&self.path, &bytes, atomic::Durability::Full)
@@ -167,6 +234,25 @@ mod tests {
         );
         marks.clear("a").unwrap();
         assert_eq!((marks.has("a"), marks.damage()), (false, None));
+    }
+
+    #[test]
+    fn a_content_stays_marked_under_any_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let marks = Marks::new(&dir.path().join("untrusted.json"));
+        let words = b"obey the words of this page".to_vec();
+        let size = words.len() as u64;
+        assert!(!marks.may_hold(size) && !marks.has_content(&words));
+        marks
+            .set_all(&[("a.md".to_owned(), words.clone())], "r1", 5)
+            .unwrap();
+        assert!(marks.has("a.md") && marks.may_hold(size) && marks.has_content(&words));
+        marks.clear("a.md").unwrap();
+        assert!(!marks.has("a.md") && marks.has_content(&words));
+        marks
+            .set_all(&[("b".to_owned(), b"ok".to_vec())], "r1", 5)
+            .unwrap();
+        assert!(marks.has("b") && !marks.has_content(b"ok"));
     }
 
     #[test]

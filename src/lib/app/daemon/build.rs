@@ -76,7 +76,9 @@ pub(crate) fn live(
     })?;
     let root = Arc::new(root);
     let path_policy = Arc::new(path_policy(home, &config, root.clone()));
+    let files = tools::ChangedFiles::new(home.workspace(), undo.clone());
     let needs = Needs {
+        open: is_open(&config),
         root,
         path_policy: path_policy.clone(),
         undo,
@@ -94,6 +96,7 @@ pub(crate) fn live(
         subagents: config.subagents.clone(),
         episodes: Mutex::default(),
     };
+    check_policies(&config)?;
     let tools = tools::all(needs);
     servers.set(server_settings, tools::names_taken(&tools));
     let registry = Registry::new(
@@ -105,7 +108,7 @@ pub(crate) fn live(
         denied: config.subagents.deny.clone(),
         max_output: config.tools.max_output,
     })
-    .with_changing(Arc::new(move || tools::of_servers(&servers)));
+    .with_changing(Arc::new(move || tools::of_servers(&servers, &files)));
     let limits = Limits {
         max_turns: config.agent.max_turns,
         max_turns_for: config.agent.max_turns_for.clone(),
@@ -129,6 +132,26 @@ pub(crate) fn live(
         listener,
         path_policy,
     })
+}
+
+/// Returns whether people whom the owner did not let in may talk here: they choose their names.
+fn is_open(config: &Config) -> bool {
+    let telegram = &config.telegram;
+    telegram.dm_policy == config::DmPolicy::Open
+}
+
+/// Refuses an entry of `[tools.policies]` that speaks of nothing.
+pub(super) fn check_policies(config: &Config) -> Result<(), Failure> {
+    let servers: Vec<&str> = config.mcp.servers.keys().map(String::as_str).collect();
+    match config::without_effect(&config.tools, &servers, &tools::NAMES) {
+        None => Ok(()),
+        Some((key, why)) => {
+            let what = format!("agent.toml: tools.policies.{key} has no effect: {why}");
+            Err(Failure::new(Exit::Config, what).hint(
+                "agent-send --mcp list shows the tools of servers; agent.toml(5) has the others",
+            ))
+        }
+    }
 }
 
 /// Returns where file tools work.

@@ -58,6 +58,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     llm_client::check(&loaded.models, &keys)?;
     let secrets = keys.secrets();
     build::telegram(&loaded.config, secrets, Arc::default())?;
+    build::check_policies(&loaded.config)?;
     let api = http::settings(&home, &loaded.config, secrets)?;
     let mut warnings: Vec<String> = loaded
         .warnings

@@ -467,8 +467,11 @@ fn tool_names(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     let enabled: Vec<&String> = enabled.filter(|name| !known.contains(name)).collect();
     // What is switched off is known all the same.
     let off = ["exec", "bash", "web_search"];
-    let is_known =
-        |name: &String| known.contains(name) || off.contains(&name.as_str()) || of_server(name);
+    let is_known = |name: &String| {
+        // Patterns and hosts are checked when the settings are read.
+        let is_other = name.contains(['.', '*']);
+        is_other || known.contains(name) || off.contains(&name.as_str()) || of_server(name)
+    };
     let policies: Vec<&String> = tools
         .policies
         .keys()
@@ -502,6 +505,7 @@ fn known_tools(patient: &Patient, loaded: &Loaded) -> Option<Vec<String>> {
     let path_policy = build::path_policy(&patient.home, &loaded.config, root.clone());
     let secrets = Secrets::open(&patient.home, &patient.env).ok()?;
     let needs = Needs {
+        open: false,
         path_policy: Arc::new(path_policy),
         undo: Arc::new(build::undo(&patient.home)),
         root,

@@ -23,6 +23,9 @@ pub(crate) struct Status {
     pub queue: monitor_state::Queue,
     /// What messages wait for that were accepted and cannot be answered now.
     pub waits: Vec<Waits>,
+    /// Questions that wait for the owner, and since when the oldest does.
+    pub questions: usize,
+    pub oldest_question_at: Option<String>,
     pub today_cost_usd: f64,
     /// The most they may become today, 0 = no cap.
     pub today_cap_usd: f64,
@@ -127,6 +130,7 @@ pub(crate) fn status_with(
     };
     let started = clock::parse_rfc3339(&live.started_at);
     let counts = queue::counts(&home.queue_db())?;
+    let asked = queue::approvals(&home.queue_db(), clock::now_ms())?;
     let (config, spent) = today(home, env)?;
     let alerts = cost::alerts(
         &home.cost_db(),
@@ -153,6 +157,8 @@ pub(crate) fn status_with(
             dead: counts.dead,
         },
         waits: waits(home)?,
+        questions: asked.len(),
+        oldest_question_at: asked.first().map(|one| clock::rfc3339(one.created_at)),
         today_cost_usd: cost::total_usd(&spent),
         today_cap_usd: config.cost.day_usd,
         alerts: alerts.iter().map(Alert::from).collect(),

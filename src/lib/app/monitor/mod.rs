@@ -75,6 +75,8 @@ struct Totals {
     /// The most it may become today, 0 = no cap.
     cap_usd: f64,
     unpriced_calls: i64,
+    /// Questions that wait for the owner, and since when the oldest does, milliseconds since 1970 UTC.
+    questions: (usize, i64),
     next_job: Option<NextJob>,
 }
 
@@ -90,6 +92,14 @@ impl View {
             today_usd: status.today_cost_usd,
             cap_usd: status.today_cap_usd,
             unpriced_calls: status.today_unpriced_calls,
+            questions: (
+                status.questions,
+                status
+                    .oldest_question_at
+                    .as_deref()
+                    .and_then(clock::parse_rfc3339)
+                    .unwrap_or_default(),
+            ),
             next_job: next_job(home),
         };
         Ok(Self {

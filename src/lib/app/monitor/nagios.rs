@@ -137,6 +137,11 @@ fn troubles(view: &View) -> Vec<(Level, String)> {
     if totals.queue.dead > 0 {
         found.push((Level::Warning, some(totals.queue.dead, "dead letter")));
     }
+    if let (count @ 1.., since) = totals.questions {
+        let waiting = crate::text::counted(count, "question");
+        let words = format!("{waiting} for you since {}", span(view.now - since));
+        found.push((Level::Warning, words));
+    }
     let (spent, cap) = (totals.today_usd, totals.cap_usd);
     if cap > 0.0 && spent >= cap * NEAR {
         let words = format!("{} of {} spent today", dollars(spent), dollars(cap));

@@ -605,7 +605,7 @@ proptest! {
             last_error: Some(trouble),
             ..State::default()
         };
-        let totals = Totals { queue: Queue { inbox, outbox, dead }, today_usd, cap_usd, unpriced_calls, next_job: None };
+        let totals = Totals { queue: Queue { inbox, outbox, dead }, today_usd, cap_usd, unpriced_calls, questions: (0, 0), next_job: None };
         let view = View { totals, ..view(pid, state) };
         let frame = draw(&view, Frame { columns, rows }, Paint::PLAIN);
         prop_assert!(frame.lines().count() <= rows, "{rows} rows:\n{frame}");

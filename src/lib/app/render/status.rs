@@ -74,6 +74,14 @@ pub(crate) fn facts(status: &Status) -> Vec<(String, String)> {
         };
         add("waiting", format!("{count} {some} since {since}: {what}"));
     }
+    if status.questions > 0 {
+        let since = status.oldest_question_at.as_deref().unwrap_or("?");
+        let waiting = text::counted(status.questions, "question");
+        add(
+            "asks",
+            format!("{waiting} for you since {since}: agent-send --queue"),
+        );
+    }
     add("today", format!("${:.4}", status.today_cost_usd));
     for setting in ["day_usd", "month_usd"] {
         if let Some(alert) = status.alerts.iter().rfind(|alert| alert.setting == setting) {

@@ -16,26 +16,26 @@ use crate::config::Home;
 use crate::control::replies::{Ask, Reply};
 use crate::message;
 use crate::message::Approval;
+use crate::message::approval_reply::ONLY;
 use crate::{clock, control, text};
 
 /// More of a question is not shown: the rest is in the document of `--queue`.
 const LONGEST: usize = 4000;
 
 /// `--approve ID`.
-pub(super) fn approve(context: &Context<'_>, id: &str, for_session: bool) -> Result<Exit, Failure> {
-    let verdict = if for_session {
-        Approval::Session
-    } else {
-        Approval::Approve
-    };
-    decide(context, parse_request(id)?, verdict, None)
+pub(super) fn approve(
+    context: &Context<'_>,
+    id: Option<&str>,
+    verdict: Approval,
+) -> Result<Exit, Failure> {
+    decide(context, parse_request(id.unwrap_or(ONLY))?, verdict, None)
 }
 
 /// `--deny ID WHY`.
 pub(super) fn deny(context: &Context<'_>, words: &[String]) -> Result<Exit, Failure> {
     let (id, why) = words
         .split_first()
-        .map_or(("", String::new()), |(id, why)| {
+        .map_or((ONLY, String::new()), |(id, why)| {
             (id.as_str(), why.join(" "))
         });
     let why = Some(why).filter(|why| !why.trim().is_empty());
@@ -82,18 +82,23 @@ fn outcome(reply: Reply) -> Result<String, Failure> {
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     told: Vec<String>,
-    open: bool,
+    open: Vec<String>,
 }
 
 impl Asks {
     /// Returns true when `reply` asks for something that was not shown.
     pub(super) fn has_news(&mut self, reply: &Reply) -> bool {
-        self.open = !reply.asks.is_empty();
+        self.open = reply.asks.iter().map(|ask| ask.id.clone()).collect();
         reply.asks.iter().any(|ask| !self.told.contains(&ask.id))
     }
 
     pub(super) fn are_open(&self) -> bool {
-        self.open
+        !self.open.is_empty()
+    }
+
+    /// Returns the ids of what waits.
+    pub(super) fn open(&self) -> &[String] {
+        &self.open
     }
 
     /// Shows what is asked for and was not shown, beside the reply; at a prompt (`person`) the word may be
@@ -144,14 +149,14 @@ fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
         format!("  agent-send --deny {id} WHY"),
     ]);
     if person {
-        lines.push(format!("  or here: /approve {id}, /deny {id} WHY"));
+        lines.push("  or here: y, or n WHY".to_owned());
     }
     lines
 }
 
 /// Takes the word that was typed, if a line was, while an answer is waited for. The terminal itself makes
 /// lines then, so reading one never waits.
-pub(super) fn read_typed(home: &Home) {
+pub(super) fn read_typed(home: &Home, open: &[String]) {
     let stdin = std::io::stdin();
     let mut there = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
     if poll(&mut there, PollTimeout::ZERO).unwrap_or(0) == 0 {
@@ -161,11 +166,7 @@ pub(super) fn read_typed(home: &Home) {
     if stdin.lock().read_line(&mut line).is_err() || line.trim().is_empty() {
         return;
     }
-    let spoken = line.trim().strip_prefix('/').and_then(|text| {
-        let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        message::Command::spoken(word, rest)
-    });
-    match spoken {
+    match word(&line, open) {
         Some(message::Command::Approval { id, verdict, why }) => {
             match send(home, id, verdict, why).and_then(outcome) {
                 Ok(outcome) => cli::err(&format!("agent-send: {outcome}")),
@@ -174,9 +175,27 @@ pub(super) fn read_typed(home: &Home) {
         }
         Some(message::Command::Done { text }) => cli::err(&format!("agent-send: {text}")),
         _ => cli::err(
-            "agent-send: it waits for /approve ID or /deny ID WHY; Ctrl-C stops the answer",
+            "agent-send: it waits for y or n WHY (several: /approve ID, /deny ID WHY); Ctrl-C stops the answer",
         ),
     }
+}
+
+/// Returns what a typed line decides: `y` and `n WHY` about the one request that is `open`, or a command.
+fn word(line: &str, open: &[String]) -> Option<message::Command> {
+    let line = line.trim();
+    let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let verdict = match first.to_ascii_lowercase().as_str() {
+        "y" | "yes" if rest.trim().is_empty() => Some(Approval::Approve),
+        "n" | "no" => Some(Approval::Deny),
+        _ => None,
+    };
+    if let (Some(verdict), [id]) = (verdict, open) {
+        let why = Some(rest.trim().to_owned()).filter(|why| !why.is_empty());
+        let id = id.clone();
+        return Some(message::Command::Approval { id, verdict, why });
+    }
+    let (word, rest) = first.strip_prefix('/').map(|word| (word, rest))?;
+    message::Command::spoken(word, rest)
 }
 
 #[cfg(test)]
@@ -214,7 +233,7 @@ mod tests {
         let at_prompt = lines(&ask("x"), now, true);
         assert_eq!(
             at_prompt.last().map(String::as_str),
-            Some("  or here: /approve k3f9w2, /deny k3f9w2 WHY")
+            Some("  or here: y, or n WHY")
         );
         let odd = Ask {
             expires_at: "soon".to_owned(),
@@ -224,6 +243,35 @@ mod tests {
             lines(&odd, now, false)
                 .contains(&"  … there is more: agent-send --queue --json".to_owned())
         );
+    }
+
+    #[test]
+    fn y_and_n_decide_about_the_one_thing_that_waits() {
+        let check =
+            |line: &str, open: &[&str], expected: Option<(&str, Approval, Option<&str>)>| {
+                let open: Vec<String> = open.iter().map(|id| (*id).to_owned()).collect();
+                let expected = expected.map(|(id, verdict, why)| message::Command::Approval {
+                    id: id.to_owned(),
+                    verdict,
+                    why: why.map(str::to_owned),
+                });
+                assert_eq!(word(line, &open), expected, "{line}");
+            };
+        check("y\n", &["aaa"], Some(("aaa", Approval::Approve, None)));
+        check("Yes", &["aaa"], Some(("aaa", Approval::Approve, None)));
+        check(
+            "n not now",
+            &["aaa"],
+            Some(("aaa", Approval::Deny, Some("not now"))),
+        );
+        check("y but not that", &["aaa"], None);
+        check("y", &["aaa", "bbb"], None);
+        check(
+            "/approve bbb",
+            &["aaa", "bbb"],
+            Some(("bbb", Approval::Approve, None)),
+        );
+        check("hello", &["aaa"], None);
     }
 
     #[test]

@@ -65,9 +65,12 @@ pub(super) struct Arguments {
     /// Of --history: every event whole, tool calls and their results too
     #[arg(long, help_heading = "Questions")]
     pub full: bool,
-    /// Of --approve: the very same thing again, too, until the conversation ends
+    /// Of --approve: all that falls under its rule, too, until the conversation ends
     #[arg(long, help_heading = "Questions")]
     pub for_session: bool,
+    /// Of --approve: all that falls under its rule, from now on
+    #[arg(long, help_heading = "Questions", conflicts_with = "for_session")]
+    pub always: bool,
     /// Of --log: the audit log instead, what was done and who allowed it
     #[arg(long, value_name = "N", num_args = 0..=1, help_heading = "Questions")]
     pub audit: Option<Option<usize>>,
@@ -200,11 +203,11 @@ pub(super) struct Verbs {
     /// Sum up the older part of a session; alone: of the shell's own
     #[arg(long, value_name = "SESSION", num_args = 0..=1)]
     pub compact: Option<Option<String>>,
-    /// Let the agent do what it asked for
-    #[arg(long, value_name = "ID")]
-    pub approve: Option<String>,
-    /// Do not let the agent do what it asked for; it is told why
-    #[arg(long, num_args = 1.., value_names = ["ID", "WHY"])]
+    /// Let the agent do what it asked for; alone: the only thing that waits
+    #[arg(long, value_name = "ID", num_args = 0..=1)]
+    pub approve: Option<Option<String>>,
+    /// Do not let the agent do what it asked for; it is told why; alone: the only thing that waits
+    #[arg(long, num_args = 0.., value_names = ["ID", "WHY"])]
     pub deny: Option<Vec<String>>,
     /// Wake the agent now, if HEARTBEAT.md gives it a reason to
     #[arg(long)]
@@ -259,6 +262,12 @@ impl Arguments {
             (
                 "--for-session",
                 self.for_session,
+                "--approve",
+                verbs.approve.is_some(),
+            ),
+            (
+                "--always",
+                self.always,
                 "--approve",
                 verbs.approve.is_some(),
             ),

@@ -156,6 +156,7 @@ mod tests {
             delete_after_run: Some(true),
             budget_usd: Some(0.05),
             by: word("3"),
+            untrusted: true,
         };
         let order = JobOrder::Add {
             job: "a".to_owned(),

@@ -305,9 +305,11 @@ mod tests {
                 "properties": {"a": {"type": "array", "description": "What.", "items": {"type": "object", "properties": {"b": {"type": "string", "description": "Deep.", "enum": ["x"]}}}}},
                 "$defs": {"X": {"description": "Elsewhere."}}
             }),
+            read_only: false,
             refused: None,
         };
         let left = Offered {
+            read_only: false,
             refused: Some("it has no name".to_owned()),
             name: "s_".to_owned(),
             ..tool.clone()

@@ -105,7 +105,12 @@ fn command_of(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exi
         let wait = wait.or(Some(submit::COMMAND_WAIT));
         submit::send(context, &Id::new(), &command, !arguments.no_queue, wait)
     } else if let Some(id) = &verbs.approve {
-        approvals::approve(context, id, arguments.for_session)
+        let verdict = match (arguments.for_session, arguments.always) {
+            (true, _) => crate::message::Approval::Session,
+            (_, true) => crate::message::Approval::Always,
+            _ => crate::message::Approval::Approve,
+        };
+        approvals::approve(context, id.as_deref(), verdict)
     } else if let Some(words) = &verbs.deny {
         approvals::deny(context, words)
     } else if verbs.heartbeat && !arguments.dry_run {

@@ -108,7 +108,8 @@ pub(super) fn and_print(
     let show = Show {
         stream,
         quiet: context.quiet,
-        person: false,
+        // Somebody who sits there may answer a question in place.
+        person: !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
     };
     let (tell, news) = mpsc::channel();
     match wait(context.home, id, Some(limit), show, &tell, &news)? {
@@ -219,7 +220,7 @@ pub(super) fn wait(
             tail.read(|| progress.end());
         }
         if listens {
-            approvals::read_typed(home);
+            approvals::read_typed(home, asks.open());
         }
         progress.show(home, answer.as_ref());
         if heard == Some(News::Written) {

@@ -279,6 +279,11 @@ impl Home {
         self.state.join("untrusted.json")
     }
 
+    /// Returns what the owner allowed for good.
+    pub fn rules(&self) -> PathBuf {
+        self.state.join("rules.json")
+    }
+
     /// Returns the list of people.
     pub fn people(&self) -> PathBuf {
         self.state.join("people.json")

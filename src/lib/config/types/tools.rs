@@ -15,7 +15,8 @@ pub struct Tools {
     pub max_output: usize,
     /// Directories beside the workspace that `read`, `write` and `edit` may use, absolute paths; default none.
     pub allowed_paths: Vec<PathBuf>,
-    /// Whether a tool runs, by its name, as `tools.exec.policy` says it of commands; default `sandboxed` for
+    /// Whether a tool runs, by its name, a pattern of names (`"every_*"`), its tool server, or, for pages, the host
+    /// (`"example.org"`, `"*.example.org"`), as `tools.exec.policy` says it of commands; default `sandboxed` for
     /// each.
     pub policies: BTreeMap<String, Policy>,
     /// Commands.
@@ -136,12 +137,12 @@ pub struct Pattern {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// Yes; while words of others are in the conversation, what acts needs the owner's yes.
+    /// Yes; what untrusted words may have caused needs the owner's yes.
     #[default]
     Sandboxed,
     /// Each time after the owner's yes.
     Ask,
-    /// Yes, whoever's words are in the conversation.
+    /// Yes, whatever untrusted words are in the conversation.
     Allow,
     /// No.
     Off,

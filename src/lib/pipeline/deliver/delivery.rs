@@ -196,6 +196,11 @@ impl Pipeline {
         if part.unknowns == 0 {
             part.sending_at = Some(now);
         }
+        // Nobody is to say yes at the press of a button to a question that they have not read whole.
+        if part.content.asks.is_some() && !self.queue.came_whole(part.id).await.unwrap_or_default()
+        {
+            part.content.buttons.clear();
+        }
         let sent = channel.send(self.message(part, &self.files(part))).await;
         self.after_send(part, sent, failures).await
     }

@@ -316,7 +316,7 @@ impl Pipeline {
             viewer: Viewer::of(envelope, &|id: &str| self.is_owner(&live, id)),
             route: envelope.route.clone(),
             // What a plan was made of is not kept with it: others' words may have been among it.
-            tainted: true,
+            untrusted: true,
         };
         let call = ToolCall {
             id: format!("plan-{}", ready.id),

@@ -153,7 +153,8 @@ impl Place<'_> {
         let (kind, path) = (MediaKind::Document, &file.path);
         let seen = self.content(path, label, kind, claimed).await;
         let number = format!("a{number}");
-        let kept = self.keep(path, &number, &file.filename, false).await;
+        let is_untrusted = self.envelope.provenance_of_files().is_untrusted();
+        let kept = self.keep(path, &number, &file.filename, is_untrusted).await;
         (seen, kept)
     }
 
@@ -170,7 +171,6 @@ impl Place<'_> {
             ..label
         };
         let without = |why: &str| (Seen::from(vec![known.with(why)]), None);
-        let is_untrusted = self.envelope.provenance_of_files().is_untrusted();
         if media.bytes.is_some_and(|bytes| bytes > MAX_FETCH) {
             return without(&format!(
                 ": too large to be fetched (at most {} MB)",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::sandbox::Root;
-use crate::workspace::is_memory;
+use crate::workspace::{Marks, is_memory};
 use load::Texts;
 
 const STABLE: [&str; 5] = ["SOUL.md", "IDENTITY.md", "AGENTS.md", "USER.md", "TOOLS.md"];
@@ -36,6 +36,8 @@ impl PromptFile {
 pub(crate) struct Files {
     dir: PathBuf,
     texts: Texts,
+    /// Which files hold untrusted words: no tier shows them.
+    marks: Option<Marks>,
 }
 
 impl Files {
@@ -44,6 +46,15 @@ impl Files {
         Self {
             dir: dir.into(),
             texts: Texts::default(),
+            marks: None,
+        }
+    }
+
+    /// Leaves out of the tiers what `marks` marks.
+    pub(crate) fn without(self, marks: Marks) -> Self {
+        Self {
+            marks: Some(marks),
+            ..self
         }
     }
 
@@ -83,6 +94,12 @@ impl Files {
         };
         // The name that rules about places know.
         let real = root.real(Path::new(path)).map_err(std::io::Error::other)?;
+        let is_marked = |marks: &Marks| marks.has(&real.to_string_lossy());
+        if self.marks.as_ref().is_some_and(is_marked) {
+            return Err(std::io::Error::other(
+                "it was written by a run that had read untrusted words; write it again, or by hand",
+            ));
+        }
         let name = if is_memory(&real) {
             real.to_string_lossy().into_owned()
         } else {

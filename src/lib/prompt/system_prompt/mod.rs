@@ -14,6 +14,7 @@ use crate::prompt::prompt_files::{Files, PromptFile, prompt_dirs};
 use crate::provider::{SystemBlock, Tier};
 use crate::skills::{Shelf, Skill, Skills};
 use crate::text;
+use crate::workspace::Marks;
 
 /// Skills that are listed: the names of more fill a prompt and help nobody.
 pub(super) const MAX_LISTED: usize = 100;
@@ -55,7 +56,7 @@ impl Sources {
     /// Returns those of `home`.
     pub fn new(home: &Home, skills: Arc<Skills>) -> Self {
         Self {
-            files: Files::new(home.workspace()),
+            files: Files::new(home.workspace()).without(Marks::new(&home.untrusted())),
             skills,
             workspace: home.workspace().to_owned(),
             config_dir: home.config_dir().to_owned(),

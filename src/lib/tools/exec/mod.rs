@@ -1,5 +1,6 @@
 //! `exec`: run a shell command behind the sandbox.
 
+mod named_files;
 mod output_tail;
 mod received_files;
 mod resolve_program;
@@ -13,8 +14,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, interval_at};
 
+use super::changed_files::ChangedFiles;
 use super::typed::{About, TypedTool};
-use crate::agent::{Context, Question, ToolOutput};
+use crate::agent::{Context, Question, Rule, ToolOutput};
 use crate::config;
 use crate::config::Policy;
 use crate::memory::Scope;
@@ -91,26 +93,24 @@ impl TypedTool for Exec {
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let seconds = self.settings.seconds(&args);
         let (exec, spec_context) = (self.clone(), context.clone());
-        let began = std::time::Instant::now();
         let prepared = crate::sys::blocking(move || exec.prepare(args, &spec_context)).await;
         let (spec, marked) = match prepared {
             Ok(prepared) => prepared,
             Err(why) => return ToolOutput::error(format!("the command was not run: {why}")),
         };
+        let began = std::time::SystemTime::now();
         let output = match run_and_tell(spec, context).await {
             Ok(outcome) => report(outcome, seconds),
             Err(error) => ToolOutput::error(format!("the command was not run: {error}")),
         };
+        // What such a command left behind is no more the owner's than what it printed.
+        let is_networked = self.settings.rules.network || self.settings.off;
+        if context.untrusted || is_networked || !marked.opened.is_empty() {
+            let (files, run) = (self.files(), context.run_id.clone());
+            crate::sys::blocking(move || files.mark_since(began, &run)).await;
+        }
         let provenance = self.provenance(&output.text, &marked, context);
         let mut output = output.marked(provenance);
-        if !marked.opened.is_empty() {
-            let (workspace, undo) = (self.settings.workspace.clone(), self.undo.clone());
-            let (run, took) = (context.run_id.clone(), began.elapsed());
-            let mark = move || received_files::mark_written(&workspace, &undo.marks, &run, took);
-            if let Err(why) = crate::sys::blocking(mark).await {
-                tracing::warn!(why, "what a command made of received files is not marked");
-            }
-        }
         if !marked.closed.is_empty() {
             end_line(&mut output.text);
             output.text.push_str(&format!(
@@ -157,6 +157,10 @@ impl Exec {
         Self { settings, undo }
     }
 
+    fn files(&self) -> ChangedFiles {
+        ChangedFiles::new(&self.settings.workspace, self.undo.clone())
+    }
+
     /// Looks up what a command may see. Blocks.
     fn prepare(&self, args: Args, context: &Context) -> Result<(Spec, Marked), String> {
         let settings = &self.settings;
@@ -168,15 +172,20 @@ impl Exec {
         }
         let marks = self.undo.marks.all();
         let is_damaged = marks.is_none();
-        let (opened, closed): (Vec<PathBuf>, Vec<PathBuf>) = marks
-            .iter()
-            .flatten()
-            .filter(|_| !context.untrusted)
-            .map(|key| settings.workspace.join(key))
-            .filter(|path| path.exists())
-            .partition(|path| {
-                received_files::is_named(&settings.workspace, path, &args.command, &cwd)
-            });
+        // Where all that a command prints is untrusted, nothing need be closed to it.
+        let is_open = context.untrusted || settings.rules.network || settings.off;
+        let mut there: Vec<PathBuf> = Vec::new();
+        if !is_open {
+            let by_name = marks.iter().flatten();
+            there.extend(by_name.map(|key| settings.workspace.join(key)));
+            there.extend(self.files().marked_by_content());
+            there.retain(|path| path.exists());
+            there.sort();
+            there.dedup();
+        }
+        let (opened, closed): (Vec<PathBuf>, Vec<PathBuf>) = there.into_iter().partition(|path| {
+            received_files::is_named(&settings.workspace, path, &args.command, &cwd)
+        });
         hidden.extend(closed.iter().cloned());
         let spec = Spec {
             command: args.command,
@@ -220,12 +229,17 @@ impl ExecSettings {
             self.env_hash(),
             self.rules.network,
             self.off,
-            self.seconds(args)
+            self.seconds(args),
+            named_files::digests(&args.command, &cwd, &self.workspace)
         ]);
+        let rule = self.is_repeatable(&args.command).then(|| Rule {
+            words: format!("run {}", args.command),
+            bound_to: bound_to.clone(),
+        });
         Question {
             text,
             bound_to,
-            repeatable: self.is_repeatable(&args.command),
+            rule,
         }
     }
 
@@ -347,11 +361,11 @@ mod tests {
         let plain = settings(&workspace);
         let asked = plain.question(&args("wc -l a"));
         assert_eq!(
-            (asked.text.as_str(), asked.repeatable),
+            (asked.text.as_str(), asked.rule.is_some()),
             ("run: wc -l a", true)
         );
         let hash = plain.env_hash();
-        let expected = json!(["exec", "wc -l a", workspace, hash, false, false, 120]);
+        let expected = json!(["exec", "wc -l a", workspace, hash, false, false, 120, []]);
         assert_eq!((asked.bound_to.clone(), hash.len()), (expected, 64));
         let mut same = plain.clone();
         same.env.reverse();
@@ -392,7 +406,7 @@ mod tests {
             "env ls",
             "wc *",
         ] {
-            assert!(!plain.question(&args(command)).repeatable, "{command}");
+            assert!(plain.question(&args(command)).rule.is_none(), "{command}");
         }
     }
 

@@ -84,7 +84,7 @@ impl Files {
             return self.list(&target, &shown);
         }
         ToolOutput::from(content(&target, path, window, is_over))
-            .marked(self.provenance(&target.key))
+            .marked(self.provenance_of(&target))
     }
 
     fn list(&self, target: &ReadTarget, shown: &str) -> ToolOutput {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::find_replace::replace;
 use super::{Files, MAX_FILE, ToolOutput, blocking};
-use crate::agent::{Context, Question, Reach};
+use crate::agent::{Context, Question, Reach, Rule};
 use crate::clock;
 use crate::sandbox::Existing;
 use crate::text::visible;
@@ -125,11 +125,13 @@ impl Files {
     /// The owner is shown where the path really leads.
     fn question(&self, tool: &str, path: &str, input: &Value, what: &str) -> Question {
         let target = self.path_policy.write_target(path);
+        // What shapes the agent is asked about each time.
+        let is_protected = target.as_ref().is_ok_and(WriteTarget::is_protected);
         let key = target.map_or_else(|_| path.to_owned(), |target| target.key);
         Question {
             text: format!("{tool} {key}: {what}"),
             bound_to: json!([tool, input, key]),
-            repeatable: false,
+            rule: (!is_protected).then(|| Rule::of("write or edit", Some(("of", &key)))),
         }
     }
 
@@ -270,8 +272,14 @@ impl Files {
             .record(change)
             .map_err(|error| format!("{shown} was not changed: {error}"))?;
         // On the safe side of a crash: a mark comes before the words, and goes after them.
-        if context.untrusted {
-            let marked = self.undo.marks.set(key, &context.run_id, clock::now_ms());
+        // What shapes the agent the owner has read in the question, word by word.
+        let is_agreed = context.approved && (target.is_protected() || key == "MEMORY.md");
+        if context.untrusted && !is_agreed {
+            let file = [(key.clone(), bytes.to_vec())];
+            let marked = self
+                .undo
+                .marks
+                .set_all(&file, &context.run_id, clock::now_ms());
             marked.map_err(|error| format!("{shown} was not changed: {error}"))?;
         }
         if differs {

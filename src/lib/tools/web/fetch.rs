@@ -12,7 +12,7 @@ use super::content_type;
 use super::content_type::{ContentType, Kind};
 use super::readable;
 use super::readable::{Page, Task, one_line};
-use crate::agent::{Context, Reach, ToolOutput};
+use crate::agent::{Context, Question, Reach, Rule, ToolOutput};
 use crate::net;
 use crate::net::{Answer, Request};
 use crate::tools::typed::{About, Property, TypedTool};
@@ -53,6 +53,17 @@ impl TypedTool for WebFetch {
 
     fn reach(&self, args: &Args, _context: &Context) -> Reach {
         Reach::Carries(args.url.clone())
+    }
+
+    fn question(&self, args: &Args, input: &Value) -> Question {
+        let rule = match Provenance::of_url(args.url.trim()) {
+            Provenance::Host(host) => Some(Rule::of("web_fetch", Some(("from", &host)))),
+            _ => None,
+        };
+        Question {
+            rule,
+            ..Question::of("web_fetch", input)
+        }
     }
 
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {

@@ -43,7 +43,7 @@ impl Request {
     pub(super) fn decide(id: String, verdict: Approval, why: Option<String>) -> Self {
         let doing = match verdict {
             Approval::Deny => "denying",
-            Approval::Approve | Approval::Session => "approving",
+            Approval::Approve | Approval::Session | Approval::Always => "approving",
         };
         Self {
             begun: format!("{doing} {} …", text::visible(&id)),

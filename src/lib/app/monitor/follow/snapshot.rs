@@ -145,6 +145,8 @@ impl Snapshot {
             today_usd: costs.map_or(spent, |cost| cost.total_cost_usd),
             cap_usd: costs.map_or(0.0, |cost| cost.caps.day_usd),
             unpriced_calls: costs.map_or(0, |cost| cost.unpriced_calls),
+            // The panes show each of them.
+            questions: (0, 0),
             next_job: self.databases.next_job.clone(),
         };
     }

@@ -27,7 +27,11 @@ impl Pipeline {
         let own = SessionKey(sender.id.clone());
         let input = Envelope {
             from_owner: true,
-            trust: Trust::Owner,
+            trust: if job.untrusted {
+                Trust::Other
+            } else {
+                Trust::Owner
+            },
             about: Some(About {
                 source: Some(job.name.clone()),
                 reference: Some(job.id.clone()),

@@ -1,0 +1,134 @@
+//! Files of the workspace by what is in them: those that a command or a tool server has changed, and those whose
+//! content was marked under another name.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::clock;
+use crate::undo;
+
+/// Entries that are looked at, files that are marked at one go, and bytes of one.
+const ENTRIES: usize = 50_000;
+const MARKED: usize = 2_000;
+const LARGEST: u64 = 4 << 20;
+
+/// The files of one workspace, with their marks.
+#[derive(Clone)]
+pub struct ChangedFiles {
+    workspace: PathBuf,
+    undo: Arc<undo::Store>,
+}
+
+impl ChangedFiles {
+    /// Returns those of `workspace`, whose marks `undo` has.
+    pub fn new(workspace: &Path, undo: Arc<undo::Store>) -> Self {
+        let workspace = workspace.to_owned();
+        Self { workspace, undo }
+    }
+
+    /// Marks every file that was changed, made or moved since `began` as untrusted, because of `run`. Blocks.
+    pub(super) fn mark_since(&self, began: SystemTime, run: &str) {
+        let began = began.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let began = (
+            i64::try_from(began.as_secs()).unwrap_or(i64::MAX),
+            i64::from(began.subsec_nanos()),
+        );
+        let mut changed = Vec::new();
+        self.walk(&mut |path, metadata| {
+            // The time of the inode changes with a rename, too, and nobody can set it back. The clock of file
+            // systems is a tick behind.
+            let at = (metadata.ctime(), metadata.ctime_nsec() + 10_000_000);
+            if at >= began && changed.len() < MARKED {
+                let bytes = match metadata.len() {
+                    0..=LARGEST => std::fs::read(path).unwrap_or_default(),
+                    _ => Vec::new(),
+                };
+                changed.extend(self.key(path).map(|key| (key, bytes)));
+            }
+        });
+        if let Err(error) = self.undo.marks.set_all(&changed, run, clock::now_ms()) {
+            tracing::error!(%error, "files that a command changed could not be marked as untrusted");
+        }
+    }
+
+    /// Returns the files whose content was marked, whatever they are called now. Blocks.
+    pub(super) fn marked_by_content(&self) -> Vec<PathBuf> {
+        let sizes = self.undo.marks.sizes();
+        let mut found = Vec::new();
+        if sizes.is_empty() {
+            return found;
+        }
+        self.walk(&mut |path, metadata| {
+            let is_it = sizes.contains(&metadata.len())
+                && metadata.len() <= LARGEST
+                && std::fs::read(path).is_ok_and(|bytes| self.undo.marks.has_content(&bytes));
+            if is_it {
+                found.push(path.to_owned());
+            }
+        });
+        found
+    }
+
+    fn key(&self, path: &Path) -> Option<String> {
+        let below = path.strip_prefix(&self.workspace).ok()?;
+        Some(below.to_string_lossy().into_owned())
+    }
+
+    /// Shows each regular file below the workspace; no link is followed.
+    fn walk(&self, visit: &mut dyn FnMut(&Path, &std::fs::Metadata)) {
+        let mut directories = vec![self.workspace.clone()];
+        let mut left = ENTRIES;
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(&directory)
+                .into_iter()
+                .flatten()
+                .flatten()
+            {
+                if left == 0 {
+                    tracing::warn!("the workspace has too many files: not all were looked at");
+                    return;
+                }
+                left -= 1;
+                let Ok(metadata) = entry.metadata() else {
+                    continue;
+                };
+                if metadata.is_dir() {
+                    directories.push(entry.path());
+                } else if metadata.is_file() {
+                    visit(&entry.path(), &metadata);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Marks;
+
+    #[test]
+    fn what_was_changed_is_marked_and_found_under_another_name() {
+        let dir = tempfile::tempdir().expect("dir");
+        let workspace = dir.path().join("w");
+        std::fs::create_dir_all(workspace.join("a")).expect("dirs");
+        let marks = Marks::new(&dir.path().join("untrusted.json"));
+        let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
+        let files = ChangedFiles::new(&workspace, undo.clone());
+        let write = |name: &str, words: &str| {
+            let durability = crate::sys::atomic::Durability::Rename;
+            let path = workspace.join(name);
+            crate::sys::atomic::write(&path, words.as_bytes(), durability).expect("write");
+        };
+        write("a/new.md", "words out of the network");
+        files.mark_since(UNIX_EPOCH, "r1");
+        assert!(undo.marks.has("a/new.md"));
+        std::fs::rename(workspace.join("a"), workspace.join("b")).expect("rename");
+        write("own.md", "the words of the owner...");
+        assert_eq!(files.marked_by_content(), [workspace.join("b/new.md")]);
+        files.mark_since(SystemTime::now() + std::time::Duration::from_secs(60), "r2");
+        assert!(!undo.marks.has("own.md"));
+    }
+}

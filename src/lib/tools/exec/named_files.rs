@@ -1,0 +1,64 @@
+//! The files of the workspace that a command line names: what the owner said yes to hangs on what is in them.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::text::sha256_hex;
+
+/// Files that are looked at, and bytes of one that are hashed; of a larger one size and time count.
+const MOST: usize = 16;
+const LARGEST: u64 = 256 << 10;
+
+/// Returns name and digest of each file below `workspace` that `command` names when it starts in `cwd`.
+pub(super) fn digests(command: &str, cwd: &Path, workspace: &Path) -> Vec<Value> {
+    let Ok(workspace) = workspace.canonicalize() else {
+        return Vec::new();
+    };
+    let is_border = |c: char| c.is_whitespace() || ";|&<>()\"'`=,".contains(c);
+    let mut names: Vec<&str> = command
+        .split(is_border)
+        .filter(|name| !name.is_empty())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let digest = |name: &str| {
+        let path = cwd.join(name).canonicalize().ok()?;
+        let metadata = path.metadata().ok()?;
+        if !metadata.is_file() || !path.starts_with(&workspace) {
+            return None;
+        }
+        let state = if metadata.len() <= LARGEST {
+            sha256_hex(&std::fs::read(&path).ok()?)
+        } else {
+            format!("{} {:?}", metadata.len(), metadata.modified().ok()?)
+        };
+        Some(json!([name, state]))
+    };
+    names.into_iter().filter_map(digest).take(MOST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_named_counts_with_its_content() {
+        let dir = tempfile::tempdir().expect("dir");
+        let write = |words: &str| {
+            let path = dir.path().join("run.sh");
+            let durability = crate::sys::atomic::Durability::Rename;
+            crate::sys::atomic::write(&path, words.as_bytes(), durability).expect("write");
+        };
+        let digests = |command: &str| super::digests(command, dir.path(), dir.path());
+        assert_eq!(digests("sh run.sh"), Vec::<Value>::new());
+        write("echo one");
+        let one = digests("sh run.sh");
+        assert_eq!(
+            (one.len(), digests("cat /etc/hostname; sh './run.sh'").len()),
+            (1, 1)
+        );
+        write("echo two");
+        assert_ne!(digests("sh run.sh"), one);
+    }
+}
