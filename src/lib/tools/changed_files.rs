@@ -4,7 +4,6 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::clock;
 use crate::undo;
@@ -13,6 +12,8 @@ use crate::undo;
 const ENTRIES: usize = 50_000;
 const MARKED: usize = 2_000;
 const LARGEST: u64 = 4 << 20;
+/// The clock of a file system is so far behind ours at most.
+const TICK_MS: i64 = 10;
 
 /// The files of one workspace, with their marks.
 #[derive(Clone)]
@@ -28,19 +29,13 @@ impl ChangedFiles {
         Self { workspace, undo }
     }
 
-    /// Marks every file that was changed, made or moved since `began` as untrusted, because of `run`. Blocks.
-    pub(super) fn mark_since(&self, began: SystemTime, run: &str) {
-        let began = began.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let began = (
-            i64::try_from(began.as_secs()).unwrap_or(i64::MAX),
-            i64::from(began.subsec_nanos()),
-        );
+    /// Marks every file that was changed, made or moved since `began_ms` as untrusted, because of `run`. Blocks.
+    pub(super) fn mark_since(&self, began_ms: i64, run: &str) {
         let mut changed = Vec::new();
         self.walk(&mut |path, metadata| {
-            // The time of the inode changes with a rename, too, and nobody can set it back. The clock of file
-            // systems is a tick behind.
-            let at = (metadata.ctime(), metadata.ctime_nsec() + 10_000_000);
-            if at >= began && changed.len() < MARKED {
+            // The time of the inode changes with a rename, too, and nobody can set it back.
+            let at = metadata.ctime() * 1000 + metadata.ctime_nsec() / 1_000_000 + TICK_MS;
+            if at >= began_ms && changed.len() < MARKED {
                 let bytes = match metadata.len() {
                     0..=LARGEST => std::fs::read(path).unwrap_or_default(),
                     _ => Vec::new(),
@@ -123,12 +118,12 @@ mod tests {
             crate::sys::atomic::write(&path, words.as_bytes(), durability).expect("write");
         };
         write("a/new.md", "words out of the network");
-        files.mark_since(UNIX_EPOCH, "r1");
+        files.mark_since(0, "r1");
         assert!(undo.marks.has("a/new.md"));
         std::fs::rename(workspace.join("a"), workspace.join("b")).expect("rename");
         write("own.md", "the words of the owner...");
         assert_eq!(files.marked_by_content(), [workspace.join("b/new.md")]);
-        files.mark_since(SystemTime::now() + std::time::Duration::from_secs(60), "r2");
+        files.mark_since(crate::clock::now_ms() + 60_000, "r2");
         assert!(!undo.marks.has("own.md"));
     }
 }

@@ -60,7 +60,7 @@ struct ServerTool {
 impl ServerTool {
     async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
         let arguments = without_nulls(&self.spec.schema, input);
-        let began = std::time::SystemTime::now();
+        let began = crate::clock::now_ms();
         let output = match self
             .server
             .call(&self.remote, &self.sha256, &arguments, &context.cancel)

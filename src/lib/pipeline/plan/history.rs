@@ -99,6 +99,7 @@ mod tests {
         Entry {
             seq,
             trust: (role == Role::User).then_some(Trust::Other),
+            provenance: Vec::new(),
             message: Message::text(role, text),
         }
     }

@@ -98,7 +98,7 @@ impl TypedTool for Exec {
             Ok(prepared) => prepared,
             Err(why) => return ToolOutput::error(format!("the command was not run: {why}")),
         };
-        let began = std::time::SystemTime::now();
+        let began = crate::clock::now_ms();
         let output = match run_and_tell(spec, context).await {
             Ok(outcome) => report(outcome, seconds),
             Err(error) => ToolOutput::error(format!("the command was not run: {error}")),
