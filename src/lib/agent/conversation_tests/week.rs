@@ -161,6 +161,9 @@ fn think(tasks: &[Task], request: &Request) -> Message {
     }
 }
 
+/// A tool: its name, what it reaches, what it answers.
+type Row = (&'static str, fn(&Value) -> Reach, Answer);
+
 fn tools(ran: &Arc<Mutex<Vec<String>>>) -> Vec<Arc<dyn Tool>> {
     let says = |words: &'static str, from: Option<Provenance>| -> Answer {
         Arc::new(move |_, _| ToolOutput::ok(words).marked(from.clone()))
@@ -168,7 +171,7 @@ fn tools(ran: &Arc<Mutex<Vec<String>>>) -> Vec<Arc<dyn Tool>> {
     let server = |name: &str| Some(Provenance::Server(name.to_owned()));
     let acts: fn(&Value) -> Reach = |_| Reach::Acts;
     let shows: fn(&Value) -> Reach = |_| Reach::Shows;
-    let all: [(&'static str, fn(&Value) -> Reach, Answer); 11] = [
+    let all: [Row; 11] = [
         (
             "mail_list",
             shows,
@@ -206,7 +209,7 @@ fn tools(ran: &Arc<Mutex<Vec<String>>>) -> Vec<Arc<dyn Tool>> {
         ("keep", acts, says("kept", None)),
         ("message", acts, says("sent", None)),
     ];
-    let tool = |(name, reach, answer): (&'static str, fn(&Value) -> Reach, Answer)| {
+    let tool = |(name, reach, answer): Row| {
         let brings_pages = matches!(name, "web_search" | "web_fetch");
         let ran = ran.clone();
         let fake = Fake {
