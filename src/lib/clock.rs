@@ -2,19 +2,24 @@
 //!
 //! Stored times are milliseconds since 1970 UTC; text times are RFC 3339 UTC with milliseconds.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat, TimeZone, Utc};
 use chrono_tz::{GapInfo, Tz};
 use nix::time::{ClockId, clock_gettime};
 
-/// Returns the time now, milliseconds since 1970 UTC.
+/// Returns the time now, as the file system counts it.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the one place that reads the wall clock"
 )]
+pub fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+/// Returns the time now, milliseconds since 1970 UTC.
 pub fn now_ms() -> i64 {
-    let since = std::time::SystemTime::now()
+    let since = now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
@@ -105,6 +110,14 @@ pub fn local_minute(ms: i64, zone: Tz) -> String {
     at(ms)
         .with_timezone(&zone)
         .format("%Y-%m-%d %H:%M")
+        .to_string()
+}
+
+/// Returns `ms` in `zone` for a column in which zones differ: `2025-11-21 22:56 CET`.
+pub fn zoned_minute(ms: i64, zone: Tz) -> String {
+    at(ms)
+        .with_timezone(&zone)
+        .format("%Y-%m-%d %H:%M %Z")
         .to_string()
 }
 

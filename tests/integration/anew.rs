@@ -296,7 +296,7 @@ fn the_shell_sums_a_conversation_up_and_what_is_gone_can_be_searched_for() {
     let daemon = sandbox.ready();
     sandbox.check_failure_of_reply(
         &["--compact", "nobody", "--wait"],
-        &["no session is called cli:nobody"],
+        &["no session \"cli:nobody\""],
     );
     assert_eq!(sandbox.send(&["--compact", "hello", "world"]).code, 2);
     say_much(&sandbox, &["violin", "harbour", "garden", "lighthouse"]);

@@ -55,7 +55,7 @@ fn every_verb_gives_one_document_in_json_and_a_word_for_every_failure() {
                 ("--pair" | "--queue", _) => vec![0],
                 ("--result", _) => vec![1],
                 ("--reset", true) => vec![1],
-                ("--raw", true) => vec![0],
+                ("--raw" | "--notify", _) => vec![1],
                 (_, true) => vec![0],
                 (_, false) => vec![75],
             };

@@ -64,7 +64,7 @@ fn shell(program: &str, arguments: &[&str], input: &str) -> Option<Output> {
 }
 
 /// What is typed, and what it becomes.
-const CASES: [(&str, &str); 10] = [
+const CASES: [(&str, &str); 13] = [
     ("agent-send --stat", "--status"),
     ("agent-send --wait --no-q", "--no-queue"),
     ("agent-monitor --js", "--json"),
@@ -75,6 +75,9 @@ const CASES: [(&str, &str); 10] = [
     ("agent-daemon completions z", "zsh"),
     ("agent-daemon check --show", "--show-origin"),
     ("agent-daemon --home /tmp doc", "doctor"),
+    ("agent-send --job pau", "pause"),
+    ("agent-send --tz Europe/Berl", "Europe/Berlin"),
+    ("agent-send --skill dist", "distrust"),
 ];
 
 #[test]

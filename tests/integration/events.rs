@@ -415,16 +415,36 @@ fn source_and_ref_reach_the_model_and_data_only_the_transcript() {
 }
 
 #[test]
-fn a_notification_that_reaches_nobody_says_so_in_the_status() {
+fn what_cannot_be_delivered_fails_at_once_and_a_script_that_writes_the_fifo_finds_it_in_the_status()
+{
     let (model, sandbox) = Sandbox::with_model();
+    for with_daemon in [false, true] {
+        let _daemon = with_daemon.then(|| sandbox.ready());
+        for wait in [&[][..], &["--wait"]] {
+            for flags in [
+                &["--notify", "--source", "backup"][..],
+                &["--raw", "--to", "owner"],
+                &["--raw", "--to", "1001"],
+            ] {
+                let told = sandbox.send(&[wait, flags, &["it failed"]].concat());
+                assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
+                assert!(
+                    told.stderr.contains("not delivered: Telegram is off"),
+                    "{told:?}"
+                );
+            }
+        }
+        assert_eq!(sandbox.spooled(), [] as [String; 0]);
+    }
     let _daemon = sandbox.ready();
-    let told = sandbox.send(&["--wait", "--notify", "--source", "backup", "it failed"]);
+    let line = r#"{"cmd":"notify","source":"backup","text":"it failed"}"#;
     assert_eq!(
-        (told.code, told.stdout.as_str()),
-        (0, "echo: it failed\n"),
-        "{told:?}"
+        sandbox
+            .bash(&format!("echo '{line}' >$AGENT_HOME/state/control.fifo"))
+            .code,
+        0
     );
-    let reaches = "a notification of backup reaches nobody";
+    let reaches = "a notification of backup is not delivered: no Telegram owner";
     wait_for("the status to say so", SOON, || {
         sandbox
             .send(&["--status"])
@@ -433,9 +453,6 @@ fn a_notification_that_reaches_nobody_says_so_in_the_status() {
             .then_some(())
     });
     assert_eq!(model.requests().len(), 1);
-    let raw = sandbox.send(&["--wait", "--raw", "--to", "owner", "hello"]);
-    assert_eq!(raw.code, 1, "{raw:?}");
-    assert!(raw.stderr.contains("Telegram is off"), "{raw:?}");
 }
 
 #[test]
@@ -572,13 +589,13 @@ fn raw_words_arrive_exactly_and_no_model_is_asked() {
         &["--raw", "--to", "nobody", "x"],
         1,
         "failed",
-        "nobody is called nobody",
+        "no contact \"nobody\"",
     );
     house.sandbox.check_failure(
         &["--raw", "--to", "@nobody", "x"],
         1,
         "failed",
-        "nobody is called @nobody",
+        "no contact \"@nobody\"",
     );
     assert_eq!(house.sandbox.send(&["--raw", "x"]).code, 2);
     assert_eq!(house.sandbox.send(&["--to", "1001", "x"]).code, 2);

@@ -185,9 +185,9 @@ fn what_is_no_file_is_refused_before_anything_is_sent() {
             (missing.as_str(), "there is no such file"),
             (&directory, "it is a directory"),
             (&big, "it is larger than 20 MB"),
-            (&fifo, "it is no regular file"),
+            (&fifo, "it is not a regular file"),
             (&dangling, "there is no such file"),
-            ("/dev/zero", "it is no regular file"),
+            ("/dev/zero", "it is not a regular file"),
         ] {
             sandbox.check_failure(
                 &["--attach", &good, "--attach", bad, "hello"],

@@ -592,7 +592,7 @@ fn an_episode_belongs_to_its_person() {
     );
     assert_eq!(
         unknown,
-        "nobody is called Nobody; people are known by name once they wrote"
+        "no contact \"Nobody\"; a contact is known by name once they wrote to the bot"
     );
 }
 
@@ -618,7 +618,7 @@ fn a_message_goes_out_once_and_the_receipt_is_the_daemons() {
     );
     assert_eq!(
         refused,
-        "not sent: nobody is called Nobody; people are known by name once they wrote"
+        "not sent: no contact \"Nobody\"; a contact is known by name once they wrote to the bot"
     );
     assert_eq!(
         telegram

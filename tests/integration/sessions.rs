@@ -377,17 +377,14 @@ fn a_reset_archives_what_was_and_the_next_message_is_fresh() {
         "cli:nobody",
         "01890000-0000-7000-8000-000000000000",
     ] {
-        sandbox.check_failure_of_reply(
-            &["--reset", unknown],
-            &["no session is called", "nobody is called"],
-        );
+        sandbox.check_failure_of_reply(&["--reset", unknown], &["no session \"", "no contact \""]);
     }
     assert_eq!(sandbox.send(&["--reset"]).code, 2);
     assert_eq!(sandbox.send(&["--reset", "ada", "hello"]).code, 2);
     let told = sandbox.send(&["--reset", "all"]);
     assert_eq!(
         (told.code, told.stdout.as_str()),
-        (0, "3 conversations begin anew.\n"),
+        (0, "3 conversations archived.\n"),
         "{told:?}"
     );
     for name in ["ada", "bob", "eve"] {

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rusqlite::types::Value as SqlValue;
 use serde_json::{Value, json};
 
 use crate::support::{FakeModel, Output, Reply, Sandbox, wait_for};
@@ -93,16 +94,20 @@ fn the_same_id_is_the_same_message_and_the_same_reply() {
     let _daemon = sandbox.ready();
     let first = sandbox.send(&["--wait", "--id", "night-42", "report"]);
     assert_eq!((first.code, first.stdout.as_str()), (0, "echo: report\n"));
-    for again in [
-        &["--wait", "--id", "night-42", "report"][..],
-        &["--wait", "--id", "night-42", "something else"],
+    let again = sandbox.send(&["--wait", "--id", "night-42", "report"]);
+    assert_eq!((again.code, again.stdout.as_str()), (0, "echo: report\n"));
+    for other in [
+        &["something else"][..],
+        &["--attach", "/etc/hostname", "report"],
+        &["--session", "other", "report"],
+        &["--system", "report"],
     ] {
-        let told = sandbox.send(again);
-        assert_eq!(
-            (told.code, told.stdout.as_str()),
-            (0, "echo: report\n"),
-            "{again:?}"
-        );
+        let arguments = [&["--wait", "--id", "night-42"][..], other].concat();
+        let told = sandbox.send(&arguments);
+        assert_eq!((told.code, told.stdout.as_str()), (65, ""), "{told:?}");
+        assert!(told.stderr.contains("first: cli \"report\""), "{told:?}");
+        let now = other.last().expect("words");
+        assert!(told.stderr.contains(&format!("{now:?}")), "{told:?}");
     }
     // Two at one time are one, too.
     let answers: Vec<Output> = thread::scope(|scope| {
@@ -119,6 +124,130 @@ fn the_same_id_is_the_same_message_and_the_same_reply() {
     );
     assert_eq!(model.requests().len(), 2);
     assert_eq!(sandbox.spooled(), [] as [String; 0]);
+}
+
+#[test]
+fn without_a_daemon_the_first_of_an_id_stays_and_the_spool_keeps_the_order() {
+    let (model, sandbox) = Sandbox::with_model();
+    let file = sandbox.put("report.txt", b"one");
+    let attach = ["--attach", file.to_str().expect("a path")];
+    let first = [&["--id", "zzz", "the backup FAILED"][..], &attach].concat();
+    for _ in 0..2 {
+        let told = sandbox.send(&first);
+        assert_eq!((told.code, told.stdout.as_str()), (75, "zzz\n"), "{told:?}");
+    }
+    let told = sandbox.send(&["--id", "zzz", "all fine"]);
+    assert_eq!((told.code, told.stdout.as_str()), (65, ""), "{told:?}");
+    for words in ["the backup FAILED", "all fine"] {
+        assert!(told.stderr.contains(words), "{told:?}");
+    }
+    // The same words about another file are another message; what it brought is gone again.
+    sandbox.put("report.txt", b"two");
+    assert_eq!(sandbox.send(&first).code, 65);
+    let files = std::fs::read_dir(sandbox.path("state/spool/new/zzz.d")).expect("files");
+    assert_eq!(files.count(), 1);
+    for id in ["mmm", "aaa"] {
+        assert_eq!(sandbox.send(&["--id", id, id]).code, 75);
+    }
+    let _daemon = sandbox.ready();
+    assert_eq!(sandbox.send(&["--result", "aaa", "--wait=20"]).code, 0);
+    let order = sandbox.query("queue.db", "SELECT id FROM inbox ORDER BY seq");
+    assert_eq!(
+        order.concat(),
+        ["zzz", "mmm", "aaa"].map(|id| SqlValue::Text(id.to_owned()))
+    );
+    let asked = model.requests()[0].to_string();
+    assert!(asked.contains("the backup FAILED") && !asked.contains("all fine"));
+}
+
+#[test]
+fn words_are_messages_slips_are_asked_about_and_help_is_help() {
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
+    for word in ["status", "stop", "list", "exit"] {
+        let told = sandbox.send(&["--wait", word]);
+        assert_eq!(told.stdout, format!("echo: {word}\n"), "{told:?}");
+    }
+    let asked = model.requests().len();
+    let told = sandbox.send(&["--wait", "/stauts"]);
+    assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
+    let says = "Unknown command /stauts; did you mean /status?";
+    assert!(told.stderr.contains(says), "{told:?}");
+    let help = sandbox.send(&["help"]);
+    assert_eq!((help.code, help.stderr.as_str()), (0, ""), "{help:?}");
+    assert!(help.stdout.ends_with("agent-send -- help\n"), "{help:?}");
+    assert!(sandbox.send(&["-h"]).stdout.lines().count() <= 20);
+    assert_eq!(model.requests().len(), asked, "no model was asked");
+    let told = sandbox.send(&["--wait", "--", "help"]);
+    assert_eq!(told.stdout, "echo: help\n", "{told:?}");
+}
+
+#[test]
+fn a_home_that_is_not_there_is_an_error_and_nothing_is_created() {
+    let sandbox = Sandbox::new();
+    let nowhere = sandbox.path("nowhere");
+    let empty = sandbox.path("empty");
+    fs::create_dir(&empty).expect("the sandbox is writable");
+    for home in [&nowhere, &empty] {
+        let name = home.to_str().expect("a path");
+        for (program, words) in [
+            ("agent-send", &["hello"][..]),
+            ("agent-send", &["--pair", "owner"]),
+            ("agent-send", &["--status"]),
+            ("agent-send", &["--job", "list"]),
+            ("agent-index", &["sync"]),
+            ("agent-consolidate", &["run"]),
+            ("agent-monitor", &[]),
+        ] {
+            let told = sandbox.run(program, &[&["--home", name][..], words].concat(), "");
+            assert_eq!(
+                (told.code, told.stdout.as_str()),
+                (78, ""),
+                "{program} {words:?}: {told:?}"
+            );
+            assert!(told.stderr.contains("there is no agent"), "{told:?}");
+        }
+    }
+    assert!(!nowhere.exists());
+    assert_eq!(fs::read_dir(&empty).expect("empty").count(), 0);
+}
+
+#[test]
+fn unknown_names_fail_at_once_with_one_sentence() {
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
+    for wait in [&[][..], &["--wait"]] {
+        for (flags, code, says) in [
+            (&["--model", "nosuch"][..], 1, "no model \"nosuch\""),
+            (&["--tier", "nosuch"], 1, "no tier \"nosuch\""),
+            (&["--session", ""], 2, "--session takes 1 to 200"),
+            (&["--session", "@nosuch"], 1, "no contact \"@nosuch\""),
+        ] {
+            let told = sandbox.send(&[wait, flags, &["hello"]].concat());
+            assert_eq!((told.code, told.stdout.as_str()), (code, ""), "{told:?}");
+            assert!(told.stderr.contains(says), "{told:?}");
+        }
+    }
+    for (words, says) in [
+        (&["--job", "remove", "nosuch"][..], "no job \"nosuch\""),
+        (&["--skill", "trust", "nosuch"], "no skill \"nosuch\""),
+        (&["--mcp", "trust", "nosuch"], "no tool server \"nosuch\""),
+        (&["--reset", "nosuch"], "no session \"cli:nosuch\""),
+        (&["--explain", "nosuch"], "no run or message \"nosuch\""),
+        (&["--result", "nosuch"], "no message \"nosuch\""),
+    ] {
+        let told = sandbox.send(words);
+        assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
+        assert!(told.stderr.contains(says), "{told:?}");
+    }
+    for flag in ["--job", "--pair", "--skill", "--mcp"] {
+        let (bare, list) = (sandbox.send(&[flag]), sandbox.send(&[flag, "list"]));
+        assert_eq!(
+            (bare.code, &bare.stdout, &bare.stderr),
+            (0, &list.stdout, &list.stderr)
+        );
+    }
+    assert_eq!(model.requests().len(), 0);
 }
 
 #[test]

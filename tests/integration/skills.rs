@@ -267,7 +267,7 @@ fn what_another_user_could_have_written_waits_for_the_owners_word() {
         &["--skill", "trust", "nothing"],
         1,
         "failed",
-        "no skill is called nothing",
+        "no skill \"nothing\"",
     );
     sandbox.check_failure(
         &["--skill", "love"],
@@ -309,7 +309,7 @@ fn what_is_wrong_is_named_by_check_and_doctor_and_the_agent_works() {
         "USER.md has a character that nobody sees and the model reads: 1:4 U+E0041, a tag, which nobody sees",
         "the skill bin is off: it is no text (not UTF-8 at byte 0)",
         "the skill evil is off: it has hidden characters: 5:6 U+202E, which turns the direction of text",
-        "the skill fifo is off: it is no regular file",
+        "the skill fifo is off: it is not a regular file",
         "the skill torn is off: it does not begin with a head between two lines `---`",
     ];
     let check = sandbox.run("agent-daemon", &["check"], "");

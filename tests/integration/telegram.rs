@@ -307,6 +307,14 @@ fn a_stranger_gets_one_code_and_is_in_when_the_owner_says_so() {
                 .all(|c| c.is_ascii_alphanumeric() && !"0O1I".contains(c)),
         "{sent:?}"
     );
+    let told = house.telegram.wait_sent(
+        |sent| sent.chat == OWNER && sent.text.contains("asks to talk to me"),
+        SOON,
+    );
+    assert!(
+        told.text.contains("5005") && told.text.contains(&code),
+        "{told:?}"
+    );
     house
         .telegram
         .say(STRANGER, STRANGER, "let me in again XYZZY");

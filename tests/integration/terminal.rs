@@ -132,6 +132,46 @@ fn what_the_agent_says_cannot_command_the_terminal() {
 }
 
 #[test]
+fn lines_typed_or_pasted_while_an_answer_is_written_are_messages_in_order() {
+    if no_terminal() {
+        return;
+    }
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
+    let chat = on_terminal(&sandbox, &[], "agent-send --chat");
+    chat.wait_said("> ");
+    model.push(Reply::Held("a long story that goes on".to_owned()));
+    chat.write("tell me\r");
+    chat.wait_said("a long story");
+    chat.write("one\r");
+    chat.write("two\r");
+    chat.write("three\r");
+    wait_for("the typed lines to be shown", SOON, || {
+        chat.said().0.contains("three").then_some(())
+    });
+    model.go_on();
+    chat.wait_said("echo: three");
+    // A paste without brackets, at the prompt.
+    chat.write("four\rfive\rsix\r");
+    chat.wait_said("echo: six");
+    chat.write("exit\r");
+    assert_eq!(chat.end().code, 0);
+    let asked = model.requests();
+    let last: Vec<String> = asked
+        .iter()
+        .map(|request| {
+            let messages = request["messages"].as_array().expect("messages");
+            messages.last().expect("a message")["content"].to_string()
+        })
+        .collect();
+    let words = ["tell me", "one", "two", "three", "four", "five", "six"];
+    assert_eq!(last.len(), words.len(), "{last:?}");
+    for (said, word) in last.iter().zip(words) {
+        assert!(said.contains(word), "{word}: {last:?}");
+    }
+}
+
+#[test]
 fn the_prompt_edits_remembers_and_survives_a_stopped_answer() {
     if no_terminal() {
         return;

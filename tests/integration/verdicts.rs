@@ -19,7 +19,7 @@ const STRANGER: i64 = 5005;
 const GROUP: i64 = -100_500;
 const NOT_YOURS: &str = "Only my owner decides that.";
 /// What a word about nothing is told.
-const NOTHING: &str = "Nothing waits for your word under the id k3f9w2.";
+const NOTHING: &str = "No pending approval with ID k3f9w2.";
 
 /// Returns a message of the bot in a chat, as a press of its button names it.
 fn question(chat: i64) -> Value {
@@ -307,7 +307,7 @@ fn who_waits_for_an_answer_sees_what_the_agent_asks_for() {
     ];
     assert_eq!(lines, expected);
     assert!(
-        shown.starts_with("agent-send: the agent waits for your word; "),
+        shown.starts_with("agent-send: Approval needed; "),
         "{shown}"
     );
     let told = sandbox.send(&["--result", "q1"]);

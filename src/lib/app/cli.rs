@@ -224,6 +224,14 @@ impl From<db::Error> for Failure {
     }
 }
 
+/// Returns the words of the command line behind the program's name.
+pub(super) fn arguments() -> Vec<String> {
+    std::env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
 /// Parses the command line; on `--help`, `--version` and mistakes returns the exit code after
 /// saying what there is to say.
 ///
@@ -232,19 +240,32 @@ impl From<db::Error> for Failure {
 pub fn parse<T: Parser + CommandFactory>() -> Result<T, ExitCode> {
     T::try_parse().map_err(|mut error| {
         if T::command().get_name() == "agent-send" && is_loose_word(&error) {
-            let quoted = "words with spaces are quoted, agent-send 'hello world'; a number is joined, --wait=10";
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![quoted.into()]));
+            let quoted =
+                "quote words with spaces: agent-send 'hello world'; join the seconds: --wait=10";
+            error.insert(
+                ContextKind::Suggested,
+                ContextValue::StyledStrs(vec![quoted.into()]),
+            );
         }
         let wrong = error.use_stderr();
         if wrong && std::env::args_os().any(|argument| argument == "--json") {
             let text = error.to_string();
-            let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-            let failure = Failure::new(Exit::Usage, message).hint(format!("{} --help", T::command().get_name()));
+            let message = text
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim_start_matches("error: ");
+            let failure = Failure::new(Exit::Usage, message)
+                .hint(format!("{} --help", T::command().get_name()));
             return report(T::command().get_name(), true, &failure);
         }
         // A closed pipe while help is printed is nobody's problem.
         let _ = error.print();
-        ExitCode::from(if wrong { Exit::Usage as u8 } else { Exit::Ok as u8 })
+        ExitCode::from(if wrong {
+            Exit::Usage as u8
+        } else {
+            Exit::Ok as u8
+        })
     })
 }
 
@@ -335,19 +356,24 @@ pub fn prepare(home: &Home) -> Result<(), Failure> {
 /// # Errors
 /// When there is none.
 pub fn must_be_there(home: &Home) -> Result<(), Failure> {
-    if ![home.config_dir(), home.workspace(), home.state()]
-        .iter()
-        .any(|dir| dir.exists())
-    {
-        let message = format!(
-            "there is no agent yet: neither {} nor {}",
-            home.config_dir().display(),
-            home.workspace().display()
-        );
-        return Err(Failure::new(Exit::Config, message)
-            .hint("agent-daemon init, or name its directory with --home DIR"));
+    let own = [
+        home.config_file().to_owned(),
+        home.providers_dir(),
+        home.env_file(),
+        home.workspace().to_owned(),
+        home.state().to_owned(),
+    ];
+    // What may not be looked at is there.
+    if own.iter().any(|path| path.try_exists().unwrap_or(true)) {
+        return Ok(());
     }
-    Ok(())
+    let message = format!(
+        "there is no agent: neither {} nor {} exists",
+        home.config_file().display(),
+        home.state().display()
+    );
+    Err(Failure::new(Exit::Config, message)
+        .hint("agent-daemon init makes one; --home DIR names another directory"))
 }
 
 /// Runs a program to its end: says a failure, chooses the exit code. A panic is a bug of ours, and

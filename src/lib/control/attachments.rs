@@ -2,14 +2,14 @@
 //! command itself is there; the daemon moves them to `downloads/<id>/` before it commits.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Attachment, Id};
-use crate::sys;
 use crate::sys::atomic;
+use crate::{sys, text};
 
 /// The largest file: what Telegram's Bot API lets a bot download, so that every door takes the same.
 pub const MAX_FILE: u64 = 20 << 20;
@@ -71,6 +71,17 @@ pub struct Brought {
     pub bytes: Vec<u8>,
 }
 
+impl From<&Brought> for Attachment {
+    fn from(file: &Brought) -> Self {
+        Self {
+            path: file.filename.clone(),
+            content_type: file.content_type.clone(),
+            filename: Some(file.filename.clone()),
+            sha256: Some(text::sha256_hex(&file.bytes)),
+        }
+    }
+}
+
 /// Writes `files` into the spool for command `id`, durably, as [`leave`] copies those of this machine.
 ///
 /// # Errors
@@ -96,8 +107,7 @@ pub fn bring(tmp: &Path, new: &Path, id: &Id, files: &[Brought]) -> Result<Vec<A
         write_new(&target, &mut file.bytes.as_slice())?;
         Ok(Attachment {
             path,
-            content_type: file.content_type.clone(),
-            filename: Some(file.filename.clone()),
+            ..Attachment::from(file)
         })
     };
     let written: Result<Vec<Attachment>, Error> = files.iter().enumerate().map(write).collect();
@@ -142,10 +152,35 @@ fn move_in(draft: &Path, target: &Path, files: &[Attachment]) -> Result<(), sys:
     }
 }
 
-/// Takes back what [`leave`] left.
+/// Removes the spooled files of command `id`.
 pub fn withdraw(new: &Path, id: &Id) {
     // What stays is cleared away with the orphans.
     let _ = clear(&new.join(format!("{id}.d")));
+}
+
+/// Removes `files`, which [`leave`] left for a command that was not spooled; those of another command with this id
+/// stay.
+pub fn withdraw_own(new: &Path, id: &Id, files: &[Attachment]) {
+    let dir = new.join(format!("{id}.d"));
+    for file in files {
+        // The daemon may have taken it.
+        let _ = std::fs::remove_file(dir.join(&file.path));
+    }
+    let _ = std::fs::remove_dir(&dir);
+}
+
+/// Adds the digest of each file that the command names by an absolute path: two commands with the same words and
+/// other files are two. What cannot be read is refused later.
+pub fn add_digests(files: &mut [Attachment]) {
+    for file in files.iter_mut().filter(|file| file.sha256.is_none()) {
+        let path = Path::new(&file.path);
+        if path.is_absolute() {
+            file.sha256 = open_regular(path).ok().and_then(|source| {
+                let read = |_: &[u8]| Ok::<(), std::io::Error>(());
+                text::sha256_of(&mut source.take(MAX_FILE), read).ok()
+            });
+        }
+    }
 }
 
 /// Moves the files of command `id` to `downloads`, durably, and makes their paths relative to it.
@@ -189,6 +224,7 @@ pub fn take_in(
             let copied = copy(path, &own, &number.to_string())?;
             file.filename.get_or_insert_with(|| name_of(path));
             file.path = copied.path;
+            file.sha256 = copied.sha256;
         }
         let there = own.join(&file.path);
         let plain = !file.path.contains('/')
@@ -232,6 +268,21 @@ pub fn prune(dir: &Path, keep: Duration, goes: impl Fn(&str) -> bool) -> Result<
 
 /// Copies one file into `dir` under a safe name that begins with `number`.
 fn copy(file: &Path, dir: &Path, number: &str) -> Result<Attachment, Error> {
+    let source = open_regular(file)?;
+    let name = name_of(file);
+    let path = safe_name(number, &name);
+    // It may grow while it is read.
+    let sha256 = write_new(&dir.join(&path), &mut source.take(MAX_FILE))?;
+    Ok(Attachment {
+        path,
+        content_type: None,
+        filename: Some(name),
+        sha256: Some(sha256),
+    })
+}
+
+/// Opens a file that may be attached.
+fn open_regular(file: &Path) -> Result<File, Error> {
     let unfit = |why: String| Error::Unfit {
         path: file.display().to_string(),
         why,
@@ -244,27 +295,17 @@ fn copy(file: &Path, dir: &Path, number: &str) -> Result<Attachment, Error> {
     let source = open.map_err(|error| unfit(reason(&error)))?;
     let meta = source.metadata().map_err(|error| unfit(reason(&error)))?;
     if !meta.is_file() {
-        return Err(unfit(
-            if meta.is_dir() {
-                "it is a directory"
-            } else {
-                "it is no regular file"
-            }
-            .to_owned(),
-        ));
+        let why = if meta.is_dir() {
+            "it is a directory"
+        } else {
+            "it is not a regular file"
+        };
+        return Err(unfit(why.to_owned()));
     }
     if meta.len() > MAX_FILE {
         return Err(unfit(format!("it is larger than {} MB", MAX_FILE >> 20)));
     }
-    let name = name_of(file);
-    let path = safe_name(number, &name);
-    // It may grow while it is read.
-    write_new(&dir.join(&path), &mut source.take(MAX_FILE))?;
-    Ok(Attachment {
-        path,
-        content_type: None,
-        filename: Some(name),
-    })
+    Ok(source)
 }
 
 /// Returns a name of our own for a file, which begins with `number` and ends like `name`.
@@ -283,7 +324,8 @@ fn safe_name(number: &str, name: &str) -> String {
     format!("{number}-{}", crate::text::tail(&safe, 60))
 }
 
-fn write_new(target: &Path, source: &mut impl Read) -> Result<(), sys::Error> {
+/// Writes a file, durably, and returns its SHA-256.
+fn write_new(target: &Path, source: &mut impl Read) -> Result<String, sys::Error> {
     let mut options = OpenOptions::new();
     let written = options
         .create(true)
@@ -292,8 +334,9 @@ fn write_new(target: &Path, source: &mut impl Read) -> Result<(), sys::Error> {
         .mode(0o600)
         .open(target)
         .and_then(|mut out: File| {
-            std::io::copy(source, &mut out)?;
-            out.sync_all()
+            let sha256 = text::sha256_of(source, |bytes| out.write_all(bytes))?;
+            out.sync_all()?;
+            Ok(sha256)
         });
     written.map_err(sys::Error::at("write", target))
 }
@@ -320,8 +363,8 @@ fn name_of(path: &Path) -> String {
 /// Says what a person would, without the number of the error.
 fn reason(error: &std::io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "it may not be read".to_owned(),
+        std::io::ErrorKind::NotFound => "no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -343,169 +386,4 @@ fn clear(dir: &Path) -> Result<(), sys::Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Place {
-        _dir: tempfile::TempDir,
-        tmp: PathBuf,
-        new: PathBuf,
-        downloads: PathBuf,
-        id: Id,
-    }
-
-    fn place() -> Place {
-        let dir = tempfile::tempdir().expect("dir");
-        let [tmp, new, downloads] = ["tmp", "new", "downloads"].map(|name| dir.path().join(name));
-        for dir in [&tmp, &new, &downloads] {
-            std::fs::create_dir(dir).expect("dir");
-        }
-        Place {
-            _dir: dir,
-            tmp,
-            new,
-            downloads,
-            id: Id::parse("a").expect("id"),
-        }
-    }
-
-    fn file(place: &Place, name: &str, text: &str) -> PathBuf {
-        let path = place.tmp.join(name);
-        atomic::write(&path, text.as_bytes(), atomic::Durability::Rename).expect("write");
-        path
-    }
-
-    #[test]
-    fn files_go_from_the_sender_to_the_daemon_and_a_second_look_finds_them_too() {
-        let place = place();
-        let files = [file(&place, "a b.log", "one"), file(&place, "ü.txt", "two")];
-        let left = leave(&place.tmp, &place.new, &place.id, &files).expect("leave");
-        for _ in 0..2 {
-            let mut files = left.clone();
-            take_in(&place.new, &place.downloads, &place.id, &mut files).expect("take in");
-            let seen: Vec<_> = files
-                .iter()
-                .map(|file| (file.path.get(10..), file.filename.as_deref()))
-                .collect();
-            assert_eq!(
-                seen,
-                [
-                    (Some("-0-a_b.log"), Some("a b.log")),
-                    (Some("-1-ü.txt"), Some("ü.txt"))
-                ]
-            );
-            let text = std::fs::read_to_string(place.downloads.join(&files[0].path)).expect("read");
-            assert_eq!(
-                (text.as_str(), place.new.join("a.d").exists()),
-                ("one", false)
-            );
-        }
-    }
-
-    #[test]
-    fn bytes_of_a_request_come_the_same_way_under_safe_names() {
-        let place = place();
-        let file = |filename: &str| Brought {
-            filename: filename.into(),
-            content_type: None,
-            bytes: b"x".to_vec(),
-        };
-        let files = [file("../../etc/passwd"), file("a\u{0}b\n.txt"), file("")];
-        let mut left = bring(&place.tmp, &place.new, &place.id, &files).expect("bring");
-        take_in(&place.new, &place.downloads, &place.id, &mut left).expect("take in");
-        let ends: Vec<_> = left
-            .iter()
-            .map(|file| file.path.get(10..).unwrap_or_default())
-            .collect();
-        assert_eq!(ends, ["-0-.._.._etc_passwd", "-1-a_b_.txt", "-2-"]);
-        assert!(
-            left.iter()
-                .all(|file| place.downloads.join(&file.path).is_file())
-        );
-        let large = [Brought {
-            bytes: vec![0; usize::try_from(MAX_FILE).expect("size") + 1],
-            ..file("large")
-        }];
-        assert!(matches!(
-            bring(&place.tmp, &place.new, &place.id, &large),
-            Err(Error::Unfit { .. })
-        ));
-        assert!(matches!(
-            bring(&place.tmp, &place.new, &place.id, &vec![file("x"); 21]),
-            Err(Error::Unfit { .. })
-        ));
-        assert_eq!(std::fs::read_dir(&place.tmp).expect("tmp").count(), 0);
-    }
-
-    #[test]
-    fn whichever_of_two_senders_of_one_id_comes_first_its_files_are_there() {
-        for second_comes_before_the_daemon in [true, false] {
-            let place = place();
-            let files = [file(&place, "x", "one"), file(&place, "y", "two")];
-            let send = |file: &PathBuf| {
-                leave(
-                    &place.tmp,
-                    &place.new,
-                    &place.id,
-                    std::slice::from_ref(file),
-                )
-                .expect("leave")
-            };
-            let take = |mut files: Vec<Attachment>| {
-                take_in(&place.new, &place.downloads, &place.id, &mut files).expect("take in");
-                std::fs::read_to_string(place.downloads.join(&files[0].path)).expect("read")
-            };
-            let first = send(&files[0]);
-            if !second_comes_before_the_daemon {
-                assert_eq!(take(first.clone()), "one");
-            }
-            let second = send(&files[1]);
-            assert_eq!(
-                (take(first), take(second)),
-                ("one".to_owned(), "two".to_owned())
-            );
-        }
-    }
-
-    #[test]
-    fn what_is_no_file_is_refused_and_nothing_stays_behind() {
-        let place = place();
-        let good = file(&place, "good", "x");
-        let fifo = place.tmp.join("fifo");
-        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("mkfifo");
-        for (bad, why) in [
-            (place.tmp.join("nothing"), "there is no such file"),
-            (place.new.clone(), "it is a directory"),
-            (fifo, "it is no regular file"),
-        ] {
-            let error =
-                leave(&place.tmp, &place.new, &place.id, &[good.clone(), bad]).expect_err("unfit");
-            assert!(error.to_string().contains(why), "{error}");
-            assert!(!place.tmp.join("a.d").exists() && !place.new.join("a.d").exists());
-        }
-    }
-
-    #[test]
-    fn a_command_reaches_its_own_files_and_absolute_paths_only() {
-        let place = place();
-        let outside = file(&place, "outside.txt", "x");
-        let take = |path: &str| {
-            let mut files = [Attachment {
-                path: path.to_owned(),
-                content_type: None,
-                filename: None,
-            }];
-            take_in(&place.new, &place.downloads, &place.id, &mut files).map(|()| files)
-        };
-        for bad in ["../outside.txt", "..", "", "missing", "a/b"] {
-            assert!(matches!(take(bad), Err(Error::Unfit { .. })), "{bad}");
-        }
-        std::os::unix::fs::symlink(&outside, place.downloads.join("a/link")).expect("link");
-        assert!(matches!(take("link"), Err(Error::Unfit { .. })));
-        let [taken] = take(outside.to_str().expect("path")).expect("take in");
-        assert_eq!(
-            (taken.path.as_str(), taken.filename.as_deref()),
-            ("a/0-outside.txt", Some("outside.txt"))
-        );
-    }
-}
+mod tests;

@@ -177,6 +177,9 @@ pub struct Attachment {
     /// Its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
+    /// The SHA-256 of its bytes, by which the same file is known when the command comes again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
 }
 
 fn cli() -> String {
@@ -225,7 +228,7 @@ mod job_line {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<JobOrder, D::Error> {
         let Line { op, job, mut more } = Line::deserialize(from)?;
-        if Id::parse(&job).is_none() {
+        if matches!(op, Op::Add) && Id::parse(&job).is_none() {
             return Err(D::Error::custom(
                 "the field `job` must match [A-Za-z0-9_-]{1,64}",
             ));

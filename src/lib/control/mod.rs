@@ -26,10 +26,12 @@
 
 pub mod attachments;
 mod command;
+mod digest;
 pub mod replies;
 pub mod spool;
 
 pub use command::{Attachment, Command, Words};
+pub use digest::digest;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -337,6 +339,7 @@ mod tests {
                 path,
                 content_type,
                 filename,
+                sha256: None,
             });
         let files = proptest::collection::vec(files, 0..3);
         let raw = ("\\PC*", "\\PC*", files.clone(), name(), name(), name()).prop_map(

@@ -3,17 +3,18 @@
 //! `spool/tmp/<id>.json` (being written) → rename → `spool/new/<id>.json` (accepted, durable).
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::{Id, MAX_COMMAND};
 use crate::sys::{Error, atomic};
 
-/// Leaves `line` in the spool under `id`; it survives a power cut when the call returns. The
-/// same id twice is one command: the later text replaces the waiting one.
+/// Leaves `line` in the spool under `id`; it survives a power cut when the call returns. Returns false when a
+/// command with this id waits already: the first stays.
 ///
 /// # Errors
 /// When the spool directories are missing, not writable or full.
-pub fn put(tmp: &Path, new: &Path, id: &Id, line: &str) -> Result<(), Error> {
-    atomic::write_by_way_of(tmp, &new.join(format!("{id}.json")), line.as_bytes())
+pub fn put(tmp: &Path, new: &Path, id: &Id, line: &str) -> Result<bool, Error> {
+    atomic::write_new_by_way_of(tmp, &new.join(format!("{id}.json")), line.as_bytes())
 }
 
 /// A waiting command file.
@@ -25,24 +26,27 @@ pub struct Entry {
     pub path: PathBuf,
 }
 
-/// Returns the waiting commands in id order. Files with other names are not ours and stay.
+/// Returns the waiting commands in the order in which they came: by the time of their last change, then by id.
+/// Files with other names are not ours and stay.
 ///
 /// # Errors
 /// When the directory cannot be read.
 pub fn scan(new: &Path) -> Result<Vec<Entry>, Error> {
-    let mut entries: Vec<Entry> = std::fs::read_dir(new)
+    let mut entries: Vec<(SystemTime, Entry)> = std::fs::read_dir(new)
         .map_err(Error::at("read", new))?
         .flatten()
         .filter_map(|entry| {
             let id = Id::parse(entry.file_name().to_str()?.strip_suffix(".json")?)?;
-            Some(Entry {
-                id,
-                path: entry.path(),
-            })
+            let changed = entry.metadata().and_then(|meta| meta.modified());
+            let path = entry.path();
+            Some((
+                changed.unwrap_or(SystemTime::UNIX_EPOCH),
+                Entry { id, path },
+            ))
         })
         .collect();
-    entries.sort_by(|a, b| a.id.cmp(&b.id));
-    Ok(entries)
+    entries.sort_by(|(at, a), (later, b)| at.cmp(later).then_with(|| a.id.cmp(&b.id)));
+    Ok(entries.into_iter().map(|(_, entry)| entry).collect())
 }
 
 /// Reads a waiting command; `None` when it is gone.
@@ -58,7 +62,7 @@ pub fn read(entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
         )))
     };
     match std::fs::symlink_metadata(&entry.path) {
-        Ok(meta) if !meta.is_file() => never("it is no regular file"),
+        Ok(meta) if !meta.is_file() => never("it is not a regular file"),
         Ok(meta) if meta.len() > MAX_COMMAND => never("it is too large"),
         Ok(_) => atomic::read(&entry.path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -66,25 +70,39 @@ pub fn read(entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
+/// Returns the command that waits under `id`, if one does.
+///
+/// # Errors
+/// See [`read`].
+pub fn waiting(new: &Path, id: &Id) -> Result<Option<Vec<u8>>, Error> {
+    read(&Entry {
+        path: new.join(format!("{id}.json")),
+        id: id.clone(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn commands_wait_in_id_order_and_strange_files_stay() {
+    fn commands_wait_in_order_of_arrival_the_first_of_an_id_stays_and_so_do_strange_files() {
         let dir = tempfile::tempdir().expect("dir");
         let (tmp, new) = (dir.path().join("tmp"), dir.path().join("new"));
         std::fs::create_dir(&tmp).expect("tmp");
         std::fs::create_dir(&new).expect("new");
         for id in ["b", "a", "c"] {
-            put(&tmp, &new, &Id::parse(id).expect("id"), "{}").expect("put");
+            assert!(put(&tmp, &new, &Id::parse(id).expect("id"), id).expect("put"));
         }
+        assert!(!put(&tmp, &new, &Id::parse("a").expect("id"), "other").expect("put"));
+        assert_eq!(std::fs::read_dir(&tmp).expect("tmp").count(), 0);
         atomic::write(&new.join("notes.txt"), b"mine", atomic::Durability::Rename).expect("write");
         let ids: Vec<String> = scan(&new)
             .expect("scan")
             .iter()
             .map(|entry| entry.id.to_string())
             .collect();
-        assert_eq!(ids, ["a", "b", "c"]);
+        assert_eq!(ids, ["b", "a", "c"]);
+        assert_eq!(std::fs::read(new.join("a.json")).expect("read"), b"a");
     }
 }

@@ -121,7 +121,7 @@ impl fmt::Display for Asleep {
             }
             Self::Busy => f.write_str("something else is being worked on"),
             Self::Down(why) => f.write_str(why),
-            Self::NoWay => f.write_str("there is no way to the owner: agent-send --pair owner"),
+            Self::NoWay => f.write_str("no owner configured: agent-send --pair owner"),
             Self::Spent { limit } => write!(
                 f,
                 "what it may cost today is spent ([heartbeat] day_usd = {limit})"
@@ -342,7 +342,7 @@ mod tests {
                 has_way: false,
                 ..world()
             }),
-            "there is no way to the owner: agent-send --pair owner"
+            "no owner configured: agent-send --pair owner"
         );
         let spent = against(World {
             spent: (0.5, 0.5),

@@ -143,7 +143,7 @@ impl TryFrom<String> for Time {
     fn try_from(text: String) -> Result<Self, String> {
         clock::parse_rfc3339(&text)
             .map(Self)
-            .ok_or_else(|| format!("{text:?} is no time of RFC 3339"))
+            .ok_or_else(|| format!("{text:?} is not an RFC 3339 time"))
     }
 }
 

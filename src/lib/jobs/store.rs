@@ -91,6 +91,26 @@ impl Jobs {
         self.iter_mut().find(|job| job.id == id)
     }
 
+    /// Returns the id of the job, or of the broken entry, that has this id or else this name.
+    ///
+    /// # Errors
+    /// The ids when several have the name.
+    pub fn id_of(&self, called: &str) -> Result<Option<String>, Vec<String>> {
+        let has_id = self.get(called).is_some() || self.broken().any(|broken| broken.id == called);
+        if has_id {
+            return Ok(Some(called.to_owned()));
+        }
+        let mut ids: Vec<String> = self
+            .iter()
+            .filter(|job| job.name == called)
+            .map(|job| job.id.clone())
+            .collect();
+        if ids.len() > 1 {
+            return Err(ids);
+        }
+        Ok(ids.pop())
+    }
+
     /// Adds a job, in the place of one with the same id.
     pub fn put(&mut self, job: Job) {
         match self.get_mut(&job.id) {

@@ -377,7 +377,10 @@ impl Memory {
         match index::sync(&self.place, mode, &mut |_| {}) {
             Ok(index::Outcome::Done(report)) => {
                 if let Some(why) = report.vectors.failed {
-                    tracing::warn!(why, "not everything in the index has a vector");
+                    tracing::warn!(
+                        why,
+                        "semantic search is incomplete: some chunks of the index have no vector"
+                    );
                 }
                 for skipped in report.skipped {
                     tracing::warn!(

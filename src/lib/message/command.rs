@@ -99,6 +99,12 @@ impl Command {
         words: None,
     };
 
+    /// What commands are called, without their slash.
+    pub const NAMES: [&'static str; 14] = [
+        "start", "help", "new", "reset", "compact", "undo", "forget", "model", "stop", "status",
+        "cost", "jobs", "approve", "deny",
+    ];
+
     /// Returns the command that goes by `word` (without its slash), in any letter case; `rest` is what
     /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`,
     /// `/forget WHAT`, `/approve ID`, `/deny ID WHY`.
@@ -216,29 +222,29 @@ impl DeadLetters {
 pub enum JobOrder {
     /// There is to be this one, in the place of one with the same id.
     Add {
-        /// Its id.
+        /// Its id or its name.
         job: String,
         /// What is asked for, as `jobs` reads it.
         ask: serde_json::Value,
     },
     /// It is to go.
     Remove {
-        /// Its id.
+        /// Its id or its name.
         job: String,
     },
     /// It is to run now, beside its times.
     Run {
-        /// Its id.
+        /// Its id or its name.
         job: String,
     },
     /// It is to run no more by itself.
     Pause {
-        /// Its id.
+        /// Its id or its name.
         job: String,
     },
     /// It is to run at its times again; those that passed are gone.
     Resume {
-        /// Its id.
+        /// Its id or its name.
         job: String,
     },
 }

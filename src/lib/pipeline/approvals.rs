@@ -441,7 +441,7 @@ impl Pipeline {
         let now = clock::now_ms();
         let decide = || self.queue.decide(id.to_owned(), verdict, why.clone(), now);
         Ok(match self.persist("the owner's word", decide).await? {
-            Decided::Unknown => Err(format!("Nothing waits for your word under the id {shown}.")),
+            Decided::Unknown => Err(format!("No pending approval with ID {shown}.")),
             Decided::Over(how) => Err(format!("{shown} is over already: {how}.")),
             Decided::OnlyOnce => Err(format!(
                 "{shown} can only be allowed once: approve it, or deny it."

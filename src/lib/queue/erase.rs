@@ -25,6 +25,12 @@ pub fn erase(path: &Path, hit: &Hit, dry_run: bool) -> Result<BTreeMap<String, u
         if dry_run {
             return Ok(counts);
         }
+        // A digest of words that are gone would still prove a guess.
+        transaction.execute(
+            "UPDATE seen SET digest = NULL WHERE digest IS NOT NULL
+             AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.id = substr(seen.key, 5))",
+            [],
+        )?;
         transaction.commit()?;
         db::wring_out(&connection)?;
         Ok(counts)

@@ -32,10 +32,24 @@ pub struct Arrival {
 pub enum Verdict {
     /// It becomes inbox rows; one, unless an order means several sessions.
     Accept(Vec<Envelope>),
+    /// The same for a command, whose digest is remembered with its key: the same key with another digest is
+    /// another command.
+    Command(String, Vec<Envelope>),
     /// It is kept for the next turn of its session and begins none.
     Note(SessionKey, Note),
     /// Only its key is kept; the notice (a pairing code), if any, goes out.
     Refuse(Option<NewPart>),
+}
+
+/// What is known of a key and a digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// The key is new.
+    New,
+    /// It is the same command.
+    Same,
+    /// The key is that of another command.
+    Other,
 }
 
 /// An inbox row that waits for its turn.
@@ -159,11 +173,15 @@ impl Store {
                 let mut accepted = Vec::new();
                 let mut notices = Vec::new();
                 for arrival in &arrivals {
-                    if !remember(connection, &arrival.key, now)? {
+                    let digest = match &arrival.verdict {
+                        Verdict::Command(digest, _) => Some(digest.as_str()),
+                        _ => None,
+                    };
+                    if !remember(connection, &arrival.key, digest, now)? {
                         continue;
                     }
                     match &arrival.verdict {
-                        Verdict::Accept(envelopes) => {
+                        Verdict::Accept(envelopes) | Verdict::Command(_, envelopes) => {
                             for envelope in envelopes {
                                 let new = insert(connection, envelope)?;
                                 if new.is_some() {
@@ -203,6 +221,68 @@ impl Store {
                 connection
                     .prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE key = ?1)")?
                     .query_row([key], |row| row.get(0))
+            })
+            .await
+    }
+
+    /// Returns whether a command with this key was taken in, and whether it said the same. One whose digest was not
+    /// kept counts as the same.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn known(&self, key: &str, digest: &str) -> Result<Known, db::Error> {
+        let (key, digest) = (key.to_owned(), digest.to_owned());
+        self.writer
+            .write_lazily(move |connection| known(connection, &key, &digest))
+            .await
+    }
+
+    /// Returns the id of the newest command that said the same since `since`, when it still runs, or `ended` ones
+    /// are meant too.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn said_already(
+        &self,
+        digest: &str,
+        since: i64,
+        ended: bool,
+    ) -> Result<Option<String>, db::Error> {
+        let digest = digest.to_owned();
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT inbox.id FROM seen JOIN inbox ON inbox.id = substr(seen.key, 5)
+                         WHERE seen.digest = ?1 AND seen.at >= ?2 AND (?3 OR inbox.state IN ('pending', 'running'))
+                         ORDER BY seen.at DESC LIMIT 1",
+                    )?
+                    .query_row((digest, since, ended), |row| row.get(0))
+                    .optional()
+            })
+            .await
+    }
+
+    /// Returns the newest conversation whose key begins with `prefix` and in which `reply` was answered.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn conversation(
+        &self,
+        prefix: &str,
+        reply: &str,
+    ) -> Result<Option<String>, db::Error> {
+        let (from, reply) = (prefix.to_owned(), reply.to_owned());
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT session_key FROM inbox WHERE session_key >= ?1 AND session_key < ?1 || x'7f'
+                           AND trim(result ->> '$.reply') = trim(?2)
+                         ORDER BY seq DESC LIMIT 1",
+                    )?
+                    .query_row((from, reply), |row| row.get(0))
+                    .optional()
             })
             .await
     }
@@ -408,6 +488,19 @@ impl Store {
             })
             .await
     }
+}
+
+/// See [`Store::known`].
+pub(super) fn known(connection: &Connection, key: &str, digest: &str) -> rusqlite::Result<Known> {
+    let kept: Option<Option<String>> = connection
+        .prepare_cached("SELECT digest FROM seen WHERE key = ?1")?
+        .query_row([key], |row| row.get(0))
+        .optional()?;
+    Ok(match kept {
+        None => Known::New,
+        Some(kept) if kept.as_deref().is_none_or(|kept| kept == digest) => Known::Same,
+        Some(_) => Known::Other,
+    })
 }
 
 pub(super) fn insert(

@@ -2,7 +2,7 @@
 //!
 //! | table | holds |
 //! |---|---|
-//! | `seen` | keys of inputs looked at, 14 days: the same input twice is one |
+//! | `seen` | keys of inputs looked at, 14 days: the same input twice is one; of a command also the digest of what it says |
 //! | `offsets` | where the next poll of a bot begins |
 //! | `inbox` | accepted inputs: `pending → running → done \| dead`; one that is suspended is `pending` until `wake_at` |
 //! | `notes` | what a session heard and did not answer: its next turn reads it |
@@ -33,7 +33,7 @@ mod view;
 pub use approvals::{Decided, PATIENCE_MS, PutDown, Request, Standing, approvals, ending};
 pub use dead_letters::Which;
 pub use erase::erase;
-pub use inbox::{Accepted, Arrival, Ended, Finish, Progress, Started, Verdict};
+pub use inbox::{Accepted, Arrival, Ended, Finish, Known, Progress, Started, Verdict};
 pub use outbox::{Aftermath, NewPart, Part};
 pub use overheard::Note;
 pub use routes::LastRoute;
@@ -42,7 +42,8 @@ pub use suspend::{Deaths, Suspended, WaitsOn};
 pub use tasks::{AfterFailure, NewTask, ReadyTask, Told};
 pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
 pub use view::{
-    Dead, Fate, Listing, Open, counts, examine, fates, knows, listing, migrate, result, results,
+    Dead, Fate, Listing, Open, clash, counts, examine, fates, knows, listing, migrate, result,
+    results,
 };
 
 use std::path::Path;
@@ -62,6 +63,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_tasks.sql"),
     include_str!("migrations/0008_suspended.sql"),
     include_str!("migrations/0009_rules.sql"),
+    include_str!("migrations/0010_digests.sql"),
 ];
 
 /// How long keys of inputs and finished rows are kept (specification §3).
@@ -197,6 +199,11 @@ impl Store {
     }
 }
 
+/// Returns the key by which the command with this id is remembered.
+pub fn command_key(id: &str) -> String {
+    format!("cmd:{id}")
+}
+
 /// Reads JSON that we wrote ourselves out of a column.
 fn from_json<T: serde::de::DeserializeOwned>(text: &str, column: usize) -> rusqlite::Result<T> {
     serde_json::from_str(text).map_err(|error| {
@@ -214,10 +221,15 @@ fn to_json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
 }
 
 /// Returns true when `key` was new and is remembered now.
-fn remember(connection: &Connection, key: &str, now: i64) -> rusqlite::Result<bool> {
+fn remember(
+    connection: &Connection,
+    key: &str,
+    digest: Option<&str>,
+    now: i64,
+) -> rusqlite::Result<bool> {
     connection
-        .prepare_cached("INSERT OR IGNORE INTO seen(key, at) VALUES (?1, ?2)")?
-        .execute((key, now))
+        .prepare_cached("INSERT OR IGNORE INTO seen(key, at, digest) VALUES (?1, ?2, ?3)")?
+        .execute((key, now, digest))
         .map(|rows| rows == 1)
 }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::from_json;
+use super::inbox::{Known, known};
 use super::suspend;
 use super::suspend::Suspended;
+use super::{command_key, from_json};
 use crate::control::replies::Reply;
 use crate::db;
+use crate::message::Envelope;
 
 /// How many rows are open or dead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -165,6 +167,39 @@ pub fn knows(path: &Path, id: &str) -> Result<bool, db::Error> {
         )
     };
     read(path, known).map(Option::unwrap_or_default)
+}
+
+/// Returns true when the id is that of a command which says something else, with what it said, as far as that is
+/// kept.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn clash(
+    path: &Path,
+    id: &str,
+    digest: &str,
+) -> Result<Option<Option<Box<Envelope>>>, db::Error> {
+    let first = |connection: &Connection| {
+        let has_digests =
+            "SELECT EXISTS (SELECT 1 FROM pragma_table_info('seen') WHERE name = 'digest')";
+        // A file of an earlier version, before the next start of the daemon.
+        if !connection.query_row(has_digests, [], |row| row.get::<_, bool>(0))? {
+            return Ok(None);
+        }
+        if known(connection, &command_key(id), digest)? != Known::Other {
+            return Ok(None);
+        }
+        let envelope: Option<String> = connection
+            .query_row("SELECT envelope FROM inbox WHERE id = ?1", [id], |row| {
+                row.get(0)
+            })
+            .optional()?;
+        envelope
+            .map(|text| from_json(&text, 0))
+            .transpose()
+            .map(Some)
+    };
+    read(path, first).map(Option::flatten)
 }
 
 /// Returns the kept answers of commands that ended since `since`.

@@ -375,7 +375,7 @@ fn read(entry: &Entry) -> Result<Vec<u8>, Why> {
         ));
     }
     if !entry.metadata.is_file() {
-        return Err(Why::Wrong("it is no regular file".to_owned()));
+        return Err(Why::Wrong("it is not a regular file".to_owned()));
     }
     if entry.metadata.size() > MAX_FILE {
         return Err(too_large(entry.metadata.size()));
@@ -399,7 +399,7 @@ pub(super) fn open(path: &Path) -> std::io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(std::io::Error::other("it is no regular file"))
+        Err(std::io::Error::other("it is not a regular file"))
     }
 }
 

@@ -239,7 +239,7 @@ fn links_fifos_and_directories_called_skill_md_are_not_opened() {
         (place.off("file"), place.off("fifo")),
         (
             "it is a link, and links are not followed".into(),
-            "it is no regular file".into()
+            "it is not a regular file".into()
         )
     );
     assert_eq!(

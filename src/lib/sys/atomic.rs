@@ -127,20 +127,37 @@ pub fn remove_litter(dir: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes `bytes` to a temporary file in `draft`, syncs it and moves it to `target`, on the same
-/// file system; it survives a power cut when the call returns.
+/// Writes `bytes` to a temporary file in `draft`, syncs it and makes it `target`, on the same file system; it
+/// survives a power cut when the call returns. Returns false when `target` is there: then it stays as it is.
+///
+/// The file says to the nanosecond when it was made: the kernel's own stamp counts ticks of some milliseconds, and
+/// two files of one tick would have no order.
 ///
 /// # Errors
 /// When a directory is missing, not writable or full; `target` is then as it was.
-pub fn write_by_way_of(draft: &Path, target: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub fn write_new_by_way_of(draft: &Path, target: &Path, bytes: &[u8]) -> Result<bool, Error> {
     let temp = temp_beside(&draft.join(target.file_name().unwrap_or_default()));
     let result = fill(&temp, bytes, Durability::Full)
-        .and_then(|()| std::fs::rename(&temp, target))
-        .and_then(|()| sync_parent(target));
-    result.map_err(|source| {
-        let _ = std::fs::remove_file(&temp);
-        Error::at("write", target)(source)
-    })
+        .and_then(|()| stamp(&temp))
+        .and_then(|()| match std::fs::hard_link(&temp, target) {
+            Ok(()) => sync_parent(target).map(|()| true),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            _ if target.try_exists()? => Ok(false),
+            // A file system without hard links.
+            Err(_) => std::fs::rename(&temp, target)
+                .and_then(|()| sync_parent(target))
+                .map(|()| true),
+        });
+    // One that stays is litter.
+    let _ = std::fs::remove_file(&temp);
+    result.map_err(Error::at("write", target))
+}
+
+fn stamp(path: &Path) -> std::io::Result<()> {
+    OpenOptions::new()
+        .write(true)
+        .open(path)?
+        .set_modified(crate::clock::now())
 }
 
 fn temp_beside(path: &Path) -> PathBuf {

@@ -6,7 +6,7 @@ mod hex;
 pub mod hidden_chars;
 pub(crate) mod json;
 
-pub use hex::{hex, sha256_hex};
+pub use hex::{hex, sha256_hex, sha256_of};
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 

@@ -6,14 +6,14 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use ring::digest;
 use serde::{Deserialize, Serialize};
 
 use super::{Error, MAX_OLD, is_run};
 use crate::clock;
 use crate::sys;
 use crate::sys::{atomic, jsonl};
-use crate::text::{hex, sha256_hex};
+use crate::text;
+use crate::text::sha256_hex;
 use crate::workspace::Marks;
 
 /// The journals of all runs, and the marks on files that go with them.
@@ -197,7 +197,7 @@ pub(super) fn append(journal: &Path, line: &Record) -> Result<(), sys::Error> {
 
 /// Returns the SHA-256 of what is read.
 pub(super) fn sha256_of(source: &mut dyn Read) -> Result<String, Error> {
-    hash(source, |_| Ok(()))
+    text::sha256_of(source, |_| Ok(()))
 }
 
 /// Copies what is read to `target`, 0600, and returns its SHA-256 when it is on the disk.
@@ -212,7 +212,7 @@ fn keep(source: &mut dyn Read, target: &Path) -> Result<String, Error> {
         .open(target)
         .map_err(|error: std::io::Error| at(error))?;
     let mut size = 0_u64;
-    let sum = hash(source, |bytes| {
+    let sum = text::sha256_of(source, |bytes| {
         size += bytes.len() as u64;
         if size > MAX_OLD {
             return Err(Error::TooLarge);
@@ -223,27 +223,6 @@ fn keep(source: &mut dyn Read, target: &Path) -> Result<String, Error> {
         .and_then(|()| atomic::sync_parent(target))
         .map_err(at)?;
     Ok(sum)
-}
-
-/// Gives `each` what is read, block by block, and returns the SHA-256 of all.
-fn hash(
-    source: &mut dyn Read,
-    mut each: impl FnMut(&[u8]) -> Result<(), Error>,
-) -> Result<String, Error> {
-    let mut context = digest::Context::new(&digest::SHA256);
-    let mut block = vec![0_u8; 1 << 16];
-    loop {
-        let count = match source.read(&mut block) {
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            count => count.map_err(Error::Unreadable)?,
-        };
-        let bytes = block.get(..count).unwrap_or_default();
-        if bytes.is_empty() {
-            return Ok(hex(context.finish().as_ref()));
-        }
-        context.update(bytes);
-        each(bytes)?;
-    }
 }
 
 /// Makes a directory that outlasts a power cut; one that is there is fine.

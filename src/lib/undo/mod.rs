@@ -37,7 +37,7 @@ pub enum Error {
     TooLarge,
     /// The file cannot be read, so it could not be brought back.
     #[error("what is in it cannot be read: {0}")]
-    Unreadable(#[source] std::io::Error),
+    Unreadable(#[from] std::io::Error),
     /// There is no such run, or it changed no files.
     #[error("no run is called {0}, or it changed no files that can be brought back")]
     Unknown(String),

@@ -136,13 +136,31 @@ fn a_key_makes_a_message_one_whatever_it_looks_like() {
             format!("echo: hello {number}"),
             "{key}: {first:?}"
         );
-        let second = send("/api/v1/chat", key, json!({"message": "something else"}));
+        let same = json!({"message": format!("hello {number}")});
+        let second = send("/api/v1/chat", key, same.clone());
         assert_eq!((second.status, second.json()), (200, first.json()), "{key}");
-        let streamed = send(
-            "/api/v1/chat/stream",
-            key,
-            json!({"message": "something else"}),
-        );
+        for (path, body) in [
+            ("/api/v1/chat", json!({"message": "something else"})),
+            (
+                "/api/v1/chat",
+                json!({"message": format!("hello {number}"), "attachments": [{"data": "aGk="}]}),
+            ),
+            ("/api/v1/notify", same.clone()),
+            ("/api/v1/stop", json!({})),
+            ("/api/v1/sessions/reset", json!({"target": "http"})),
+            (
+                "/v1/chat/completions",
+                json!({"model": "agent", "messages": [{"role": "user", "content": format!("hello {number}")}]}),
+            ),
+        ] {
+            let other = send(path, key, body);
+            assert_eq!(
+                (other.status, other.json()["error"]["code"].as_str()),
+                (409, Some("idempotency_conflict")),
+                "{key} {path}: {other:?}"
+            );
+        }
+        let streamed = send("/api/v1/chat/stream", key, same);
         let (name, last) = streamed.events().pop().expect("events");
         assert_eq!((name.as_str(), last), ("done", first.json()), "{key}");
     }

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Api;
-use crate::support::Reply;
+use std::thread;
+
+use super::{Api, SOON};
+use crate::support::{Reply, wait_for};
 
 #[test]
 fn a_completion_is_a_turn_of_the_agent() {
@@ -123,6 +125,74 @@ fn a_stream_is_chunks_and_ends_as_it_should() {
 }
 
 #[test]
+fn the_same_body_joins_the_run_it_began_and_a_retry_also_the_one_that_ended() {
+    let api = Api::new();
+    let body = json!({"model": "agent", "messages": [{"role": "user", "content": "pay the bill"}]})
+        .to_string();
+    let send = |retry: &'static str| {
+        let (client, body) = (api.client.clone(), body.clone());
+        thread::spawn(move || {
+            let headers = [
+                ("content-type", "application/json"),
+                ("x-stainless-retry-count", retry),
+            ];
+            client.request("POST", "/v1/chat/completions", &headers, body.as_bytes())
+        })
+    };
+    api.model.push(Reply::Held("once".to_owned()));
+    let attempts = ["0", "1", "0"].map(send);
+    wait_for("the model to be asked", SOON, || {
+        (api.model.in_flight() > 0).then_some(())
+    });
+    let other = json!({"model": "agent", "messages": [{"role": "user", "content": "other"}], "user": "ada"});
+    let other = api.post("/v1/chat/completions", &other).json();
+    api.model.go_on();
+    let ids = attempts.map(|one| {
+        let answer = one.join().expect("a client").json();
+        assert_eq!(answer["choices"][0]["message"]["content"], "once");
+        answer["id"].clone()
+    });
+    assert!(ids.iter().all(|id| *id == ids[0] && *id != other["id"]));
+    let retried = send("2").join().expect("a client").json();
+    assert_eq!(retried["id"], ids[0]);
+    assert_eq!(api.model.requests().len(), 2);
+    // Asked again later, it is a new question.
+    let again = send("0").join().expect("a client").json();
+    assert_ne!(again["id"], ids[0]);
+    assert_eq!(api.model.requests().len(), 3);
+}
+
+#[test]
+fn without_a_user_each_chat_of_a_client_is_a_conversation_of_its_own() {
+    let api = Api::new();
+    let ask = |messages: &Value| {
+        let body = json!({"model": "agent", "messages": messages});
+        let answer = api.post("/v1/chat/completions", &body).json();
+        let read = api.model.requests().pop().expect("a request")["messages"].to_string();
+        let reply = answer["choices"][0]["message"]["content"].clone();
+        (reply, read)
+    };
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let (first, _) = ask(&json!([user("my cat is Tom")]));
+    let (_, other) = ask(&json!([user("make a title")]));
+    assert!(!other.contains("Tom"), "{other}");
+    let (_, twin) = ask(&json!([user("my cat is Tom")]));
+    assert_eq!(twin.matches("Tom").count(), 1, "{twin}");
+    let answer = json!({"role": "assistant", "content": first});
+    let (_, next) = ask(&json!([user("my cat is Tom"), answer, user("how old?")]));
+    assert!(
+        next.contains("echo: my cat is Tom") && !next.contains("Earlier in"),
+        "{next}"
+    );
+    // Another history than ours is told to the agent.
+    let edited = json!({"role": "assistant", "content": "Tom is a lovely name"});
+    let (_, told) = ask(&json!([user("my cat is Tim"), edited, user("how old?")]));
+    assert!(told.contains("Earlier in this conversation") && told.contains("a lovely name"));
+    let sessions = api.get("/api/v1/sessions").json();
+    assert_eq!(sessions["sessions"].as_array().expect("a list").len(), 4);
+}
+
+#[test]
 fn odd_requests_are_refused_and_never_our_fault() {
     let api = Api::new();
     let user = |content: Value| json!({"model": "agent", "messages": [{"role": "user", "content": content}]});
@@ -146,6 +216,14 @@ fn odd_requests_are_refused_and_never_our_fault() {
         ),
         (
             json!({"model": "agent", "messages": [{"role": "user", "content": "x"}], "stream": "yes"}),
+            400,
+        ),
+        (
+            json!({"model": "agent", "messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "f"}}]}),
+            400,
+        ),
+        (
+            json!({"model": "agent", "messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_object"}}),
             400,
         ),
         (user(json!(null)), 400),

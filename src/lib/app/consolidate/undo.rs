@@ -16,7 +16,7 @@ pub(super) fn run(context: &Context<'_>, wanted: &UndoArguments) -> Result<(), F
     };
     let done = consolidate::undo(&context.home, run)?.map_err(forget::busy)?;
     let Some(done) = done else {
-        let message = text::visible(&format!("nothing is known of a run {run}"));
+        let message = text::visible(&format!("no run {run:?}"));
         return Err(Failure::new(Exit::Failed, message)
             .hint("agent-consolidate undo shows the runs of the last 30 days"));
     };

@@ -237,7 +237,7 @@ async fn line_in(
 /// A spool file and what is in it; `None` when it is gone.
 type Spooled = (Entry, Result<Option<Vec<u8>>, sys::Error>);
 
-/// Takes in everything that waits in the spool, in id order.
+/// Takes in everything that waits in the spool, in order of arrival.
 pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
     // One look at a time: who comes second finds nothing, and knows that it is done.
     static LOOK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -364,12 +364,17 @@ pub(crate) async fn take_files_in(
     else {
         return Ok(());
     };
+    let mut files = std::mem::take(attachments);
+    let digests = move || {
+        attachments::add_digests(&mut files);
+        files
+    };
+    *attachments = crate::sys::blocking(digests).await;
     let known = pipeline.knows(&order.id).await;
     if known.map_err(|error| {
         sys::Error::at("look into", &home.queue_db())(std::io::Error::other(error))
     })? {
         // It is that command, which has its files.
-        attachments.clear();
         attachments::withdraw(&home.spool_new(), &order.id);
         return Ok(());
     }

@@ -28,6 +28,40 @@ or, without a start of the program each time, write the script to a file:
   a directory of zsh's $fpath, as _agent-toolkit
   ~/.config/fish/conf.d/agent-toolkit.fish";
 
+/// What only agent-send itself knows, such as the names of sessions and jobs: it is asked first.
+const BASH_VALUES: &str = r#"
+_agent__send_values() {
+    local IFS=$'\n' known
+    known=$(agent-send --complete "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)
+    if [[ -n $known ]]; then
+        COMPREPLY=($(compgen -W "$known" -- "${COMP_WORDS[COMP_CWORD]}"))
+    else
+        unset IFS
+        _agent__send "$@"
+    fi
+}
+complete -F _agent__send_values -o bashdefault -o default agent-send
+"#;
+const ZSH_VALUES: &str = r#"
+zmodload zsh/parameter
+functions[_agent-send_flags]=$functions[_agent-send]
+_agent-send() {
+    local -a known
+    known=(${(f)"$(agent-send --complete ${(Q)words[2,CURRENT-1]} 2>/dev/null)"})
+    if (( $#known )); then
+        compadd -- $known
+    else
+        _agent-send_flags "$@"
+    fi
+}
+"#;
+const FISH_VALUES: &str = r"
+for flag in session history reset model tier tz approve deny
+    complete -c agent-send -l $flag -x -a '(agent-send --complete --'$flag' 2>/dev/null)'
+end
+complete -c agent-send -a '(agent-send --complete (commandline -opc)[2..-1] 2>/dev/null)'
+";
+
 /// Prints the script.
 pub(super) fn completions(shell: Shell) -> Result<Exit, Failure> {
     cli::out(script(shell, commands()).trim_end());
@@ -36,9 +70,9 @@ pub(super) fn completions(shell: Shell) -> Result<Exit, Failure> {
 
 fn script(shell: Shell, commands: Vec<Command>) -> String {
     match shell {
-        Shell::Bash => commands.into_iter().map(bash).collect(),
+        Shell::Bash => commands.into_iter().map(bash).collect::<String>() + BASH_VALUES,
         Shell::Zsh => zsh(commands),
-        Shell::Fish => commands.into_iter().map(fish).collect(),
+        Shell::Fish => commands.into_iter().map(fish).collect::<String>() + FISH_VALUES,
     }
 }
 
@@ -122,6 +156,7 @@ fn zsh(commands: Vec<Command>) -> String {
             .unwrap_or(body.len());
         script.push_str(body.get(..end).unwrap_or(body));
     }
+    script.push_str(ZSH_VALUES);
     script.push_str("if (( $+functions[compdef] )); then\n");
     for name in &names {
         // A String can always be written to.

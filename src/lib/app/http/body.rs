@@ -25,6 +25,22 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// # Errors
 /// 400, 408, 413 or 415.
 pub(super) async fn json<T: DeserializeOwned>(request: Request) -> Result<T, ApiError> {
+    parse(&bytes(request).await?)
+}
+
+/// Reads JSON.
+///
+/// # Errors
+/// 400.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    text::json::parse(bytes).map_err(|error| ApiError::bad(format!("invalid body: {error}")))
+}
+
+/// Reads the bytes of a JSON request.
+///
+/// # Errors
+/// 400, 408, 413 or 415.
+pub(super) async fn bytes(request: Request) -> Result<Vec<u8>, ApiError> {
     if !is_json(request.headers()) {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -33,8 +49,7 @@ pub(super) async fn json<T: DeserializeOwned>(request: Request) -> Result<T, Api
         )
         .hint("send the header Content-Type: application/json"));
     }
-    let bytes = read_all(request).await?;
-    text::json::parse(&bytes).map_err(|error| ApiError::bad(format!("invalid body: {error}")))
+    read_all(request).await
 }
 
 /// Reads the JSON of a request; the default when the body is empty.
@@ -113,16 +128,33 @@ async fn read_frames(mut body: Body) -> Result<Vec<u8>, ApiError> {
 /// # Errors
 /// 400 for an empty key, or two.
 pub(super) fn id(headers: &HeaderMap) -> Result<Id, ApiError> {
+    Ok(key(headers)?.unwrap_or_default())
+}
+
+/// Returns the id of the request's `Idempotency-Key`, if it has one.
+///
+/// # Errors
+/// As [`id`].
+pub(super) fn key(headers: &HeaderMap) -> Result<Option<Id>, ApiError> {
     let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(key) = keys.next() else {
-        return Ok(Id::new());
+        return Ok(None);
     };
     if keys.next().is_some() || key.is_empty() {
         return Err(ApiError::bad(
             "the header Idempotency-Key is empty or repeated",
         ));
     }
-    Ok(id_of(key.as_bytes()))
+    Ok(Some(id_of(key.as_bytes())))
+}
+
+/// Returns true when the client says that it sends this request again: the SDKs of OpenAI count their retries
+/// (github.com/openai/openai-python, `_base_client.py`).
+pub(super) fn is_retry(headers: &HeaderMap) -> bool {
+    let count = headers
+        .get("x-stainless-retry-count")
+        .and_then(|count| count.to_str().ok());
+    count.is_some_and(|count| count.parse::<u32>().is_ok_and(|count| count > 0))
 }
 
 /// Returns the id of a key: the key itself when it is a valid id, else its digest.

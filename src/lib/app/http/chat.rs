@@ -16,8 +16,9 @@ use super::files::File;
 use super::wait::{Answer, ReplyWatch, outcome};
 use super::{Api, body, stream};
 use crate::control::attachments::Brought;
-use crate::control::{Command, Id, Order, Words};
-use crate::pipeline;
+use crate::control::{Attachment, Command, Id, Order, Words};
+use crate::message::Source;
+use crate::{control, pipeline};
 
 /// The sender when none is named.
 pub(super) const DEFAULT_SENDER: &str = "http";
@@ -131,7 +132,7 @@ pub(super) async fn notify(
         source,
         reference,
         data,
-        attachments: Vec::new(),
+        attachments: files.iter().map(Attachment::from).collect(),
     };
     take(
         &api,
@@ -200,23 +201,29 @@ impl Message {
     /// Stores the message; `stream`: its reply is streamed.
     ///
     /// # Errors
-    /// 400 or 503; then nothing is stored.
-    pub(super) async fn take_in(self, api: &Api, id: Id, stream: bool) -> Result<(), ApiError> {
+    /// As [`take`].
+    async fn take_in(self, api: &Api, id: Id, stream: bool) -> Result<(), ApiError> {
+        let (order, files) = self.order(id, stream);
+        take(api, order, files).await
+    }
+
+    /// Returns the message as a command, and its files.
+    pub(super) fn order(self, id: Id, stream: bool) -> (Order, Vec<Brought>) {
         let Self {
             words,
             sender,
             session,
             files,
         } = self;
+        let attachments = files.iter().map(Attachment::from).collect();
         let command = Command::User {
             words,
             sender,
             session,
             stream,
-            attachments: Vec::new(),
+            attachments,
         };
-        take(
-            api,
+        (
             Order {
                 id,
                 answer: true,
@@ -224,32 +231,59 @@ impl Message {
             },
             files,
         )
-        .await
     }
 }
 
 /// Takes an order in, once: the same id again is the same order.
 ///
 /// # Errors
-/// 400 for what makes no sense, 503 when it cannot be stored; nothing is then.
-pub(super) async fn take(api: &Api, mut order: Order, files: Vec<Brought>) -> Result<(), ApiError> {
+/// 400 for what makes no sense, 409 for the id of another request, 503 when it cannot be stored; nothing is then.
+pub(super) async fn take(api: &Api, order: Order, files: Vec<Brought>) -> Result<(), ApiError> {
+    let digest = control::digest(Source::Http.as_str(), &order.command);
+    take_as(api, order, &digest, files).await
+}
+
+/// The same for an order whose words have this digest.
+///
+/// # Errors
+/// As [`take`].
+pub(super) async fn take_as(
+    api: &Api,
+    mut order: Order,
+    digest: &str,
+    files: Vec<Brought>,
+) -> Result<(), ApiError> {
+    let refused = |refusal| {
+        match refusal {
+        pipeline::Refusal::Unfit(why) => ApiError::bad(why),
+        pipeline::Refusal::Other => ApiError::new(
+            StatusCode::CONFLICT,
+            "idempotency_conflict",
+            "this Idempotency-Key belongs to another request",
+        )
+        .hint("use a new key for other words or another route; GET /api/v1/replies/ID has the answer of the first")
+        .final_word(),
+        pipeline::Refusal::Store(error) => {
+            tracing::error!(%error, "a request could not be taken in");
+            ApiError::not_stored(error)
+        }
+    }
+    };
     // Two requests of one key bring the same files; the second finds the message that has them.
     let _one = if files.is_empty() {
         None
     } else {
         Some(api.files.lock().await)
     };
-    files::take_in(api, &mut order, files).await?;
-    api.pipeline
-        .take_request(&order)
-        .await
-        .map_err(|refusal| match refusal {
-            pipeline::Refusal::Unfit(why) => ApiError::bad(why),
-            pipeline::Refusal::Store(error) => {
-                tracing::error!(%error, id = %order.id, "a request could not be taken in");
-                ApiError::not_stored(error)
-            }
-        })
+    if !files.is_empty() {
+        let taken = api.pipeline.is_taken(&order, digest).await;
+        if taken.map_err(refused)? {
+            return Ok(());
+        }
+        files::take_in(api, &mut order, files).await?;
+    }
+    let taken = api.pipeline.take_request(&order, digest).await;
+    taken.map_err(refused)
 }
 
 fn check(message: &str, files: &[Brought]) -> Result<(), ApiError> {

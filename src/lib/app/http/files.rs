@@ -90,9 +90,6 @@ pub(super) async fn take_in(
     order: &mut Order,
     files: Vec<Brought>,
 ) -> Result<(), ApiError> {
-    if files.is_empty() {
-        return Ok(());
-    }
     let (tmp, new, id): (_, _, Id) = (api.home.spool_tmp(), api.home.spool_new(), order.id.clone());
     let brought = crate::sys::blocking(move || attachments::bring(&tmp, &new, &id, &files)).await;
     let Some(attachments) = order.command.attachments_mut() else {

@@ -12,12 +12,14 @@ use crate::config::{Http, Listen};
 pub(super) enum Hosts {
     /// Any: no browser can reach a Unix socket.
     Any,
-    /// Those of this machine, and the one of `[http] listen`.
+    /// Those of this machine, the one of `[http] listen`, and those of `[http] hosts`.
     Named {
         /// As `[http] listen` says it.
         listen: String,
         /// Every address of this machine is listened on.
         wildcard: bool,
+        /// As `[http] hosts` says them, in lower case.
+        more: Vec<String>,
     },
 }
 
@@ -29,7 +31,12 @@ impl Hosts {
                 let wildcard = listen
                     .parse::<std::net::IpAddr>()
                     .is_ok_and(|address| address.is_unspecified());
-                Self::Named { listen, wildcard }
+                let more = http.hosts.iter().map(|host| host.to_ascii_lowercase());
+                Self::Named {
+                    listen,
+                    wildcard,
+                    more: more.collect(),
+                }
             }
             Some(Listen::Unix(_)) | None => Self::Any,
         }
@@ -39,7 +46,11 @@ impl Hosts {
     ///
     /// # Errors
     /// [`ApiError`] for another name, or a page of another site.
-    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
+    pub(super) fn check<B>(
+        &self,
+        request: &Request<B>,
+        origins: &[String],
+    ) -> Result<(), ApiError> {
         let headers = request.headers();
         let named = one(headers, &HOST)?;
         let asked = [
@@ -59,7 +70,7 @@ impl Hosts {
                 .any(|authority| !self.is_ours(authority))
             {
                 return Err(ApiError::forbidden("the header Host names another server")
-                    .hint("use the address of [http] listen; a reverse proxy must send Host: localhost"));
+                    .hint("add the name to [http] hosts in agent.toml; a reverse proxy may also send Host: localhost"));
             }
         }
         let Some(origin) = one(headers, &ORIGIN)? else {
@@ -71,12 +82,13 @@ impl Hosts {
         let is_same = |site: &str| {
             named.is_some_and(|named| site.eq_ignore_ascii_case(named)) && self.is_ours(site)
         };
-        if site.is_some_and(is_same) {
+        if site.is_some_and(is_same) || is_listed(origins, origin) {
             return Ok(());
         }
-        Err(ApiError::forbidden(
-            "requests from pages of other sites are refused",
-        ))
+        Err(
+            ApiError::forbidden("requests from pages of other sites are refused")
+                .hint("add the site to [http] origins in agent.toml, such as https://chat.example"),
+        )
     }
 
     fn is_ours(&self, authority: &str) -> bool {
@@ -89,11 +101,20 @@ impl Hosts {
             // The Origin of a page is still checked.
             Self::Any => local,
             // An address cannot be rebound to another server.
-            Self::Named { listen, wildcard } => {
-                local || host == *listen || (*wildcard && address.is_some())
+            Self::Named {
+                listen,
+                wildcard,
+                more,
+            } => {
+                local || host == *listen || more.contains(&host) || (*wildcard && address.is_some())
             }
         }
     }
+}
+
+/// Returns true for the origin of a page that `[http] origins` lets in.
+pub(super) fn is_listed(origins: &[String], origin: &str) -> bool {
+    origins.iter().any(|one| one.eq_ignore_ascii_case(origin))
 }
 
 /// Returns the only value of a header.
@@ -149,7 +170,9 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let refusal = hosts.check(&request.body(()).expect("request")).err()?;
+        let origins = ["https://chat.example".to_owned()];
+        let request = request.body(()).expect("request");
+        let refusal = hosts.check(&request, &origins).err()?;
         Some(
             refusal.document()["error"]["code"]
                 .as_str()
@@ -212,6 +235,28 @@ mod tests {
             status(&ours, "http://evil.example/", &[("host", "localhost")]).as_deref(),
             Some("forbidden")
         );
+    }
+
+    #[test]
+    fn names_and_sites_of_the_settings_are_let_in_and_no_others() {
+        let hosts = Hosts::of(&Http {
+            hosts: vec!["Host.docker.internal".to_owned()],
+            ..Http::default()
+        });
+        let check = |host: &str, origin: &str, passes: bool| {
+            let said = status(&hosts, "/", &[("host", host), ("origin", origin)]);
+            assert_eq!(said.is_none(), passes, "{host} {origin}");
+        };
+        check(
+            "host.docker.internal:8100",
+            "http://host.docker.internal:8100",
+            true,
+        );
+        check("host.docker.internal:8100", "https://chat.example", true);
+        check("docker.internal", "https://chat.example", false);
+        check("localhost:8100", "https://evil.example", false);
+        check("localhost:8100", "http://chat.example", false);
+        check("localhost:8100", "https://chat.example.evil.example", false);
     }
 
     #[test]

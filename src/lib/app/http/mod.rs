@@ -169,10 +169,12 @@ impl BoundServer {
             env,
             token_check: TokenCheck::new(token.as_ref())?,
             hosts: Hosts::of(&http),
+            origins: http.origins.clone(),
             reads: Bucket::new(http.reads_per_minute),
             writes: Bucket::new(http.writes_per_minute),
             counters: Counters::default(),
             files: tokio::sync::Mutex::default(),
+            joins: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             last_unauthorized_log_ms: AtomicI64::new(0),
             shutdown,
         });
@@ -199,11 +201,15 @@ struct Api {
     env: Environment,
     token_check: TokenCheck,
     hosts: Hosts,
+    /// Sites whose pages may use the API.
+    origins: Vec<String>,
     reads: Bucket,
     writes: Bucket,
     counters: Counters,
     /// Held while a message with files is stored.
     files: tokio::sync::Mutex<()>,
+    /// Held, one for each group of bodies, while a completion looks for the run it joins.
+    joins: [tokio::sync::Mutex<()>; 16],
     /// When a request without the right token was last logged, milliseconds since 1970 UTC.
     last_unauthorized_log_ms: AtomicI64,
     /// No turn ends any more: nobody needs to wait.

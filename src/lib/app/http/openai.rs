@@ -2,8 +2,14 @@
 //!
 //! The agent keeps its conversations itself. So of `messages` the last one of the user is what is said, `system`
 //! and `developer` are what the caller gives with it, and the others, which the agent remembers anyway, are left
-//! out. `user` names who speaks, and with that the conversation. `model` is `agent`, or a configured model's name.
-//! What tunes a model (`temperature`, `tools` …) is the agent's own business and has no effect.
+//! out. `user` names who speaks, and with that the conversation. Without it each chat of the client is a conversation
+//! of its own: `messages` with an answer of ours are the next of the one in which it was given; any others begin a new
+//! one, and what they say was said before comes with them. `model` is `agent`, or a configured model's name.
+//! What tunes a model (`temperature` …) is the agent's own business and has no effect; what would change the form
+//! of the answer (`tools`, `response_format` …) is refused.
+//!
+//! The SDKs of OpenAI send a request again, without an idempotency key, when its answer takes too long. The same
+//! body joins the run that it began, while that runs; with the SDKs' retry header for an hour.
 
 use std::sync::Arc;
 
@@ -22,9 +28,9 @@ use super::files::File;
 use super::stream;
 use super::stream::Piece;
 use super::wait::{Answer, ReplyWatch, outcome};
-use super::{Api, body};
-use crate::clock;
-use crate::control::Words;
+use super::{Api, body, chat};
+use crate::control::{Id, Words};
+use crate::{clock, text};
 
 /// The model name for the configured routing.
 const AGENT: &str = "agent";
@@ -38,21 +44,76 @@ pub(super) struct Completion {
     stream: Option<bool>,
     stream_options: Option<Value>,
     user: Option<String>,
+    tools: Option<Value>,
+    functions: Option<Value>,
+    tool_choice: Option<Value>,
+    response_format: Option<Value>,
 }
+
+impl Completion {
+    /// Refuses what would change the form of the answer: a caller who relies on it must not be ignored.
+    ///
+    /// # Errors
+    /// 400, naming the field.
+    fn check(&self) -> Result<(), ApiError> {
+        let is_empty = |list: &Option<Value>| {
+            list.as_ref()
+                .and_then(Value::as_array)
+                .is_none_or(Vec::is_empty)
+        };
+        let chosen = self.tool_choice.as_ref().and_then(Value::as_str);
+        let form = self.response_format.as_ref();
+        let refused = [
+            ("tools", is_empty(&self.tools)),
+            ("functions", is_empty(&self.functions)),
+            (
+                "tool_choice",
+                self.tool_choice.is_none() || matches!(chosen, Some("none" | "auto")),
+            ),
+            (
+                "response_format",
+                form.is_none_or(|form| form["type"] == "text"),
+            ),
+        ];
+        match refused.iter().find(|(_, is_fine)| !is_fine) {
+            None => Ok(()),
+            Some((field, _)) => Err(ApiError::bad(format!("`{field}` is not supported"))
+                .hint("the agent uses its own tools and answers in text; leave the field out")),
+        }
+    }
+}
+
+/// How long a retry of a client joins the run that its first attempt began: SDKs wait ten minutes for an answer
+/// and send a request at most twice again.
+const RETRY_WINDOW_MS: i64 = 3_600_000;
 
 pub(super) async fn complete(
     State(api): State<Arc<Api>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let id = body::id(request.headers())?;
+    let key = body::key(request.headers())?;
+    let is_retry = body::is_retry(request.headers());
+    let bytes = body::bytes(request).await?;
+    let digest = text::sha256_hex(&[b"completion ".as_slice(), &bytes].concat());
+    let completion: Completion = body::parse(&bytes)?;
+    completion.check()?;
     let Completion {
         model,
         messages,
         stream,
         stream_options,
         user,
-    } = body::json(request).await?;
-    let Said { words, files } = said(&messages)?;
+        ..
+    } = completion;
+    let Said {
+        mut words,
+        files,
+        before,
+    } = said(&messages)?;
+    let session = match user {
+        Some(_) => None,
+        None => Some(conversation(&api, &before, &mut words).await?),
+    };
     let words = Words {
         model: configured(&api, &model)?,
         ..words
@@ -64,14 +125,32 @@ pub(super) async fn complete(
     let message = Message {
         words,
         sender,
-        session: None,
+        session,
         files,
     }
     .checked()?;
     let stream = stream == Some(true);
     let with_usage = stream_options
         .is_some_and(|options| options.get("include_usage") == Some(&Value::Bool(true)));
-    message.take_in(&api, id.clone(), stream).await?;
+    let id = {
+        // Of two requests at one time one begins the run, and the other finds it.
+        let _one = api.joins[usize::from(digest.as_bytes()[0]) % api.joins.len()]
+            .lock()
+            .await;
+        let since = clock::now_ms() - RETRY_WINDOW_MS;
+        let joined = match key {
+            Some(id) => Some(id),
+            None => api
+                .pipeline
+                .said_already(&digest, since, is_retry)
+                .await
+                .map_err(ApiError::not_stored)?,
+        };
+        let (order, files) = message.order(joined.unwrap_or_default(), stream);
+        let id = order.id.clone();
+        chat::take_as(&api, order, &digest, files).await?;
+        id
+    };
     let chunks = Chunks {
         id: format!("chatcmpl-{id}"),
         created: clock::now_ms() / 1000,
@@ -83,6 +162,37 @@ pub(super) async fn complete(
     }
     let answer = outcome(ReplyWatch::new(&api, &id).end().await?)?;
     Ok(Json(chunks.whole(&answer)).into_response())
+}
+
+/// Returns the conversation of a client that names nobody, see above. What it says was said before goes into the
+/// context of a new one.
+async fn conversation(
+    api: &Api,
+    before: &[Earlier],
+    words: &mut Words,
+) -> Result<String, ApiError> {
+    let first = before.first().map_or(&words.text, |earlier| &earlier.text);
+    let opening = text::sha256_hex(first.as_bytes());
+    let prefix = format!("http:chat-{}-", text::head(&opening, 16));
+    let answer = before.iter().find(|earlier| earlier.role == "assistant");
+    if let Some(answer) = answer {
+        let known = api.pipeline.conversation(&prefix, &answer.text).await;
+        if let Some(key) = known.map_err(ApiError::not_stored)? {
+            return Ok(key);
+        }
+    }
+    if !before.is_empty() {
+        let lines = before
+            .iter()
+            .map(|one| format!("{}: {}", one.role, one.text));
+        let said: Vec<String> = ["Earlier in this conversation:".to_owned()]
+            .into_iter()
+            .chain(lines)
+            .collect();
+        let context = words.context.take().into_iter().chain([said.join("\n\n")]);
+        words.context = Some(context.collect::<Vec<_>>().join("\n\n"));
+    }
+    Ok(format!("{prefix}{}", Id::new().short()))
 }
 
 /// Returns the configured model of this name; `None` for the configured routing.
@@ -117,6 +227,14 @@ fn unknown_model() -> ApiError {
 struct Said {
     words: Words,
     files: Vec<File>,
+    before: Vec<Earlier>,
+}
+
+/// What was said before, as the client tells it.
+#[derive(Debug, PartialEq)]
+struct Earlier {
+    role: String,
+    text: String,
 }
 
 fn said(messages: &[Value]) -> Result<Said, ApiError> {
@@ -133,11 +251,28 @@ fn said(messages: &[Value]) -> Result<Said, ApiError> {
     }
     let last = messages
         .iter()
+        .rposition(|message| role(message).as_deref() == Some("user"));
+    if messages
+        .iter()
         .rev()
-        .find(|message| role(message).as_deref() == Some("user"));
+        .take_while(|message| role(message).as_deref() != Some("user"))
+        .any(|message| matches!(role(message).as_deref(), Some("tool" | "function")))
+    {
+        return Err(ApiError::bad(
+            "a result of a tool cannot be the last of `messages`: the agent uses its own tools",
+        ));
+    }
     let last = last.ok_or_else(|| ApiError::bad("none of `messages` has the role user"))?;
     let mut said = Said::default();
-    said.words.text = content(last, Some(&mut said.files))?;
+    said.words.text = content(&messages[last], Some(&mut said.files))?;
+    for message in &messages[..last] {
+        let role = role(message).unwrap_or_default();
+        if ["user", "assistant"].contains(&role.as_str()) {
+            // Files of earlier messages were read when those were sent.
+            let text = content(message, Some(&mut Vec::new())).unwrap_or_default();
+            said.before.push(Earlier { role, text });
+        }
+    }
     let mut given = Vec::new();
     for message in messages
         .iter()
@@ -343,6 +478,14 @@ mod tests {
             said.words.context.as_deref(),
             Some("Be short.\n\nNo emoji.")
         );
+        let before = ["user", "assistant"].into_iter().zip(["before", "yes"]);
+        let before: Vec<Earlier> = before
+            .map(|(role, text)| Earlier {
+                role: role.to_owned(),
+                text: text.to_owned(),
+            })
+            .collect();
+        assert_eq!(said.before, before);
         let file = &said.files[0];
         assert_eq!(
             (
@@ -361,6 +504,7 @@ mod tests {
             json!([1]),
             json!([{"role": 1}]),
             json!([{"role": "assistant", "content": "x"}]),
+            json!([{"role": "user", "content": "x"}, {"role": "tool", "content": "5"}]),
             json!([{"role": "user", "content": 1}]),
             json!([{"role": "user", "content": [1]}]),
             json!([{"role": "user", "content": [{"type": "text"}]}]),
@@ -374,5 +518,37 @@ mod tests {
                 "{messages}"
             );
         }
+    }
+
+    #[test]
+    fn what_would_change_the_form_of_the_answer_is_refused_by_name() {
+        let check = |more: Value, refused: Option<&str>| {
+            let mut body = json!({"model": "agent", "messages": []});
+            body.as_object_mut()
+                .expect("an object")
+                .extend(more.as_object().expect("an object").clone());
+            let completion: Completion = serde_json::from_value(body).expect("a completion");
+            let message = completion
+                .check()
+                .err()
+                .map(|error| error.document()["error"]["message"].to_string());
+            assert_eq!(message.is_some(), refused.is_some(), "{more}");
+            assert!(message.is_none_or(|message| message.contains(refused.unwrap_or_default())));
+        };
+        check(
+            json!({"tools": [], "tool_choice": "auto", "response_format": {"type": "text"}}),
+            None,
+        );
+        check(
+            json!({"tools": null, "tool_choice": "none", "temperature": 0}),
+            None,
+        );
+        check(json!({"tools": [{"type": "function"}]}), Some("`tools`"));
+        check(json!({"functions": [{"name": "f"}]}), Some("`functions`"));
+        check(json!({"tool_choice": "required"}), Some("`tool_choice`"));
+        check(
+            json!({"response_format": {"type": "json_schema"}}),
+            Some("`response_format`"),
+        );
     }
 }

@@ -110,7 +110,9 @@ pub(super) async fn history(
     path: Result<Path<String>, PathRejection>,
     query: Result<Query<Shown>, QueryRejection>,
 ) -> Result<Response, ApiError> {
-    let target = path.map_err(|_| ApiError::bad("the id is no text"))?.0;
+    let target = path
+        .map_err(|_| ApiError::bad("the id is not valid UTF-8"))?
+        .0;
     let Query(Shown { full }) = query.map_err(|error| ApiError::bad(error.body_text()))?;
     let full = match full.as_deref() {
         None | Some("false" | "0" | "no") => false,
@@ -176,7 +178,9 @@ pub(super) async fn explain(
     State(api): State<Arc<Api>>,
     path: Result<Path<String>, PathRejection>,
 ) -> Asked {
-    let target = path.map_err(|_| ApiError::bad("the id is no text"))?.0;
+    let target = path
+        .map_err(|_| ApiError::bad("the id is not valid UTF-8"))?
+        .0;
     let home = api.home.clone();
     let explained = crate::sys::blocking(move || documents::explain(&home, &target)).await;
     let explained = explained.map_err(|failure| match failure.exit {

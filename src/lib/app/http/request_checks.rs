@@ -10,15 +10,19 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use hyper::Method;
-use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, HeaderValue, ORIGIN,
+    VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, StatusCode};
 use serde_json::json;
 
 use super::Api;
 use super::connections::Connection;
 use super::error::ApiError;
-use super::page;
 use super::token::Credentials;
+use super::{hosts, page};
 use crate::clock;
 
 /// The one path that strangers get an answer from: that we are there, and nothing else.
@@ -29,7 +33,17 @@ const TELL: i64 = 60_000;
 /// Lets a request pass, or answers it.
 pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let foreign = request
+        .headers()
+        .get(ORIGIN)
+        .filter(|origin| {
+            origin
+                .to_str()
+                .is_ok_and(|origin| hosts::is_listed(&api.origins, origin))
+        })
+        .cloned();
     let mut response = match check(&api, &request) {
+        Ok(Passed::Preflight) => preflight(),
         Ok(Passed::Owner) => AssertUnwindSafe(next.run(request))
             .catch_unwind()
             .await
@@ -46,16 +60,43 @@ pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Ne
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(origin) = foreign {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(VARY, HeaderValue::from_static("Origin"));
+    }
     response
+}
+
+/// Answers a browser that asks what a page of `[http] origins` may send (fetch.spec.whatwg.org, "CORS protocol").
+fn preflight() -> Response {
+    let allowed = [
+        (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
+        (
+            ACCESS_CONTROL_ALLOW_HEADERS,
+            "authorization, content-type, idempotency-key",
+        ),
+        (ACCESS_CONTROL_MAX_AGE, "600"),
+    ];
+    (StatusCode::NO_CONTENT, allowed).into_response()
 }
 
 enum Passed {
     Owner,
     Missing,
+    /// A browser asks for a page of an allowed site; it sends no token.
+    Preflight,
 }
 
 fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
-    api.hosts.check(request)?;
+    api.hosts.check(request, &api.origins)?;
+    if *request.method() == Method::OPTIONS
+        && request
+            .headers()
+            .contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+        && !api.origins.is_empty()
+    {
+        return Ok(Passed::Preflight);
+    }
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let is_page = request.uri().path() == page::PATH;
     // A browser cannot be told to send a bearer token.

@@ -160,6 +160,7 @@ pub fn main() -> ExitCode {
 /// Prints the frame, or monitor.json, and returns what the daemon's life means as an exit code.
 pub(super) fn show(shared: &Shared, json: bool, color: Color) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
+    cli::must_be_there(&home)?;
     if json {
         let health = Health::read(&home)?;
         let life = health.life(clock::now_ms());

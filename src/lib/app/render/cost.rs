@@ -55,7 +55,7 @@ fn lines(cost: &Cost, room: usize) -> Vec<String> {
     }
     if cost.estimated_usd > 0.0 {
         lines.push(format!(
-            "{} of this is the most it can be: for calls that run, broke off or were not counted",
+            "{} is an upper bound for running or interrupted calls",
             dollars(cost.estimated_usd)
         ));
     }
@@ -262,7 +262,7 @@ mod tests {
                 "019b",
                 "(no session)",
                 "total of 7 days",
-                "$0.2000 of this is the most it can be: for calls that run, broke off or were not counted",
+                "$0.2000 is an upper bound for running or interrupted calls",
             ]
         );
     }

@@ -26,11 +26,11 @@ pub(crate) fn jobs(context: &Context<'_>, jobs: &Jobs) -> Exit {
         }
     });
     if jobs.jobs.is_empty() {
-        context.note_nothing("there is no job yet: agent-send --job add");
+        context.note_nothing("no jobs; agent-send --job add TEXT --cron '0 8 * * *' adds one");
     }
     for (id, why) in &jobs.broken {
         context.note(&format!(
-            "state/cron/jobs.json: the entry {} makes no sense: {}",
+            "state/cron/jobs.json: the entry {} is invalid: {}",
             text::visible(id),
             text::visible(why)
         ));
@@ -38,7 +38,7 @@ pub(crate) fn jobs(context: &Context<'_>, jobs: &Jobs) -> Exit {
     exit
 }
 
-/// Returns the jobs as a table; their times are those of `zone`.
+/// Returns the jobs as a table; their times are those of their own zones, else of `zone`.
 pub(in crate::app) fn table(jobs: &Jobs, zone: chrono_tz::Tz) -> Table {
     Table {
         columns: COLUMNS.to_vec(),
@@ -49,9 +49,10 @@ pub(in crate::app) fn table(jobs: &Jobs, zone: chrono_tz::Tz) -> Table {
 fn row(job: &Job, zone: chrono_tz::Tz) -> Vec<String> {
     let word = |name: &str| job.fields.get(name).and_then(Value::as_str);
     let field = |name: &str| word(name).map(str::to_owned);
+    let own_zone = word("tz").and_then(|own| own.parse().ok()).unwrap_or(zone);
     let time = |name: &str| {
         let at = word(name).and_then(clock::parse_rfc3339);
-        at.map(|at| clock::local_minute(at, zone))
+        at.map(|at| clock::zoned_minute(at, own_zone))
     };
     let is_on = job
         .fields
@@ -103,7 +104,7 @@ pub(crate) fn wake(context: &Context<'_>, wake: &Wake) -> Exit {
         ));
         if let Some(at) = clock::parse_rfc3339(&wake.next_at) {
             cli::out(&format!(
-                "It is thought of next at {}.",
+                "Next check: {}",
                 clock::local_text(at, context.zone())
             ));
         }

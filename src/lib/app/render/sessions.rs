@@ -22,7 +22,7 @@ pub(crate) fn sessions(context: &Context<'_>, sessions: &Sessions) -> Exit {
         }
     });
     if sessions.sessions.is_empty() {
-        context.note_nothing("there is no conversation yet");
+        context.note_nothing("no sessions yet");
     }
     if let Some(why) = &sessions.unknown_windows {
         context.note(&format!("how full a context is cannot be told: {why}"));

@@ -123,13 +123,10 @@ fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
     let id = text::visible(&ask.id);
     let left = clock::parse_rfc3339(&ask.expires_at)
         .map(|at| at.saturating_sub(now).max(0).saturating_add(59_999) / 60_000);
-    let left = left.map(|minutes| format!("; without it, denied in {minutes} min"));
+    let left = left.map(|minutes| format!("; denied automatically in {minutes} min"));
     let whole = ask.text.chars().count() <= LONGEST;
     let mut lines = vec![
-        format!(
-            "agent-send: the agent waits for your word{}",
-            left.unwrap_or_default()
-        ),
+        format!("agent-send: Approval needed{}", left.unwrap_or_default()),
         format!(
             "  {}: {}",
             text::visible(&ask.tool),
@@ -221,7 +218,7 @@ mod tests {
             false,
         );
         let expected = [
-            "agent-send: the agent waits for your word; without it, denied in 12 min",
+            "agent-send: Approval needed; denied automatically in 12 min",
             "  exec: the settings ask",
             "  | rm -r build\\u{1b}[2J",
             "  |   agent-send: approved",

@@ -14,7 +14,7 @@ use crate::message::approval_reply;
 use crate::text;
 
 /// The longest name of a sender, characters.
-const MAX_NAME: usize = 200;
+pub(super) const MAX_NAME: usize = 200;
 /// How long `--wait` waits when it names no time, seconds (specification §2).
 const WAIT_SECS: u64 = 600;
 /// Entries that `--log` shows when it names no number.
@@ -34,7 +34,7 @@ const LOG_LINES: &str = "50";
         agent-send --raw --to owner 'the backup is done'\n  \
         id=$(agent-send --json 'long job' | jq -r .id); agent-send --result \"$id\" --wait\n  \
         agent-send --cost month --by day\n  \
-        agent-send --job add --name briefing --cron '0 8 * * mon-fri' --text 'What is on today?' --deliver"
+        agent-send --job add 'What is on today?' --name briefing --cron '0 8 * * mon-fri' --deliver"
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -108,16 +108,16 @@ pub(super) struct MessageFlags {
     /// The model to use, by its configured name
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// The words are somebody else's: the agent may not act on them, only answer
+    /// The words are untrusted: the agent answers them and does not act on them
     #[arg(long)]
     pub untrusted: bool,
     /// What is attached, piped in or notified is as much yours as what you type: the agent may act on it
     #[arg(long, conflicts_with_all = ["untrusted", "raw"])]
     pub trusted: bool,
-    /// The words are an event: the agent works on it and its reply goes nowhere
+    /// Send an event; the agent handles it, the reply is discarded
     #[arg(long, conflicts_with_all = ["notify", "raw", "from", "session"])]
     pub system: bool,
-    /// The words are an event: the agent tells its owner, unless it finds nothing to tell
+    /// Send an event; the agent tells its owner what matters of it
     #[arg(long, requires = "source", conflicts_with_all = ["raw", "from", "session"])]
     pub notify: bool,
     /// Of --notify and --system: what the event comes from
@@ -139,19 +139,19 @@ pub(super) struct MessageFlags {
 
 /// What is done at its times.
 #[derive(Debug, Args)]
-#[group(multiple = true, conflicts_with_all = ["Verbs", "text"])]
+#[group(multiple = true, conflicts_with = "Verbs")]
 #[command(next_help_heading = "Jobs")]
 pub(super) struct JobFlags {
-    /// What the agent does at its times: list, add, remove ID, run ID, pause ID, resume ID
-    #[arg(long, value_name = "VERB", num_args = 1..=2)]
+    /// What the agent does at set times: list (default), add TEXT, remove, run, pause or resume NAME
+    #[arg(long, value_name = "VERB", num_args = 0..=2)]
     pub job: Option<Vec<String>>,
     /// Of --job add: what it is called
     #[arg(long, value_name = "NAME", requires = "job")]
     pub name: Option<String>,
-    /// Of --job add: once, at this time (2026-11-24T09:00, in --tz unless it says otherwise)
+    /// Of --job add: once, at this time (2026-11-24T09:00, in --tz unless it has an offset)
     #[arg(long, value_name = "ISO8601", requires = "job", conflicts_with_all = ["every", "cron"])]
     pub at: Option<String>,
-    /// Of --job add: again and again (30m, 2h, 1d)
+    /// Of --job add: repeatedly, after this span (30m, 2h, 1d)
     #[arg(long, value_name = "SPAN", requires = "job", conflicts_with = "cron")]
     pub every: Option<String>,
     /// Of --job add: at the times of a crontab line
@@ -160,7 +160,7 @@ pub(super) struct JobFlags {
     /// Of --job add: the time zone of its times; default: the agent's
     #[arg(long, value_name = "ZONE", requires = "job")]
     pub tz: Option<String>,
-    /// Of --job add: what the agent is told to do
+    /// Of --job add: what the agent is told to do; - reads it from standard input
     #[arg(long = "text", id = "job_text", value_name = "TEXT", requires = "job")]
     pub job_text: Option<String>,
     /// Of --job add: its answer goes to --to CONTACT, or to the owner
@@ -172,11 +172,11 @@ pub(super) struct JobFlags {
     /// Of --job add: think in the conversation of whoever hears the answer, not in one of its own
     #[arg(long, requires = "job")]
     pub main: bool,
-    /// Of --job add: what becomes of times that pass while no daemon runs: once, skip, all
-    #[arg(long, value_name = "once|skip|all", requires = "job")]
+    /// Of --job add: what happens to times that pass while no daemon runs
+    #[arg(long, value_name = "WHAT", value_parser = ["once", "skip", "all"], requires = "job")]
     pub missed: Option<String>,
-    /// Of --job add: what becomes of a time at which it still runs: skip, queue
-    #[arg(long, value_name = "skip|queue", requires = "job")]
+    /// Of --job add: what happens to a time at which it is still running
+    #[arg(long, value_name = "WHAT", value_parser = ["skip", "queue"], requires = "job")]
     pub overlap: Option<String>,
     /// Of --job add: the most one run may cost
     #[arg(long, value_name = "USD", requires = "job")]
@@ -203,26 +203,26 @@ pub(super) struct Verbs {
     /// Sum up the older part of a session; alone: of the shell's own
     #[arg(long, value_name = "SESSION", num_args = 0..=1)]
     pub compact: Option<Option<String>>,
-    /// Let the agent do what it asked for; alone: the only thing that waits
+    /// Approve a call that the agent asked for; alone: the only pending one
     #[arg(long, value_name = "ID", num_args = 0..=1)]
     pub approve: Option<Option<String>>,
-    /// Do not let the agent do what it asked for; it is told why; alone: the only thing that waits
+    /// Deny a call that the agent asked for, and say why; alone: the only pending one
     #[arg(long, num_args = 0.., value_names = ["ID", "WHY"])]
     pub deny: Option<Vec<String>>,
     /// Wake the agent now, if HEARTBEAT.md gives it a reason to
     #[arg(long)]
     pub heartbeat: bool,
-    /// Take back what a run changed in files; alone: the newest run that changed any
+    /// Undo what a run changed in files; alone: the newest run that changed any
     #[arg(long, value_name = "RUN", num_args = 0..=1)]
     pub undo: Option<Option<String>>,
-    /// Who may talk in Telegram: list, approve CODE, revoke ID, owner, block ID, unblock ID, mute ID, unmute ID
-    #[arg(long, value_name = "VERB", num_args = 1..=2)]
+    /// Who may talk in Telegram: list (default), approve CODE, revoke ID, owner, block ID, unblock ID, mute ID, unmute ID
+    #[arg(long, value_name = "VERB", num_args = 0..=2)]
     pub pair: Option<Vec<String>>,
-    /// Which skills the agent may use: list, trust NAME or NAME@HASH, distrust NAME
-    #[arg(long, value_name = "VERB", num_args = 1..=2)]
+    /// Which skills the agent may use: list (default), trust NAME or NAME@HASH, distrust NAME
+    #[arg(long, value_name = "VERB", num_args = 0..=2)]
     pub skill: Option<Vec<String>>,
-    /// Which tool servers the agent may use: list, trust NAME or NAME@HASH, distrust NAME
-    #[arg(long, value_name = "VERB", num_args = 1..=2)]
+    /// Which tool servers the agent may use: list (default), trust NAME or NAME@HASH, distrust NAME
+    #[arg(long, value_name = "VERB", num_args = 0..=2)]
     pub mcp: Option<Vec<String>>,
     /// Show what the daemon is
     #[arg(long)]
@@ -242,7 +242,7 @@ pub(super) struct Verbs {
     /// Show why an answer came as it did: of a run, a message's id, or the number of a sent one
     #[arg(long, value_name = "MESSAGE|RUN")]
     pub explain: Option<String>,
-    /// Show what waits, what is on its way out, and what was given up; retry or drop that, by id or all
+    /// Show what waits, what is being delivered, and the dead letters; retry or drop these, by id or all
     #[arg(long, value_names = ["retry|drop", "ID|all"], num_args = 0..=2)]
     pub queue: Option<Vec<String>>,
     /// Show the newest entries of the log
@@ -298,6 +298,10 @@ impl Arguments {
                     .hint("agent-send --help"));
             }
         }
+        if self.text.is_some() && !self.jobs.adds() && self.jobs.job.is_some() {
+            let what = "--job takes a text only with add";
+            return Err(Failure::new(Exit::Usage, what).hint("agent-send --job --help"));
+        }
         let from = &message.from;
         if from.is_empty() || from.chars().count() > MAX_NAME || from.contains(char::is_control) {
             let what = "--from takes 1 to 200 printable characters";
@@ -326,7 +330,7 @@ impl Arguments {
             Some(text) => text.to_owned(),
             None if has_files => String::new(),
             None => {
-                return Err(Failure::new(Exit::Usage, "nothing to say")
+                return Err(Failure::new(Exit::Usage, "no message given")
                     .hint("agent-send TEXT, or agent-send - < file; agent-send --help"));
             }
         };
@@ -339,10 +343,36 @@ impl Arguments {
 }
 
 impl JobFlags {
+    fn adds(&self) -> bool {
+        let verb = self.job.as_ref().and_then(|words| words.first());
+        verb.is_some_and(|verb| verb == "add")
+    }
+
+    /// Returns the text of a new job: that of `--text`, or the word after the flags or after `add`; `-` reads it
+    /// from standard input.
+    ///
+    /// # Errors
+    /// When there are two, or standard input is not text.
+    pub(super) fn text(&self, positional: Option<&String>) -> Result<Option<String>, Failure> {
+        let behind_verb = self.job.as_ref().and_then(|words| words.get(1));
+        let given = [self.job_text.as_ref(), positional, behind_verb];
+        let mut given = given.into_iter().flatten();
+        match (given.next().map(String::as_str), given.next()) {
+            (_, Some(_)) => Err(Failure::new(Exit::Usage, "job add takes one text")
+                .hint("quote it: agent-send --job add 'What is on today?' …")),
+            (Some("-"), None) => read_stdin().map(Some),
+            (text, None) => Ok(text.map(str::to_owned)),
+        }
+    }
+
     /// Returns the fields of `job add` that were given; `None` when none were.
-    pub(super) fn fields(&self, message: &MessageFlags) -> Option<serde_json::Value> {
+    pub(super) fn fields(
+        &self,
+        message: &MessageFlags,
+        text: Option<&str>,
+    ) -> Option<serde_json::Value> {
         let given = serde_json::json!({
-            "name": self.name, "at": self.at, "every": self.every, "cron": self.cron, "tz": self.tz, "text": self.job_text,
+            "name": self.name, "at": self.at, "every": self.every, "cron": self.cron, "tz": self.tz, "text": text,
             "to": message.to, "model": message.model, "missed": self.missed, "overlap": self.overlap, "budget_usd": self.budget,
             "deliver": self.deliver.then_some(true), "literal": self.literal.then_some(true),
             "session": self.main.then_some("main"), "delete_after_run": self.keep.then_some(false),
@@ -357,14 +387,14 @@ impl JobFlags {
 
 pub(super) fn parse_data(data: &str) -> Result<serde_json::Value, Failure> {
     text::json::parse(data.as_bytes()).map_err(|error| {
-        Failure::new(Exit::Usage, format!("--data is no JSON: {error}"))
+        Failure::new(Exit::Usage, format!("--data is not JSON: {error}"))
             .hint("such as --data '{\"host\": \"web-1\"}'")
     })
 }
 
 pub(super) fn parse_id(text: &str) -> Result<Id, Failure> {
     Id::parse(text).ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("{text:?} is no id"))
+        Failure::new(Exit::Usage, format!("{text:?} is not a valid id"))
             .hint("ids are 1 to 64 of A-Z a-z 0-9 _ -")
     })
 }
@@ -375,10 +405,11 @@ pub(super) fn parse_request(text: &str) -> Result<String, Failure> {
     if approval_reply::is_request(&id) {
         return Ok(id);
     }
-    Err(
-        Failure::new(Exit::Usage, format!("{text:?} is no id of a request"))
-            .hint("agent-send --queue shows what waits"),
+    Err(Failure::new(
+        Exit::Usage,
+        format!("{text:?} is not the id of an approval"),
     )
+    .hint("agent-send --queue lists the pending ones"))
 }
 
 fn read_stdin() -> Result<String, Failure> {
@@ -402,7 +433,7 @@ fn read_stdin() -> Result<String, Failure> {
         let at = error.utf8_error().valid_up_to();
         Failure::new(
             Exit::Data,
-            format!("standard input is no text (not UTF-8 at byte {at})"),
+            format!("standard input is not valid UTF-8 (byte {at})"),
         )
         .hint("convert it first: … | iconv -f LATIN1 -t UTF-8 | agent-send -")
     })

@@ -1,5 +1,6 @@
 //! `--chat`: a prompt. Lines are edited and remembered as in a shell; a line that ends with `\` goes
-//! on in the next. Ctrl-C stops the answer that is being written, Ctrl-D ends.
+//! on in the next. Ctrl-C stops the answer that is being written, Ctrl-D ends. What is typed or pasted meanwhile
+//! is kept: the editor holds what it read ahead of the line (its feature `buffer-redux`).
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -9,7 +10,7 @@ use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
 use super::arguments::MessageFlags;
-use super::message::words;
+use super::message::{check_names, words};
 use super::submit;
 use super::submit::Posted;
 use super::wait;
@@ -25,6 +26,7 @@ const HISTORY: usize = 1000;
 /// answered.
 pub(super) fn chat(context: &Context<'_>, flags: &MessageFlags) -> Result<Exit, Failure> {
     let (home, quiet) = (context.home, context.quiet);
+    check_names(context, flags)?;
     if !submit::is_running(home)? {
         return Err(submit::no_daemon(home));
     }
@@ -36,13 +38,13 @@ pub(super) fn chat(context: &Context<'_>, flags: &MessageFlags) -> Result<Exit, 
         hear_interrupts(tell.clone());
         if !quiet {
             cli::err(
-                "/help shows what I understand, /new starts a new session; Ctrl-C stops an answer, Ctrl-D ends",
+                "/help lists the commands, /new starts a new session; Ctrl-C stops an answer, exit or Ctrl-D ends",
             );
         }
     }
     let mut exit = Exit::Ok;
     while let Some(text) = line(&mut editor, person)? {
-        if matches!(text.trim(), "/quit" | "/exit") {
+        if matches!(text.trim(), "/quit" | "/exit" | "quit" | "exit") {
             break;
         }
         if text.trim().is_empty() {
@@ -80,7 +82,9 @@ fn remember(editor: &mut Editor<(), FileHistory>, history: &std::path::Path, tex
         .add_history_entry(text)
         .and_then(|_| editor.append_history(history));
     if let Err(error) = added {
-        cli::err(&format!("agent-send: the line is not remembered: {error}"));
+        cli::err(&format!(
+            "agent-send: the line is not kept in the history: {error}"
+        ));
     }
 }
 
@@ -106,7 +110,7 @@ fn line(editor: &mut Editor<(), FileHistory>, person: bool) -> Result<Option<Str
             Err(ReadlineError::Interrupted) => text.clear(),
             Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
                 return Err(
-                    Failure::new(Exit::Data, "standard input is no text (not UTF-8)")
+                    Failure::new(Exit::Data, "standard input is not valid UTF-8")
                         .hint("convert it first: … | iconv -f LATIN1 -t UTF-8 | agent-send --chat"),
                 );
             }
@@ -137,7 +141,7 @@ fn answer(
         attachments: Vec::new(),
     };
     if submit::post(home, &id, &command, true)? == Posted::Queued {
-        let what = format!("the daemon has stopped; {id} waits for it");
+        let what = format!("the daemon has stopped; message {id} is queued");
         return Err(Failure::new(Exit::TryAgain, what).hint("agent-daemon run"));
     }
     let show = Show {

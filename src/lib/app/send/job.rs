@@ -18,19 +18,32 @@ use crate::jobs::Ask;
 use crate::message::JobOrder;
 use crate::{clock, config};
 
+const DAY_MS: i64 = 24 * 3_600_000;
+
 /// Lists the jobs, or sends what is to become of one to the daemon.
 pub(super) fn job(
     context: &Context<'_>,
     words: &[String],
     arguments: &Arguments,
 ) -> Result<Exit, Failure> {
-    let fields = arguments.jobs.fields(&arguments.message);
+    let text = if words.first().is_some_and(|verb| verb == "add") {
+        arguments.jobs.text(arguments.text.as_ref())?
+    } else {
+        arguments.jobs.job_text.clone()
+    };
+    let fields = arguments.jobs.fields(&arguments.message, text.as_deref());
     let named = arguments.message.id.as_deref().map(parse_id).transpose()?;
+    let is_named = named.is_some();
     let Some((id, order)) = parse(words, fields, named)? else {
         return Ok(render::jobs(context, &documents::jobs(context.home)?));
     };
     let command = Command::Job(checked(context, &id, order)?);
-    if submit::post(context.home, &id, &command, !arguments.no_queue)? == Posted::Queued {
+    let post = if is_named {
+        submit::post_named
+    } else {
+        submit::post
+    };
+    if post(context.home, &id, &command, !arguments.no_queue)? == Posted::Queued {
         return Ok(submit::queued(&id, context.json));
     }
     let Some(reply) = wait::reply(context.home, &id, COMMAND_WAIT, context.quiet)? else {
@@ -46,7 +59,7 @@ pub(super) fn job(
             Ok(Exit::Ok)
         }
         _ => wait::print(&reply, context.json)
-            .map_err(|failure| failure.hint("agent-send --job list shows what there is")),
+            .map_err(|failure| failure.hint("agent-send --job lists the jobs")),
     }
 }
 
@@ -56,22 +69,17 @@ fn parse(
     fields: Option<Value>,
     named: Option<Id>,
 ) -> Result<Option<(Id, JobOrder)>, Failure> {
-    let usage = |what: String| {
-        Err(Failure::new(Exit::Usage, what)
-            .hint("--job list, add, remove ID, run ID, pause ID, resume ID"))
-    };
+    let usage = |what: String| Err(Failure::new(Exit::Usage, what).hint("agent-send --job --help"));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    if let [verb, ..] = words.as_slice()
-        && *verb != "add"
-        && fields.is_some()
-    {
+    let verb = words.first().copied().unwrap_or("list");
+    if verb != "add" && fields.is_some() {
         return usage(format!(
             "the flags of a new job do not go with --job {verb}"
         ));
     }
     let (verb, job) = match words.as_slice() {
-        ["list"] => return Ok(None),
-        ["add"] => {
+        [] | ["list"] => return Ok(None),
+        ["add"] | ["add", _] => {
             // A job that is named is the same job however often it is added; the command is a new one each time.
             let id = Id::new();
             let job = named.map_or_else(|| id.short(), |job| job.as_str().to_owned());
@@ -82,11 +90,10 @@ fn parse(
             return usage(format!("--job {verb} takes no {more:?}"));
         }
         [verb @ ("remove" | "run" | "pause" | "resume")] => {
-            return usage(format!("--job {verb} needs the id of a job"));
+            return usage(format!("--job {verb} needs the name or the id of a job"));
         }
-        [verb, job, ..] => (*verb, parse_id(job)?.as_str().to_owned()),
+        [verb, job, ..] => (*verb, (*job).to_owned()),
         [other] => return usage(format!("--job has no verb {other:?}")),
-        [] => return usage("--job needs a verb".to_owned()),
     };
     let order = match verb {
         "remove" => JobOrder::Remove { job },
@@ -105,8 +112,14 @@ fn checked(context: &Context<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, 
     };
     let wrong = |why: String| {
         Failure::new(Exit::Usage, why)
-            .hint("agent-send --help; times and crontab lines: man agent-send")
+            .hint("agent-send --job --help; times and crontab lines: man agent-send")
     };
+    let given = |name: &str| ask.get(name).is_some();
+    if !given("text") || !["at", "every", "cron"].into_iter().any(given) {
+        return Err(wrong(
+            "job add needs --text and one of --at, --every, --cron".to_owned(),
+        ));
+    }
     let mut ask: Ask = serde_json::from_value(ask).map_err(|error| wrong(error.to_string()))?;
     if let Some(to) = ask
         .to
@@ -120,9 +133,13 @@ fn checked(context: &Context<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, 
         .timezone
         .0;
     ask.tz.get_or_insert_with(|| zone.name().to_owned());
-    ask.clone()
-        .job(id.as_str(), zone, clock::now_ms())
-        .map_err(wrong)?;
+    let now = clock::now_ms();
+    let planned = ask.clone().job(id.as_str(), zone, now).map_err(wrong)?;
+    // A few minutes too late is a slow script, and runs at once.
+    if planned.next_at.is_some_and(|at| at.0 < now - DAY_MS) {
+        let at = ask.at.unwrap_or_default();
+        return Err(wrong(format!("--at {at} is in the past")));
+    }
     Ok(JobOrder::Add {
         job,
         ask: serde_json::to_value(ask).expect("plain data"),

@@ -34,9 +34,9 @@ pub(super) fn mcp(context: &Context<'_>, words: &[String]) -> Result<Exit, Failu
     let _guard = logging::init(&logging::Options::stderr_only(0, false));
     let standing = standings.iter().find(|standing| standing.name == name);
     let standing = standing.ok_or_else(|| {
-        let message = format!("no tool server is called {}", text::visible(name));
+        let message = format!("no tool server {:?}", text::visible(name));
         Failure::new(Exit::Failed, message)
-            .hint("agent-send --mcp list; servers stand in agent.toml as [mcp.servers.NAME]")
+            .hint("agent-send --mcp lists them; agent.toml adds one: [mcp.servers.NAME]")
     })?;
     let trusted = mcp::approved_hashes(&home.trusted_servers());
     if let TrustVerb::Trust(_, hash) = verb {
@@ -79,7 +79,7 @@ fn trust(
             .unwrap_or("no daemon has asked it yet");
         return Err(Failure::new(
             Exit::Failed,
-            format!("nobody knows what {name} offers: {}", text::visible(why)),
+            format!("the tools of {name} are not known: {}", text::visible(why)),
         )
         .hint(
             "start the daemon, or send it SIGHUP when it runs, and look at agent-send --mcp list",
@@ -129,7 +129,7 @@ fn list(standings: &[ServerStatus], json: bool) {
     }
     if standings.is_empty() {
         cli::err(
-            "agent-send: there are no tool servers; they stand in agent.toml as [mcp.servers.NAME], see agent.toml(5)",
+            "agent-send: no tool servers; agent.toml adds one: [mcp.servers.NAME], see agent.toml(5)",
         );
     }
     standings

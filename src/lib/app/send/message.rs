@@ -1,6 +1,6 @@
 //! A message on its way to the daemon: what is said, to whom, and with which files.
 
-use super::arguments::{Arguments, MessageFlags, parse_data, parse_id};
+use super::arguments::{Arguments, MAX_NAME, MessageFlags, parse_data, parse_id};
 use super::submit;
 use super::submit::{check_contact, check_session};
 use crate::app::cli::{Exit, Failure};
@@ -8,26 +8,33 @@ use crate::app::render::Context;
 use crate::config::Home;
 use crate::control::attachments;
 use crate::control::{Attachment, Command, Id, Words};
+use crate::people::People;
+use crate::{config, text};
 
 /// Sends a message, and prints its reply when that is waited for.
 pub(super) fn send(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let (home, flags) = (context.home, &arguments.message);
     let piped = arguments.is_piped();
     let text = arguments.text()?;
-    let id = flags.id.as_deref().map(parse_id).transpose()?;
-    let id = id.unwrap_or_default();
-    check_target(home, flags)?;
+    let named = flags.id.as_deref().map(parse_id).transpose()?;
+    let post = match named {
+        Some(_) => submit::post_named,
+        None => submit::post,
+    };
+    let id = named.unwrap_or_default();
+    check_names(context, flags)?;
     let may_queue = !arguments.no_queue;
     if !may_queue && !submit::is_running(home)? {
         return Err(submit::no_daemon(home));
     }
     let command = command(home, flags, &id, (text, piped))?;
-    submit::send(context, &id, &command, may_queue, arguments.wait()).inspect_err(|_| {
+    let posted = post(home, &id, &command, may_queue).inspect_err(|_| {
         // Files without their command would lie there for a day.
         if !flags.attach.is_empty() && !home.spool_new().join(format!("{id}.json")).exists() {
             attachments::withdraw(&home.spool_new(), &id);
         }
-    })
+    })?;
+    submit::finish(context, &id, &command, posted, arguments.wait())
 }
 
 fn command(
@@ -98,12 +105,64 @@ fn attach(home: &Home, flags: &MessageFlags, id: &Id) -> Result<Vec<Attachment>,
     })
 }
 
-/// Refuses a name that may mean several, before anything is sent.
-fn check_target(home: &Home, flags: &MessageFlags) -> Result<(), Failure> {
+/// Refuses what nobody could carry out, before anything is sent: names that are unknown or ambiguous, and words that
+/// could not be delivered.
+pub(super) fn check_names(context: &Context<'_>, flags: &MessageFlags) -> Result<(), Failure> {
+    let home = context.home;
     match (&flags.session, &flags.to) {
+        (Some(session), _) if session.starts_with('@') => {
+            check_session(home, session)?;
+            check_contact(home, session)?;
+        }
         // Other names mean conversations of our own, there or new.
-        (Some(session), _) if session.starts_with('@') => check_session(home, session),
-        (_, Some(to)) if to != "owner" && to.parse::<i64>().is_err() => check_contact(home, to),
-        _ => Ok(()),
+        (Some(session), _) if !is_name(session) => {
+            let what = "--session takes 1 to 200 printable characters";
+            return Err(Failure::new(Exit::Usage, what).hint("such as --session work"));
+        }
+        (_, Some(to)) if to != "owner" && to.parse::<i64>().is_err() => check_contact(home, to)?,
+        _ => {}
     }
+    // Settings that are broken now may not be those of the daemon that runs.
+    if let Some(name) = &flags.model
+        && let Ok(loaded) = config::load(home, context.env, &[])
+        && loaded.models.get(name, "--model").is_err()
+    {
+        let names: Vec<&str> = loaded.models.names().collect();
+        return Err(unknown("model", name, &names));
+    }
+    if !(flags.tier.is_some() || flags.raw || flags.notify) {
+        return Ok(());
+    }
+    let Ok(config) = config::load_config(home, context.env) else {
+        return Ok(());
+    };
+    if let Some(tier) = flags.tier.as_ref().filter(|tier| !config.has_tier(tier)) {
+        let own = config.context.tiers.keys().map(String::as_str);
+        let names: Vec<&str> = ["full", "operational"].into_iter().chain(own).collect();
+        return Err(unknown("tier", tier, &names));
+    }
+    let is_for_owner = flags.notify || (flags.raw && flags.to.as_deref() == Some("owner"));
+    let lacks = if !(flags.raw || flags.notify) {
+        return Ok(());
+    } else if !config.telegram.enabled {
+        ("Telegram is off", "[telegram] enabled = true in agent.toml")
+    } else if is_for_owner
+        && People::read(&home.people())?
+            .first_owner(&config.telegram)
+            .is_none()
+    {
+        ("no Telegram owner configured", "agent-send --pair owner")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(Exit::Failed, format!("not delivered: {}", lacks.0)).hint(lacks.1))
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=MAX_NAME).contains(&text.chars().count()) && !text.contains(char::is_control)
+}
+
+fn unknown(what: &str, name: &str, known: &[&str]) -> Failure {
+    Failure::new(Exit::Failed, format!("no {what} {:?}", text::visible(name)))
+        .hint(format!("there are: {}", known.join(", ")))
 }

@@ -6,6 +6,8 @@
 mod approvals;
 mod arguments;
 mod chat;
+mod complete;
+mod help;
 mod job;
 mod mcp;
 mod message;
@@ -36,6 +38,20 @@ pub fn command() -> clap::Command {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    let words = cli::arguments();
+    if let Some(("--complete", before)) = words
+        .split_first()
+        .map(|(first, rest)| (first.as_str(), rest))
+    {
+        complete::after(before)
+            .iter()
+            .for_each(|word| cli::out(word));
+        return ExitCode::SUCCESS;
+    }
+    if let Some(help) = help::asked(&words) {
+        cli::out(help.trim_end());
+        return ExitCode::SUCCESS;
+    }
     match cli::parse::<Arguments>() {
         Ok(arguments) => cli::end("agent-send", arguments.json, || run(&arguments)),
         Err(code) => code,
@@ -52,6 +68,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         quiet: arguments.shared.quiet,
     };
     arguments.check()?;
+    cli::must_be_there(&home)?;
     if let Some(words) = &arguments.jobs.job {
         return job::job(&context, words, arguments);
     }
@@ -114,7 +131,7 @@ fn command_of(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exi
     } else if let Some(words) = &verbs.deny {
         approvals::deny(context, words)
     } else if verbs.heartbeat && !arguments.dry_run {
-        let (command, unknown) = (Command::Heartbeat, "nothing is known of a heartbeat");
+        let (command, unknown) = (Command::Heartbeat, "the heartbeat may not have run");
         submit::call(home, &command, unknown, submit::COMMAND_WAIT, false)
             .and_then(|reply| wait::print(&reply, context.json))
     } else if let Some(words) = &verbs.pair {

@@ -25,14 +25,14 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
     let now = clock::now_ms();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["list"] => list(&store, context.json),
+        [] | ["list"] => list(&store, context.json),
         ["approve", code] => match store.change(|people| people.approve(code, now))? {
             Some(person) => Ok(context.done(
                 &json!({"approved": person.id, "name": person.name}),
                 &format!("{} ({}) may talk now", person.name, person.id),
             )),
-            None => Err(Failure::new(Exit::Failed, format!("no request has the code {code}"))
-                .hint("agent-send --pair list; codes live one hour")),
+            None => Err(Failure::new(Exit::Failed, format!("no request {code:?}"))
+                .hint("agent-send --pair lists the requests; a code is valid for one hour")),
         },
         [verb @ ("block" | "unblock" | "mute" | "unmute"), id] => {
             let number = numeric(id)?;
@@ -69,14 +69,14 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
             Exit::Usage,
             "--pair takes list, approve CODE, revoke ID, owner, block ID, unblock ID, mute ID or unmute ID",
         )
-        .hint("agent-send --help")),
+        .hint("agent-send --pair --help")),
     }
 }
 
 fn numeric(id: &str) -> Result<i64, Failure> {
     id.parse().map_err(|_| {
-        Failure::new(Exit::Usage, format!("{id} is no numeric user id"))
-            .hint("agent-send --pair list")
+        Failure::new(Exit::Usage, format!("{id:?} is not a numeric user id"))
+            .hint("agent-send --pair lists the ids")
     })
 }
 
@@ -93,7 +93,7 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
     }
     let nobody = people.owners.is_empty() && people.allowed.is_empty() && people.pending.is_empty();
     if nobody && people.blocked.is_empty() && people.muted.is_empty() {
-        cli::err("agent-send: nobody was let in by pairing, and nobody asks");
+        cli::err("agent-send: nobody is paired, and there are no requests");
     }
     for person in &people.owners {
         cli::out(&format!("owner    {}  {}", person.id, person.name));

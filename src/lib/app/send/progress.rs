@@ -79,7 +79,7 @@ fn message(home: &Home, answer: Option<&Reply>) -> String {
         return "on its way".to_owned();
     };
     if !answer.asks.is_empty() {
-        return "waiting for your word".to_owned();
+        return "waiting for your approval".to_owned();
     }
     if let Some(waits_for) = &answer.waits_for {
         return text::shorten(&text::visible(waits_for), 100);

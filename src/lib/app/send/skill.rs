@@ -64,7 +64,7 @@ impl<'a> TrustVerb<'a> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let usage = |what: String, hint: String| Err(Failure::new(Exit::Usage, what).hint(hint));
         match words.as_slice() {
-            ["list"] => Ok(Self::List),
+            [] | ["list"] => Ok(Self::List),
             ["distrust", name] => Ok(Self::Distrust(name)),
             ["trust", name] => match name.split_once('@') {
                 None => Ok(Self::Trust(name, None)),
@@ -81,14 +81,14 @@ impl<'a> TrustVerb<'a> {
             },
             _ => usage(
                 format!("{flag} takes list, trust NAME[@HASH] or distrust NAME"),
-                "agent-send --help".to_owned(),
+                format!("agent-send {flag} --help"),
             ),
         }
     }
 }
 
 pub(super) fn distrusted(context: &Context<'_>, name: &str) -> Result<Exit, Failure> {
-    let words = format!("{name} is off from now on");
+    let words = format!("{name} is off now");
     Ok(context.done(&json!({"distrusted": name}), &words))
 }
 
@@ -104,11 +104,8 @@ fn named(skills: &Skills, name: &str) -> Result<SkillStatus, Failure> {
         .into_iter()
         .find(|standing| standing.name == name);
     found.ok_or_else(|| {
-        Failure::new(
-            Exit::Failed,
-            format!("no skill is called {}", text::visible(name)),
-        )
-        .hint("agent-send --skill list")
+        Failure::new(Exit::Failed, format!("no skill {:?}", text::visible(name)))
+            .hint("agent-send --skill lists them")
     })
 }
 
@@ -205,7 +202,7 @@ fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
     }
     if standings.is_empty() {
         cli::err(
-            "agent-send: there are no skills; one is a file workspace/skills/NAME/SKILL.md, see agent-daemon(1)",
+            "agent-send: no skills; a skill is a file workspace/skills/NAME/SKILL.md, see agent-daemon(1)",
         );
     }
     for standing in &standings {

@@ -10,12 +10,13 @@ use crate::config::Home;
 use crate::control::attachments;
 use crate::control::replies::{Reply, Status};
 use crate::control::{Command, Id, MAX_COMMAND, encode, spool};
+use crate::message::Source;
 use crate::people::{Contact, People};
 use crate::session::Index;
 use crate::sys::fifo;
 use crate::sys::fifo::Rung;
 use crate::sys::lock;
-use crate::text;
+use crate::{control, queue, text};
 
 /// How long `--stop`, `--approve`, `--deny` and `--reset` wait to hear that it happened. A stop takes 2 s at most
 /// (specification §5); a reset waits for the turn that runs.
@@ -30,8 +31,78 @@ pub(super) enum Posted {
     Queued,
 }
 
+/// Puts a command with an id of the caller's own into the spool, see [`post`].
+///
+/// # Errors
+/// 65 when the id is that of a command which says something else: the first one counts.
+pub(super) fn post_named(
+    home: &Home,
+    id: &Id,
+    command: &Command,
+    may_queue: bool,
+) -> Result<Posted, Failure> {
+    let posted = post(home, id, command, may_queue)?;
+    // In this order: what leaves the spool is in the queue already.
+    let digest = control::digest(Source::Cli.as_str(), command);
+    match queue::clash(&home.queue_db(), id.as_str(), &digest)? {
+        None => Ok(posted),
+        Some(first) => {
+            withdraw(home, id);
+            let first = first.map(|first| Said {
+                verb: first.source.as_str().to_owned(),
+                text: first.text.clone(),
+                files: first.attachments.len(),
+            });
+            Err(clash(id, first, &Said::by(command)))
+        }
+    }
+}
+
+/// What a command says, for a person who compares two.
+struct Said {
+    verb: String,
+    text: String,
+    files: usize,
+}
+
+impl Said {
+    fn by(command: &Command) -> Self {
+        let value = serde_json::to_value(command).unwrap_or_default();
+        let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+        Self {
+            verb: text("cmd"),
+            text: text("text"),
+            files: value["attachments"].as_array().map_or(0, Vec::len),
+        }
+    }
+
+    fn show(&self) -> String {
+        let words = text::shorten(&text::visible(&self.text), 200);
+        let files = match self.files {
+            0 => String::new(),
+            count => format!(" and {count} files"),
+        };
+        format!("{} {words:?}{files}", self.verb)
+    }
+}
+
+/// Returns the failure of a command whose id another one has.
+fn clash(id: &Id, first: Option<Said>, now: &Said) -> Failure {
+    let shown = first.map_or_else(|| "(no longer kept)".to_owned(), |first| first.show());
+    let what = format!(
+        "id {id} belongs to another message; nothing was sent\n  first: {shown}\n  now:   {}",
+        now.show()
+    );
+    Failure::new(Exit::Data, what).hint(format!(
+        "choose another --id; agent-send --result {id} shows the answer to the first"
+    ))
+}
+
 /// Puts a command into the spool and tells the daemon. Where none runs it stays there, or nothing of it does
 /// when it may not be queued.
+///
+/// # Errors
+/// 65 when another command with this id waits there.
 pub(super) fn post(
     home: &Home,
     id: &Id,
@@ -48,7 +119,15 @@ pub(super) fn post(
             .hint("send the part that matters, or the whole as a file: --attach FILE"));
     }
     make_spool(home)?;
-    spool::put(&home.spool_tmp(), &home.spool_new(), id, &line)?;
+    let mut is_ours = spool::put(&home.spool_tmp(), &home.spool_new(), id, &line)?;
+    while !is_ours {
+        if let Some(waiting) = spool::waiting(&home.spool_new(), id)? {
+            check_same(home, id, &waiting, command)?;
+            break;
+        }
+        // The daemon took it between these two looks.
+        is_ours = spool::put(&home.spool_tmp(), &home.spool_new(), id, &line)?;
+    }
     // The command is safe: a daemon that does not hear this (it starts just now, or somebody removed its
     // FIFO) looks at the spool without it.
     let notice = encode(id, &Command::Spool { id: id.clone() });
@@ -58,10 +137,24 @@ pub(super) fn post(
     if may_queue {
         return Ok(Posted::Queued);
     }
-    if withdraw(home, id) {
+    if !is_ours || withdraw(home, id) {
         return Err(no_daemon(home));
     }
     Ok(Posted::Taken)
+}
+
+/// Refuses a command whose id one has that waits in the spool and says something else.
+fn check_same(home: &Home, id: &Id, waiting: &[u8], command: &Command) -> Result<(), Failure> {
+    let of = |command: &Command| control::digest(Source::Cli.as_str(), command);
+    let first = control::decode(waiting).ok().map(|order| order.command);
+    let mut own = command.clone();
+    if let Some(files) = own.attachments_mut() {
+        attachments::withdraw_own(&home.spool_new(), id, files);
+    }
+    if first.as_ref().map(of) == Some(of(command)) {
+        return Ok(());
+    }
+    Err(clash(id, first.as_ref().map(Said::by), &Said::by(command)))
 }
 
 /// Sends a command, and prints its reply when that is waited for.
@@ -72,7 +165,19 @@ pub(super) fn send(
     may_queue: bool,
     wait: Option<Duration>,
 ) -> Result<Exit, Failure> {
-    if post(context.home, id, command, may_queue)? == Posted::Queued {
+    let posted = post(context.home, id, command, may_queue)?;
+    finish(context, id, command, posted, wait)
+}
+
+/// Says where a command is, or prints its reply when that is waited for.
+pub(super) fn finish(
+    context: &Context<'_>,
+    id: &Id,
+    command: &Command,
+    posted: Posted,
+    wait: Option<Duration>,
+) -> Result<Exit, Failure> {
+    if posted == Posted::Queued {
         return Ok(queued(id, context.json));
     }
     if let Some(limit) = wait {
@@ -114,7 +219,7 @@ pub(super) fn stop(home: &Home, session: Option<String>, json: bool) -> Result<E
         check_session(home, session)?;
     }
     let command = Command::Stop { session };
-    let unknown = "nothing is known to be stopped";
+    let unknown = "the stop may not have happened";
     let reply = call(home, &command, unknown, COMMAND_WAIT, false)?;
     wait::print(&reply, json)
 }
@@ -122,7 +227,7 @@ pub(super) fn stop(home: &Home, session: Option<String>, json: bool) -> Result<E
 /// Names the command that shows the sessions, when one was not found.
 pub(super) fn hint_at_sessions(failure: Failure) -> Failure {
     match failure.exit {
-        Exit::Failed => failure.hint("agent-send --sessions shows what there is"),
+        Exit::Failed => failure.hint("agent-send --sessions lists them"),
         _ => failure,
     }
 }
@@ -143,10 +248,10 @@ pub(super) fn check_contact(home: &Home, to: &str) -> Result<(), Failure> {
         [_] => Ok(()),
         [] => Err(Failure::new(
             Exit::Failed,
-            format!("nobody is called {}", text::visible(to)),
+            format!("no contact {:?}", text::visible(to)),
         )
         .hint(
-            "people are known by name once they wrote to the bot; a numeric chat id always works",
+            "a contact is known by name once they wrote to the bot; a numeric chat id always works",
         )),
         several => {
             let line = |one: &Contact| format!("{}  {}", one.id, text::visible(&one.name));
@@ -158,8 +263,7 @@ pub(super) fn check_contact(home: &Home, to: &str) -> Result<(), Failure> {
 
 fn ambiguous(target: &str, list: &str) -> Failure {
     let target = text::visible(target);
-    Failure::new(Exit::Usage, format!("{target} may mean several:\n  {list}"))
-        .hint("name one of these")
+    Failure::new(Exit::Usage, format!("{target} is ambiguous:\n  {list}")).hint("use one of these")
 }
 
 pub(super) fn make_spool(home: &Home) -> Result<(), Failure> {

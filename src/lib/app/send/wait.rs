@@ -91,10 +91,8 @@ pub(super) fn result(
             format!("{id} waits in the spool for the daemon"),
         )
         .hint("agent-daemon run")),
-        None => Err(
-            Failure::new(Exit::Failed, format!("no message has the id {id}"))
-                .hint("replies are kept 24 hours, ids 14 days"),
-        ),
+        None => Err(Failure::new(Exit::Failed, format!("no message \"{id}\""))
+            .hint("replies and ids are kept for 14 days")),
     }
 }
 
@@ -268,8 +266,11 @@ pub(super) fn print(reply: &Reply, json: bool) -> Result<Exit, Failure> {
         });
     }
     if let Some(error) = &reply.error {
-        return Err(Failure::new(Exit::Failed, error.clone())
-            .hint("agent-send --status shows the last trouble"));
+        let failure = Failure::new(Exit::Failed, error.clone());
+        return Err(match &reply.run_id {
+            Some(_) => failure.hint(format!("agent-send --explain {}", reply.id)),
+            None => failure,
+        });
     }
     if let Some(text) = reply.reply.as_deref().filter(|text| !text.is_empty()) {
         cli::speech(text);

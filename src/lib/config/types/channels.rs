@@ -214,6 +214,10 @@ pub struct Http {
     pub reads_per_minute: u32,
     /// Requests that change something, messages above all, a minute; default 120.
     pub writes_per_minute: u32,
+    /// More names under which requests may reach the API (`Host`); default none.
+    pub hosts: Vec<String>,
+    /// Sites whose pages may use the API from a browser, with the token: `https://chat.example`; default none.
+    pub origins: Vec<String>,
 }
 
 impl Default for Http {
@@ -224,6 +228,8 @@ impl Default for Http {
             token_env: "AGENT_HTTP_TOKEN".to_owned(),
             reads_per_minute: 600,
             writes_per_minute: 120,
+            hosts: Vec::new(),
+            origins: Vec::new(),
         }
     }
 }

@@ -248,6 +248,13 @@ pub struct Context {
     pub tiers: BTreeMap<String, Tier>,
 }
 
+impl Config {
+    /// Returns true for the name of a context tier: one of `[context.tiers]`, `full` or `operational`.
+    pub fn has_tier(&self, name: &str) -> bool {
+        ["full", "operational"].contains(&name) || self.context.tiers.contains_key(name)
+    }
+}
+
 /// `[context.tiers.NAME]`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]

@@ -182,8 +182,8 @@ pub fn parse_at(text: &str, zone: Tz) -> Result<i64, Error> {
         return Ok(clock::instant_of(local, zone));
     }
     let ahead_ms = offset_ms(offset.strip_prefix(' ').unwrap_or(offset));
-    let ahead_ms = ahead_ms
-        .ok_or_else(|| wrong("ends in something that is no offset (a zone is named apart)"))?;
+    let ahead_ms =
+        ahead_ms.ok_or_else(|| wrong("does not end in an offset (a zone is named apart)"))?;
     Ok(local.and_utc().timestamp_millis() - ahead_ms)
 }
 
@@ -269,7 +269,7 @@ pub fn parse_every(text: &str) -> Result<i64, Error> {
             .unwrap_or(after.len());
         let (unit, after) = after.split_at_checked(unit_end).unwrap_or((after, ""));
         if number.is_empty() || unit.is_empty() {
-            return Err(wrong("is no number with a unit"));
+            return Err(wrong("is not a number with a unit"));
         }
         let unit_ms = match unit {
             "s" | "S" => 1_000,

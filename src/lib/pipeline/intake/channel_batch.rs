@@ -11,6 +11,7 @@ use crate::message::{Command, Envelope, Route, Sender, SessionKey, Source, Trust
 use crate::people;
 use crate::people::{Access, Contact};
 use crate::pipeline::commands::immediate;
+use crate::pipeline::commands::near_miss::near_miss;
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Accepted, Arrival, NewPart, Note, Verdict};
 use crate::text;
@@ -102,9 +103,13 @@ impl Pipeline {
             let asked = asking
                 .iter()
                 .try_for_each(|(id, (name, code))| people.ask(*id, name, code, now));
-            if let Err(error) = asked {
-                tracing::error!(%error, "a stranger's request could not be written down; they can ask again");
-            }
+            let asked = match asked {
+                Ok(()) => asking,
+                Err(error) => {
+                    tracing::error!(%error, "a stranger's request could not be written down; they can ask again");
+                    BTreeMap::new()
+                }
+            };
             let is_news = people
                 .read()
                 .is_ok_and(|known| contacts.iter().any(|one| !known.contacts.contains(one)));
@@ -118,10 +123,39 @@ impl Pipeline {
                     false
                 })
             });
-            redeemed.collect::<Vec<SentCode>>()
+            (asked, redeemed.collect::<Vec<SentCode>>())
         };
-        for owner in crate::sys::blocking(write).await {
+        let (asked, owners) = crate::sys::blocking(write).await;
+        for (id, (name, code)) in asked {
+            self.tell_of_request(id, &name, &code, now).await;
+        }
+        for owner in owners {
             self.greet_owner(owner, now).await;
+        }
+    }
+
+    /// Tells the owner that a stranger asks to be let in; there are at most three such requests at a time.
+    async fn tell_of_request(self: &Arc<Self>, id: i64, name: &str, code: &str, now: i64) {
+        let everybody = match self.everybody().await {
+            Ok(everybody) => everybody,
+            Err(error) => {
+                return tracing::error!(%error, "the owner could not be told of a request");
+            }
+        };
+        let Some((_, route)) = self.way_to_owner(&self.live().config, &everybody) else {
+            return;
+        };
+        let name = text::shorten(&text::visible(name), 60);
+        let words = format!(
+            "{name} (id {id}) asks to talk to me. To let them in, within an hour:\n\nagent-send --pair approve {code}"
+        );
+        let notice = Arrival {
+            key: format!("pairing/{id}/{code}"),
+            verdict: Verdict::Refuse(Some(NewPart::plain(route, words))),
+        };
+        match self.queue.accept(vec![notice], None, now).await {
+            Ok((_, notices)) => self.deliver(notices),
+            Err(error) => tracing::error!(%error, "the owner could not be told of a request"),
         }
     }
 
@@ -408,6 +442,8 @@ fn envelope(
         Some(Command::New { .. }) if item.edited => Some(Command::Done {
             text: EDITED.to_owned(),
         }),
+        // In a group it may be meant for another bot.
+        None if item.group.is_none() && !item.forwarded => near_miss(&item.text),
         command => command,
     };
     let envelope = Envelope::new(item.key, Source::Telegram, sender, key, item.text, now);

@@ -6,6 +6,7 @@ use crate::control;
 use crate::control::Order;
 use crate::message::{Command, Source};
 use crate::pipeline::Pipeline;
+use crate::queue::Known;
 use crate::{clock, db};
 
 /// Why a request is not taken in.
@@ -14,22 +15,26 @@ pub enum Refusal {
     /// It makes no sense.
     #[error("{0}")]
     Unfit(String),
+    /// Its id is that of another request.
+    #[error("this Idempotency-Key belongs to another request")]
+    Other,
     /// It could not be stored; nothing of it was.
     #[error("{0}")]
     Store(#[from] db::Error),
 }
 
 impl Pipeline {
-    /// Takes a request in: when it returns, the request is on the disk, or was before.
+    /// Takes a request in, whose words have this digest: when it returns, the request is on the disk, or was
+    /// before.
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub async fn take_request(&self, order: &Order) -> Result<(), Refusal> {
-        if self.knows(&order.id).await? {
+    pub async fn take_request(&self, order: &Order, digest: &str) -> Result<(), Refusal> {
+        if self.is_taken(order, digest).await? {
             return Ok(());
         }
         let (live, now) = (self.live(), clock::now_ms());
-        let known = self.known(std::slice::from_ref(order)).await?;
+        let known = self.people_for(std::slice::from_ref(order)).await?;
         let input = Input {
             id: order.id.as_str(),
             now,
@@ -50,6 +55,50 @@ impl Pipeline {
             }
             _ => {}
         }
-        Ok(self.accept(vec![(&order.id, envelopes)], now).await?)
+        let taken = vec![(&order.id, digest.to_owned(), envelopes)];
+        if self.accept(taken, now).await? == 0 {
+            // Another request of this key came in between.
+            self.is_taken(order, digest).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns true when this request was taken in before.
+    ///
+    /// # Errors
+    /// [`Refusal::Other`] when its id is that of another request.
+    pub async fn is_taken(&self, order: &Order, digest: &str) -> Result<bool, Refusal> {
+        match self.known_as(&order.id, digest).await? {
+            Known::New => Ok(false),
+            Known::Same => Ok(true),
+            Known::Other => Err(Refusal::Other),
+        }
+    }
+
+    /// Returns the conversation whose key begins with `prefix` and in which `reply` was answered.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn conversation(
+        &self,
+        prefix: &str,
+        reply: &str,
+    ) -> Result<Option<String>, db::Error> {
+        self.queue.conversation(prefix, reply).await
+    }
+
+    /// Returns the id of the request that said the same since `since`: one that still runs, or with `ended` also
+    /// one that does not.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn said_already(
+        &self,
+        digest: &str,
+        since: i64,
+        ended: bool,
+    ) -> Result<Option<control::Id>, db::Error> {
+        let id = self.queue.said_already(digest, since, ended).await?;
+        Ok(id.as_deref().and_then(control::Id::parse))
     }
 }

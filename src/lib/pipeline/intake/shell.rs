@@ -10,9 +10,10 @@ use crate::message::{
     About, Attachment, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust,
 };
 use crate::people::People;
+use crate::pipeline::commands::near_miss::near_miss;
 use crate::pipeline::{Live, Pipeline, Signal};
-use crate::queue::{Arrival, LastRoute, Verdict};
-use crate::{clock, db, text};
+use crate::queue::{Arrival, Known, LastRoute, Verdict};
+use crate::{clock, db, queue, text};
 
 /// The channel of numeric chat ids.
 const TELEGRAM: &str = "telegram";
@@ -20,7 +21,7 @@ const TELEGRAM: &str = "telegram";
 const MAX_KEY: usize = 200;
 
 /// What is needed to find people and conversations.
-pub(crate) struct Known {
+pub(crate) struct Everybody {
     pub(crate) people: People,
     /// Where people were last heard, newest first.
     pub(crate) routes: Vec<LastRoute>,
@@ -35,21 +36,35 @@ impl Pipeline {
     pub async fn take_orders(&self, orders: &[Order]) -> Result<(), db::Error> {
         let now = clock::now_ms();
         let live = self.live();
-        let known = self.known(orders).await?;
+        let known = self.people_for(orders).await?;
         let mut taken = Vec::with_capacity(orders.len());
+        let mut said = Vec::with_capacity(orders.len());
         for order in orders {
             let input = Input {
                 id: order.id.as_str(),
                 now,
                 door: Source::Cli,
             };
-            taken.push((&order.id, self.envelopes(order, &input, &live, &known)));
+            let digest = control::digest(Source::Cli.as_str(), &order.command);
+            said.push((&order.id, digest.clone()));
+            taken.push((
+                &order.id,
+                digest,
+                self.envelopes(order, &input, &live, &known),
+            ));
         }
-        self.accept(taken, now).await
+        if self.accept(taken, now).await? < orders.len() {
+            for (id, digest) in said {
+                if self.known_as(id, &digest).await? == Known::Other {
+                    tracing::warn!(%id, "dropped: an earlier command has this id and says something else");
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns what is needed to find the people and conversations that `orders` mean.
-    pub(crate) async fn known(&self, orders: &[Order]) -> Result<Known, db::Error> {
+    pub(crate) async fn people_for(&self, orders: &[Order]) -> Result<Everybody, db::Error> {
         let asks_for_owner = |order: &Order| match &order.command {
             control::Command::Notify { .. } => true,
             control::Command::Raw { to, .. } => to == "owner",
@@ -59,7 +74,7 @@ impl Pipeline {
         if orders.iter().any(asks_for_owner) {
             return self.everybody().await;
         }
-        Ok(Known {
+        Ok(Everybody {
             people: self.people.read()?,
             routes: Vec::new(),
         })
@@ -69,30 +84,40 @@ impl Pipeline {
     ///
     /// # Errors
     /// When the address book or the queue cannot be read.
-    pub(crate) async fn everybody(&self) -> Result<Known, db::Error> {
-        Ok(Known {
+    pub(crate) async fn everybody(&self) -> Result<Everybody, db::Error> {
+        Ok(Everybody {
             people: self.people.read()?,
             routes: self.queue.routes().await?,
         })
     }
 
-    /// Takes orders in, each with the inputs it stands for.
+    /// Takes orders in, each with its digest and the inputs it stands for. Returns how many inputs were new.
     pub(crate) async fn accept(
         &self,
-        orders: Vec<(&control::Id, Vec<Envelope>)>,
+        orders: Vec<(&control::Id, String, Vec<Envelope>)>,
         now: i64,
-    ) -> Result<(), db::Error> {
-        let arrival = |(id, envelopes): (&control::Id, Vec<Envelope>)| Arrival {
-            key: key_of(id),
-            verdict: Verdict::Accept(envelopes),
+    ) -> Result<usize, db::Error> {
+        let arrival = |(id, digest, envelopes): (&control::Id, String, Vec<Envelope>)| Arrival {
+            key: queue::command_key(id.as_str()),
+            verdict: Verdict::Command(digest, envelopes),
         };
         let arrivals = orders.into_iter().map(arrival).collect();
         let (accepted, _) = self.queue.accept(arrivals, None, now).await?;
         for row in accepted.iter().filter(|row| row.envelope.wants_reply) {
             self.answer(&Reply::new(&row.envelope.id, Status::Accepted));
         }
+        let count = accepted.len();
         let _ = self.signals.send(Signal::Accepted(accepted));
-        Ok(())
+        Ok(count)
+    }
+
+    /// Returns whether a command of this id was taken in before, and whether it is the same one.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn known_as(&self, id: &control::Id, digest: &str) -> Result<Known, db::Error> {
+        let key = queue::command_key(id.as_str());
+        self.queue.known(&key, digest).await
     }
 
     /// Returns true when a command of this id was taken in before: then it is that one.
@@ -100,14 +125,14 @@ impl Pipeline {
     /// # Errors
     /// See [`db::Error`].
     pub async fn knows(&self, id: &control::Id) -> Result<bool, db::Error> {
-        self.queue.knows(&key_of(id)).await
+        self.queue.knows(&queue::command_key(id.as_str())).await
     }
 
     /// Takes lines of standard input in; their answers go to the channel `cli`.
     pub async fn take_lines(&self, lines: Vec<String>) {
         let now = clock::now_ms();
         let live = self.live();
-        let known = Known {
+        let known = Everybody {
             people: People::default(),
             routes: Vec::new(),
         };
@@ -160,7 +185,7 @@ impl Pipeline {
         order: &Order,
         input: &Input<'_>,
         live: &Live,
-        known: &Known,
+        known: &Everybody,
     ) -> Vec<Envelope> {
         let door = input.door.as_str();
         let (envelope, mut all) = match &order.command {
@@ -187,7 +212,7 @@ impl Pipeline {
         order: &Order,
         input: &Input<'_>,
         live: &Live,
-        known: &Known,
+        known: &Everybody,
     ) -> Result<Envelope, String> {
         let files = |files: &[control::Attachment]| files.iter().map(taken_in).collect();
         Ok(match &order.command {
@@ -264,14 +289,14 @@ impl Pipeline {
         words: &Words,
         source: &str,
         live: &Live,
-        known: &Known,
+        known: &Everybody,
     ) -> (SessionKey, Option<Route>) {
         match self.way_to_owner(&live.config, known) {
             Some((_, route)) if words.untrusted => (event_key(words, source), Some(route)),
             Some((key, route)) => (key, Some(route)),
             None => {
                 self.note_trouble(&format!(
-                    "a notification of {source} reaches nobody: there is no way to the owner"
+                    "a notification of {source} is not delivered: no Telegram owner configured"
                 ));
                 (event_key(words, "system"), None)
             }
@@ -284,7 +309,7 @@ impl Pipeline {
         command: &control::Command,
         input: &Input<'_>,
         live: &Live,
-        known: &Known,
+        known: &Everybody,
     ) -> Result<(SessionKey, Command), String> {
         let door = input.door.as_str();
         let named = |session: Option<&str>| match session {
@@ -347,8 +372,8 @@ impl Pipeline {
         keys.dedup();
         let text = match keys.len() {
             0 => "There is no conversation.".to_owned(),
-            1 => "1 conversation begins anew.".to_owned(),
-            count => format!("{count} conversations begin anew."),
+            1 => "1 conversation archived.".to_owned(),
+            count => format!("{count} conversations archived."),
         };
         let one = |(number, key): (usize, SessionKey)| Envelope {
             id: format!("{}/{number}", order.id),
@@ -365,7 +390,7 @@ impl Pipeline {
         &self,
         input: &Input<'_>,
         live: &Live,
-        known: &Known,
+        known: &Everybody,
         words: &Words,
         sender: &str,
         session: Option<&str>,
@@ -404,8 +429,9 @@ impl Pipeline {
                     .filter(|command| rest.is_empty() || command.takes_words())
             });
         let envelope = input.words(live, input.door, sender, words, key);
+        let slip = || near_miss(&words.text).filter(|_| !words.untrusted);
         Ok(Envelope {
-            command: envelope.command.clone().or(spoken),
+            command: envelope.command.clone().or(spoken).or_else(slip),
             ..envelope
         })
     }
@@ -415,7 +441,7 @@ impl Pipeline {
         &self,
         input: &Input<'_>,
         live: &Live,
-        known: &Known,
+        known: &Everybody,
         target: &str,
     ) -> Result<SessionKey, String> {
         let door = input.door.as_str();
@@ -448,9 +474,7 @@ impl Pipeline {
                 let id = contact.id.to_string();
                 Ok(channel_batch::dm_key(&live.config, &id, &id))
             }
-            [] if target.starts_with('@') => {
-                Err(format!("nobody is called {}", text::visible(target)))
-            }
+            [] if target.starts_with('@') => Err(format!("no contact {:?}", text::visible(target))),
             [] if target.contains(':') => own.map(|_| SessionKey(target.to_owned())),
             [] => own,
             several => Err(ambiguous(
@@ -464,7 +488,7 @@ impl Pipeline {
     pub(crate) fn way_to_owner(
         &self,
         config: &Config,
-        known: &Known,
+        known: &Everybody,
     ) -> Option<(SessionKey, Route)> {
         let is_owner = |id: &str| {
             id.parse()
@@ -505,19 +529,18 @@ impl Pipeline {
         &self,
         to: &str,
         config: &Config,
-        known: &Known,
+        known: &Everybody,
     ) -> Result<Route, String> {
         if !self.channels.contains_key(TELEGRAM) {
             return Err(
-                "Telegram is off, so nobody can be written to ([telegram] enabled in agent.toml)"
-                    .to_owned(),
+                "not delivered: Telegram is off ([telegram] enabled in agent.toml)".to_owned(),
             );
         }
         if to == "owner" {
             let way = self.way_to_owner(config, known);
-            return way
-                .map(|(_, route)| route)
-                .ok_or_else(|| "nobody is the owner yet: agent-send --pair owner".to_owned());
+            return way.map(|(_, route)| route).ok_or_else(|| {
+                "not delivered: no Telegram owner configured (agent-send --pair owner)".to_owned()
+            });
         }
         let to_chat = |id: i64| Route {
             channel: TELEGRAM.to_owned(),
@@ -532,7 +555,7 @@ impl Pipeline {
         match known.people.find(to).as_slice() {
             [contact] => Ok(to_chat(contact.id)),
             [] => Err(format!(
-                "nobody is called {}; people are known by name once they wrote",
+                "no contact {:?}; a contact is known by name once they wrote to the bot",
                 text::visible(to)
             )),
             several => {
@@ -597,16 +620,17 @@ impl Input<'_> {
         key: SessionKey,
     ) -> Envelope {
         let unknown = words.model.as_ref().and_then(|name| {
-            live.agent
-                .client()
-                .models()
-                .get(name, self.word_for_model())
-                .err()
+            let models = live.agent.client().models();
+            let error = models.get(name, self.word_for_model()).err()?;
+            Some(error.to_string())
         });
+        let tier = words
+            .tier
+            .as_ref()
+            .filter(|tier| !live.config.has_tier(tier));
+        let unknown = unknown.or_else(|| Some(format!("no tier {:?}", text::visible(tier?))));
         Envelope {
-            command: unknown.map(|error| Command::Refused {
-                reason: error.to_string(),
-            }),
+            command: unknown.map(|reason| Command::Refused { reason }),
             trust: if words.untrusted || (source == Source::Notify && !words.trusted) {
                 Trust::Other
             } else {
@@ -649,11 +673,6 @@ impl Input<'_> {
             ..self.words(live, source, &sender, words, key)
         }
     }
-}
-
-/// The key by which a command is remembered.
-fn key_of(id: &control::Id) -> String {
-    format!("cmd:{id}")
 }
 
 /// Returns the conversation that is called `name` at the `door`.

@@ -100,7 +100,7 @@ impl Pipeline {
                 _ if was_there || again => said(envelope, ANEW, None),
                 // Somebody named a session that is not there; "/new" at the beginning is no mistake.
                 _ if envelope.wants_reply && envelope.text.is_empty() => {
-                    refused(envelope, &format!("no session is called {key}"))
+                    refused(envelope, &format!("no session \"{key}\""))
                 }
                 _ => said(envelope, "This is a new conversation already.", None),
             }));
@@ -242,7 +242,7 @@ impl Pipeline {
             && envelope.text.is_empty()
             && !self.sessions.has(&envelope.session_key)
         {
-            let why = format!("no session is called {}", envelope.session_key);
+            let why = format!("no session \"{}\"", envelope.session_key);
             return Ok(Step::done(refused(envelope, &why)));
         }
         let text = match self.make_room(envelope, run_id, run, true).await? {

@@ -201,7 +201,7 @@ impl Pipeline {
             envelope.source == Source::Notify && envelope.route.is_none() && outcome.text.is_some();
         let ended = match outcome.ended {
             Ended::Done if unheard => {
-                Ended::Dead("nobody was told: there is no way to the owner".to_owned())
+                Ended::Dead("not delivered: no Telegram owner configured".to_owned())
             }
             ended => ended,
         };

@@ -234,7 +234,7 @@ pub(super) fn person_id(needs: &Needs, name: &str) -> Result<String, String> {
     match known.find(name).as_slice() {
         [contact] => Ok(contact.id.to_string()),
         [] => Err(format!(
-            "nobody is called {}; people are known by name once they wrote",
+            "no contact {:?}; a contact is known by name once they wrote to the bot",
             visible(name)
         )),
         several => {

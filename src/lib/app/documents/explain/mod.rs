@@ -346,7 +346,7 @@ fn queued(home: &Home, id: &str) -> Result<Option<Explain>, Failure> {
 
 fn unknown(target: &str) -> Failure {
     let target = text::shorten(&text::visible(target), 80);
-    Failure::new(Exit::Failed, format!("nothing is known of {target}")).hint(
+    Failure::new(Exit::Failed, format!("no run or message {target:?}")).hint(
         "name a run (agent-send --history TARGET --full shows run_id), a message by its id, or the number of a sent one as CHAT/MESSAGE",
     )
 }

@@ -29,7 +29,7 @@ pub(crate) fn explain(context: &Context<'_>, explain: &Explain) -> Exit {
         // What somebody works on goes on by itself.
         let is_open = ["queued", "waiting", "running"].contains(&explain.state);
         if is_open && matches!(lock::holder(&context.home.lock()), Ok(None)) {
-            context.note("no daemon runs; it goes on when one starts");
+            context.note("no daemon is running; it resumes when one starts");
         }
     })
 }
@@ -158,7 +158,7 @@ impl Page {
             (waits.gather_ms, "for more messages"),
             (waits.queue_ms, "for its turn"),
             (waits.prepare_ms, "until the prompt was ready"),
-            (waits.approvals_ms, "for your word"),
+            (waits.approvals_ms, "for your approval"),
             (waits.subagents_ms, "for sub-agents"),
             (waits.retries_ms, "between tries"),
         ];

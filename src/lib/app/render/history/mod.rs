@@ -17,6 +17,10 @@ use crate::{clock, cost, text};
 const LINE: usize = 160;
 
 pub(crate) fn history(context: &Context<'_>, history: &History) -> Result<Exit, Failure> {
+    if history.archived.is_empty() && history.events.is_empty() {
+        let what = format!("no session {:?}", text::visible(&history.session_id));
+        return Err(Failure::new(Exit::Failed, what).hint("agent-send --sessions lists them"));
+    }
     if context.json {
         cli::json(history);
     } else {
@@ -24,11 +28,6 @@ pub(crate) fn history(context: &Context<'_>, history: &History) -> Result<Exit, 
     }
     if !history.archived.is_empty() {
         context.note(&archived(history));
-    } else if history.events.is_empty() {
-        context.note_nothing(&format!(
-            "no conversation is called {}; agent-send --sessions",
-            text::visible(&history.session_id)
-        ));
     }
     Ok(Exit::Ok)
 }

@@ -43,8 +43,9 @@ impl Pipeline {
         self.schedule.news.notify_one();
         match made {
             Ok((text, job)) => {
+                let id = job.as_ref().and_then(|job| job["id"].as_str());
                 let unheard = self
-                    .why_unheard(order.job())
+                    .why_unheard(id.unwrap_or(order.job()))
                     .await
                     .map(|why| format!("\nNobody would hear it now: {why}."));
                 said(
@@ -113,13 +114,22 @@ fn status_word(status: Status) -> &'static str {
 }
 
 fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
-    let id = order.job();
-    let none = || {
-        format!(
-            "no job is called {:?}; /jobs and agent-send --job list show them",
-            text::shorten(&text::visible(id), 80)
-        )
+    let called = order.job();
+    let shown = text::shorten(&text::visible(called), 80);
+    let none = || format!("no job {shown:?}");
+    let id = match order {
+        JobOrder::Add { .. } => called.to_owned(),
+        _ => jobs
+            .id_of(called)
+            .map_err(|ids| {
+                format!(
+                    "several jobs are called {shown:?}; use an id: {}",
+                    ids.join(", ")
+                )
+            })?
+            .ok_or_else(none)?,
     };
+    let id = id.as_str();
     match order {
         JobOrder::Add { ask, .. } => {
             let ask: Ask =
@@ -128,7 +138,7 @@ fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
         }
         JobOrder::Remove { .. } => jobs
             .remove(id)
-            .then(|| (format!("The job {id} is gone."), None))
+            .then(|| (format!("Job {id} removed."), None))
             .ok_or_else(none),
         JobOrder::Run { .. } => {
             let job = jobs.get_mut(id).ok_or_else(none)?;
@@ -137,12 +147,12 @@ fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
                 (job.last_at, job.last_status, job.last_error) =
                     (Some(Time(now)), Some(Status::Running), None);
             }
-            Ok((format!("The job {id} runs now."), Some(job.document())))
+            Ok((format!("Job {id} runs now."), Some(job.document())))
         }
         JobOrder::Pause { .. } => {
             let job = jobs.get_mut(id).ok_or_else(none)?;
             job.enabled = false;
-            Ok((format!("The job {id} is paused."), Some(job.document())))
+            Ok((format!("Job {id} paused."), Some(job.document())))
         }
         JobOrder::Resume { .. } => {
             let job = jobs.get_mut(id).ok_or_else(none)?;
@@ -155,7 +165,7 @@ fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
                 |_| times_text(job, now),
             );
             Ok((
-                format!("The job {id} goes on: {next}."),
+                format!("Job {id} resumed: {next}."),
                 Some(document(job, now)),
             ))
         }
@@ -171,7 +181,9 @@ fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
             .get(name, "the job's model")
             .map_err(|error| error.to_string())?;
     }
+    let is_named = ask.name.is_some();
     let mut job = ask.job(id, live.config.agent.timezone.0, now)?;
+    job.name = free_name(jobs, &job, is_named)?;
     if let Some(old) = jobs.get(id) {
         // The same order again, after a crash, or the same job in new words: what runs of it goes on.
         (job.running, job.last_at) = (old.running.clone(), old.last_at);
@@ -196,6 +208,26 @@ fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
     let document = document(&job, now);
     jobs.put(job);
     Ok((text, Some(document)))
+}
+
+/// Returns a name that no other job has: that which was given, or for one that was made from the text also with a
+/// number behind it.
+fn free_name(jobs: &Jobs, job: &Job, is_given: bool) -> Result<String, String> {
+    let taken = |name: &str| {
+        jobs.iter()
+            .find(|other| other.id != job.id && other.name == name)
+    };
+    match taken(&job.name) {
+        None => Ok(job.name.clone()),
+        Some(other) if is_given => Err(format!(
+            "the name {:?} is that of the job {}; choose another name, or change that job by its id",
+            job.name, other.id
+        )),
+        Some(_) => (2..)
+            .map(|number| format!("{} ({number})", job.name))
+            .find(|name| taken(name).is_none())
+            .ok_or_else(|| "no name is left".to_owned()),
+    }
 }
 
 /// Returns when a job runs next, in its own zone: what somebody meant is seen here.

@@ -3,7 +3,7 @@
 use crate::jobs::{Job, Talk};
 use crate::message::{About, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust};
 use crate::pipeline::intake::channel_batch;
-use crate::pipeline::intake::shell::Known;
+use crate::pipeline::intake::shell::Everybody;
 use crate::pipeline::{Live, Pipeline};
 
 /// Whoever hears of a job.
@@ -99,13 +99,14 @@ impl Pipeline {
         self.listener(job, &self.live(), &known).err()
     }
 
-    fn listener(&self, job: &Job, live: &Live, known: &Known) -> Result<Listener, String> {
+    fn listener(&self, job: &Job, live: &Live, known: &Everybody) -> Result<Listener, String> {
         let to = job.to.as_deref().unwrap_or("owner");
         let route = self.route_to(to, &live.config, known)?;
         if to == "owner" {
             let way = self.way_to_owner(&live.config, known);
-            let (key, route) =
-                way.ok_or_else(|| "nobody is the owner yet: agent-send --pair owner".to_owned())?;
+            let (key, route) = way.ok_or_else(|| {
+                "no Telegram owner configured: agent-send --pair owner".to_owned()
+            })?;
             return Ok(Listener {
                 key,
                 route,
@@ -113,7 +114,7 @@ impl Pipeline {
             });
         }
         let id = route.chat.chat.clone();
-        let chat: i64 = id.parse().map_err(|_| format!("{id} is no chat"))?;
+        let chat: i64 = id.parse().map_err(|_| format!("{id} is not a chat id"))?;
         // Telegram's ids of groups are negative.
         let key = if chat < 0 {
             channel_batch::group_key(&live.config, "job", &id)

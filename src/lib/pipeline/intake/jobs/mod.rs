@@ -285,7 +285,7 @@ fn plan(jobs: &mut Jobs, now: i64, may_speak: bool, waits: &dyn Fn(&Job) -> bool
     let mut look = Look::default();
     for broken in jobs.broken() {
         look.troubles.insert(format!(
-            "cron/jobs.json: the entry {} makes no sense: {}",
+            "cron/jobs.json: the entry {} is invalid: {}",
             broken.id, broken.why
         ));
     }

@@ -9,7 +9,7 @@ use crate::config::{Config, Driver, Home};
 use crate::cost;
 use crate::jobs::heartbeat_gate::{Asleep, World, gate, slot};
 use crate::message::{Envelope, Sender, SessionKey, Source, Trust};
-use crate::pipeline::intake::shell::Known;
+use crate::pipeline::intake::shell::Everybody;
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Arrival, Verdict};
 
@@ -127,7 +127,7 @@ impl Pipeline {
         let key = format!("heartbeat:{}", slot(now, every_ms, zone));
         let unread = |_| Asleep::Down("the queue cannot be read".to_owned());
         let woke = self.queue.knows(&key).await.map_err(unread)?;
-        let known = Known {
+        let known = Everybody {
             people: self
                 .people
                 .read()

@@ -1,0 +1,109 @@
+//! What may stand behind the words of a command line, for the completions of the shells: `agent-send --complete
+//! WORDS` prints one candidate a line, and nothing where any word may stand.
+
+use crate::app::cli::{Failure, Shared};
+use crate::app::documents;
+use crate::config;
+use crate::config::{Environment, Home};
+use crate::jobs;
+use crate::people::People;
+use crate::session::Index;
+use crate::skills::Skills;
+
+const JOB_VERBS: [&str; 6] = ["list", "add", "remove", "run", "pause", "resume"];
+const PAIR_VERBS: [&str; 8] = [
+    "list", "approve", "revoke", "owner", "block", "unblock", "mute", "unmute",
+];
+const TRUST_VERBS: [&str; 3] = ["list", "trust", "distrust"];
+
+/// Returns the candidates behind `words`, those before the cursor without the program's name.
+pub(super) fn after(words: &[String]) -> Vec<String> {
+    let given = |flag: &str| {
+        let at = words.iter().position(|word| word == flag)?;
+        words.get(at + 1).cloned()
+    };
+    let shared = Shared {
+        home: given("--home").map(Into::into),
+        instance: given("--instance"),
+        config: given("--config").or_else(|| given("-c")).map(Into::into),
+        verbose: 0,
+        quiet: true,
+    };
+    let known = shared
+        .home()
+        .and_then(|(env, home)| candidates(words, &env, &home));
+    // Nobody reads an error behind the tab key.
+    known.unwrap_or_default()
+}
+
+fn candidates(words: &[String], env: &Environment, home: &Home) -> Result<Vec<String>, Failure> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let owned = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    Ok(match words.as_slice() {
+        [.., "--session" | "--stop" | "--compact" | "--history"] => sessions(home)?,
+        [.., "--reset"] => [owned(&["all"]), sessions(home)?].concat(),
+        [.., "--model"] => {
+            let models = config::load(home, env, &[])?.models;
+            models.names().map(str::to_owned).collect()
+        }
+        [.., "--tier"] => {
+            let tiers = config::load_config(home, env)?.context.tiers;
+            [owned(&["full", "operational"]), tiers.into_keys().collect()].concat()
+        }
+        [.., "--tz"] => chrono_tz::TZ_VARIANTS
+            .iter()
+            .map(|zone| zone.name().to_owned())
+            .collect(),
+        [.., "--approve" | "--deny"] => {
+            let waiting = documents::queue(home)?.approvals;
+            waiting.into_iter().map(|one| one.id).collect()
+        }
+        [.., "--job"] => owned(&JOB_VERBS),
+        [.., "--job", "remove" | "run" | "pause" | "resume"] => jobs(home)?,
+        [.., "--pair"] => owned(&PAIR_VERBS),
+        [.., "--pair", "approve"] => {
+            let people = People::read(&home.people())?;
+            people.pending.into_iter().map(|one| one.code).collect()
+        }
+        [.., "--pair", "revoke"] => {
+            let people = People::read(&home.people())?;
+            people
+                .allowed
+                .iter()
+                .map(|one| one.id.to_string())
+                .collect()
+        }
+        [.., "--skill" | "--mcp"] => owned(&TRUST_VERBS),
+        [.., "--skill", "trust" | "distrust"] => {
+            let skills = Skills::new(home, config::share_dir(env).as_deref());
+            skills.statuses().into_iter().map(|one| one.name).collect()
+        }
+        [.., "--mcp", "trust" | "distrust"] => config::load_config(home, env)?
+            .mcp
+            .servers
+            .into_keys()
+            .collect(),
+        _ => Vec::new(),
+    })
+}
+
+/// Returns what the conversations are called: those of the shell by their names, for a colon breaks a word in bash.
+fn sessions(home: &Home) -> Result<Vec<String>, Failure> {
+    let index = Index::read(&home.sessions_index(), &home.sessions())?;
+    let name = |key: &str| key.strip_prefix("cli:").unwrap_or(key).to_owned();
+    Ok(index.iter().map(|(key, _)| name(key)).collect())
+}
+
+/// Returns the names of the jobs, or the id where a name is more than a word.
+fn jobs(home: &Home) -> Result<Vec<String>, Failure> {
+    let jobs = jobs::read(&home.jobs())?;
+    let name = |job: &jobs::Job| {
+        let is_word = !job.name.contains(char::is_whitespace);
+        if is_word {
+            job.name.clone()
+        } else {
+            job.id.clone()
+        }
+    };
+    Ok(jobs.iter().map(name).collect())
+}
