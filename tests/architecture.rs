@@ -126,7 +126,15 @@ const RESERVED: &[Reserved] = &[
             "lookup_host",
         ],
         // mcp: tool servers at the addresses that the owner wrote.
-        allowed: &["auth", "mcp", "net", "provider", "channel"],
+        // sandbox/exit.rs: listens inside a command's own network, for the proxy in net.
+        allowed: &[
+            "auth",
+            "mcp",
+            "net",
+            "provider",
+            "channel",
+            "sandbox/exit.rs",
+        ],
         because: "the network is reached from auth, mcp, net, provider and channel only",
     },
     Reserved {

@@ -13,6 +13,7 @@ mod consolidate;
 mod crash;
 mod doctor;
 mod documents;
+mod egress;
 mod escapes;
 mod events;
 mod explain;

@@ -253,9 +253,10 @@ fn a_server_is_off_until_its_owner_trusts_exactly_what_it_offers() {
 fn a_server_sees_what_it_was_given_and_nothing_else() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
+    let open = format!("network = {{ allow = [{address:?}] }}");
     let place = place(&[
         ("net", "good", &address, ""),
-        ("open", "good", &address, "network = true"),
+        ("open", "good", &address, &open),
     ]);
     let Place { model, sandbox } = place;
     let user = sandbox.home().with_file_name("user");
@@ -316,9 +317,13 @@ fn a_server_sees_what_it_was_given_and_nothing_else() {
         "{names}"
     );
     let answer = call(&sandbox, &model, "net_connect", &json!({}));
-    assert!(!answer.contains("connected"), "{answer}");
+    let setting = "[mcp.servers.net.network] allow";
+    assert!(
+        !answer.contains("connected") && answer.contains(setting),
+        "{answer}"
+    );
     let answer = call(&sandbox, &model, "open_connect", &json!({}));
-    assert!(answer.contains("connected"), "{answer}");
+    assert!(answer.contains("connected by the proxy"), "{answer}");
     assert!(sandbox.path("state/mcp/look").is_dir());
 }
 

@@ -52,7 +52,7 @@ impl Place {
                 self.workspace.join("SOUL.md"),
                 self.workspace.join("skills"),
             ],
-            network: false,
+            exit: None,
             env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             timeout: Duration::from_secs(20),
             max_output: 20_000,
@@ -92,10 +92,9 @@ fn shell(level: &Level, place: &Place, command: &str) -> (String, Status) {
 }
 
 /// Runs Python and returns its output; a refused call is printed as its errno.
-fn python(level: &Level, place: &Place, network: bool, code: &str) -> String {
+fn python(level: &Level, place: &Place, code: &str) -> String {
     std::fs::write(place.workspace.join("try.py"), format!("import ctypes, errno, os, socket, sys\nlibc = ctypes.CDLL(None, use_errno=True)\ntry:\n{}\nexcept OSError as e:\n print(errno.errorcode[e.errno])\n", indent(code))).unwrap();
-    let mut spec = place.spec("/usr/bin/python3 try.py");
-    spec.network = network;
+    let spec = place.spec("/usr/bin/python3 try.py");
     go(level, spec).unwrap().output.trim().to_owned()
 }
 
@@ -319,7 +318,6 @@ fn only_the_given_environment_and_three_descriptors_are_inherited() {
     let fds = python(
         &Level::Namespaces,
         &place,
-        false,
         "print(sorted(os.readlink(f'/proc/self/fd/{n}').split(':')[0] for n in os.listdir('/proc/self/fd') if int(n) != 3 and os.path.exists(f'/proc/self/fd/{n}')))",
     );
     assert!(fds.starts_with("['/dev/null', 'pipe', 'pipe'"), "{fds}");
@@ -327,7 +325,6 @@ fn only_the_given_environment_and_three_descriptors_are_inherited() {
         python(
             &Level::Landlock(6),
             &place,
-            false,
             "for n in range(3, 100):\n try:\n  os.fstat(n)\n  print(n)\n except OSError: pass\nprint('end')"
         ),
         "end"
@@ -551,45 +548,48 @@ fn what_others_may_not_read_in_etc_is_unreadable_even_for_root() {
 }
 
 #[test]
-fn without_network_nothing_is_reached() {
+fn a_command_has_no_network_but_its_own_loopback() {
     let place = place();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let connect = format!("socket.create_connection(('127.0.0.1', {port}), 2)\nprint('connected')");
-    assert_eq!(
-        python(&Level::Namespaces, &place, false, &connect),
-        "ECONNREFUSED"
-    );
-    assert_eq!(
-        python(
-            &Level::Namespaces,
-            &place,
-            false,
-            "socket.create_connection(('1.1.1.1', 53), 2)"
-        ),
-        "ENETUNREACH"
-    );
-    assert_eq!(
-        python(&Level::Landlock(6), &place, false, &connect),
-        "EPERM"
-    );
+    let connect = |address: &str, port: u16| {
+        format!("socket.create_connection(('{address}', {port}), 2)\nprint('connected')")
+    };
+    let (local, far) = (connect("127.0.0.1", port), connect("1.1.1.1", 53));
+    assert_eq!(python(&Level::Namespaces, &place, &local), "ECONNREFUSED");
+    assert_eq!(python(&Level::Namespaces, &place, &far), "ENETUNREACH");
+    assert_eq!(python(&Level::Landlock(6), &place, &local), "EPERM");
     for level in levels() {
-        assert_eq!(
-            python(&level, &place, true, &connect),
-            "connected",
-            "{level}"
-        );
         for family in ["AF_VSOCK", "AF_PACKET", "AF_ALG", "AF_BLUETOOTH"] {
             let code = format!(
                 "socket.socket(socket.{family}, socket.SOCK_RAW if '{family}' == 'AF_PACKET' else socket.SOCK_STREAM)\nprint('opened')"
             );
-            assert_eq!(
-                python(&level, &place, true, &code),
-                "EPERM",
-                "{level}: {family}"
-            );
+            assert_eq!(python(&level, &place, &code), "EPERM", "{level}: {family}");
         }
     }
+}
+
+#[test]
+fn the_exit_is_a_port_inside_that_the_daemon_serves() {
+    let place = place();
+    let code = format!(
+        "import socket; s = socket.create_connection(('127.0.0.1', {}), 5); s.sendall(b'hi'); s.shutdown(1); print(s.makefile().read())",
+        agent_toolkit::sandbox::EXIT_PORT
+    );
+    let mut spec = place.spec(&format!("/usr/bin/python3 -c \"{code}\""));
+    spec.exit = Some(agent_toolkit::sandbox::Exit::new(|listener| {
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut said = String::new();
+            std::io::Read::read_to_string(&mut stream, &mut said).unwrap();
+            std::io::Write::write_all(&mut stream, format!("{said} too").as_bytes()).unwrap();
+        });
+    }));
+    let outcome = go(&Level::Namespaces, spec).unwrap();
+    assert_eq!(
+        (outcome.output.as_str(), outcome.status),
+        ("hi too\n", Status::Exited(0))
+    );
 }
 
 #[test]
@@ -605,26 +605,23 @@ fn unix_sockets_of_the_machine_are_out_of_reach() {
         .unwrap();
     let _abstract = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
     for level in levels() {
-        for network in [false, true] {
-            for target in [format!("'{}'", path.display()), format!("'\\0{name}'")] {
-                let output = python(
-                    &level,
-                    &place,
-                    network,
-                    &format!("socket.socket(socket.AF_UNIX).connect({target})\nprint('connected')"),
-                );
-                assert!(
-                    ["EPERM", "ENOENT", "ECONNREFUSED"].contains(&output.as_str()),
-                    "{level}: {network}: {target}: {output}"
-                );
-                assert!(
-                    level == Level::Namespaces || output == "EPERM",
-                    "{level}: {output}"
-                );
-            }
+        for target in [format!("'{}'", path.display()), format!("'\\0{name}'")] {
+            let output = python(
+                &level,
+                &place,
+                &format!("socket.socket(socket.AF_UNIX).connect({target})\nprint('connected')"),
+            );
+            assert!(
+                ["EPERM", "ENOENT", "ECONNREFUSED"].contains(&output.as_str()),
+                "{level}: {target}: {output}"
+            );
+            assert!(
+                level == Level::Namespaces || output == "EPERM",
+                "{level}: {output}"
+            );
         }
         assert_eq!(
-            python(&level, &place, false, "socket.socketpair()\nprint('pair')"),
+            python(&level, &place, "socket.socketpair()\nprint('pair')"),
             "pair",
             "{level}"
         );
@@ -638,20 +635,13 @@ fn processes_of_the_machine_are_out_of_reach() {
     let seen = python(
         &Level::Namespaces,
         &place,
-        false,
         "print(all(int(name) < 20 for name in os.listdir('/proc') if name.isdigit()))",
     );
     assert_eq!(seen, "True");
     for level in levels() {
         assert!(
             ["EPERM", "ESRCH"].contains(
-                &python(
-                    &level,
-                    &place,
-                    false,
-                    &format!("os.kill({own}, 0)\nprint('sent')")
-                )
-                .as_str()
+                &python(&level, &place, &format!("os.kill({own}, 0)\nprint('sent')")).as_str()
             ),
             "{level}"
         );
@@ -745,7 +735,6 @@ fn dangerous_system_calls_are_refused() {
             let output = python(
                 &level,
                 &place,
-                false,
                 &format!(
                     "r = {call}\nprint(errno.errorcode[ctypes.get_errno()] if r < 0 else 'done')"
                 ),
@@ -774,7 +763,6 @@ fn dangerous_system_calls_are_refused() {
         let output = python(
             &Level::Landlock(6),
             &place,
-            false,
             &format!("r = {call}\nprint(errno.errorcode[ctypes.get_errno()] if r < 0 else 'done')"),
         );
         assert_eq!(output, "EPERM", "{call}");
@@ -895,7 +883,7 @@ fn a_user_without_privileges_has_the_same_walls() {
     std::os::unix::fs::chown(&workspace, Some(65534), Some(65534)).unwrap();
     for walls in ["Namespaces", "Landlock"] {
         let plan = format!(
-            r#"{{"walls":"{walls}","cpu_secs":5,"service":false,"spec":{{"command":"id -u; touch made && stat -c %u made; cat /etc/shadow 2>/dev/null; ls /root 2>/dev/null; chmod 700 made; echo x >/usr/x","cwd":"{0}","workspace":"{0}","writable":[],"hidden":[],"read_only":[],"network":false,"env":[["PATH","/usr/bin"]],"timeout":{{"secs":5,"nanos":0}},"max_output":1000,"off":false}}}}"#,
+            r#"{{"walls":"{walls}","cpu_secs":5,"service":false,"exit":false,"spec":{{"command":"id -u; touch made && stat -c %u made; cat /etc/shadow 2>/dev/null; ls /root 2>/dev/null; chmod 700 made; echo x >/usr/x","cwd":"{0}","workspace":"{0}","writable":[],"hidden":[],"read_only":[],"env":[["PATH","/usr/bin"]],"timeout":{{"secs":5,"nanos":0}},"max_output":1000,"off":false}}}}"#,
             workspace.display()
         );
         let mut child = std::process::Command::new("setpriv")

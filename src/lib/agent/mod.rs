@@ -2,6 +2,7 @@
 
 mod argument_schema;
 mod compaction;
+mod consent;
 mod consolidation;
 mod end_turn;
 mod exposed_step;

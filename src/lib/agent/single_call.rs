@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::consent::Consent;
 use super::tool::{Context, Progress, Tool, ToolOutput};
 use super::tool_policy::{self, Asked, Circumstances, Decision, Knows, Owner, Verdict};
 use super::turn_loop::Agent;
@@ -66,6 +67,7 @@ impl Single {
             pins: Vec::new(),
             approved: false,
             untrusted: self.untrusted,
+            consent: Consent::default(),
             cancel: CancellationToken::new(),
             progress: Progress::default(),
         }

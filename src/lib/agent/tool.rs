@@ -9,6 +9,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::consent::Consent;
 use super::more_tools;
 use super::subagents::Team;
 use super::tool_policy;
@@ -57,6 +58,8 @@ pub struct Context {
     pub approved: bool,
     /// Whether the model had read untrusted words when it made the call.
     pub untrusted: bool,
+    /// Whom it may ask while it runs.
+    pub consent: Consent,
     /// Ends when the run is stopped.
     pub cancel: CancellationToken,
     /// Who is told what a tool says while it works.
@@ -523,10 +526,11 @@ impl Offer {
             Ok(output) => output,
             Err(error) => ToolOutput::error(format!("the tool broke down: {error}")),
         };
-        if !output.is_error {
-            let receipt = tool.receipt(input, &output.text);
-            output.receipt = receipt.map(|receipt| text::visible(&crate::secret::redact(&receipt)));
+        if output.receipt.is_none() && !output.is_error {
+            output.receipt = tool.receipt(input, &output.text);
         }
+        let harmless = |receipt: String| text::visible(&crate::secret::redact(&receipt));
+        output.receipt = output.receipt.map(harmless);
         // First redact, then cut: a secret cut in two would be known to nobody.
         output.text = text::head_and_tail(
             &crate::secret::redact(&output.text),

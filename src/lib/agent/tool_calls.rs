@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::consent::Consent;
 use super::end_turn::{INTERRUPTED, not_run};
 use super::loop_detector;
 use super::tool::{Context, Effect, ToolOutput};
@@ -271,10 +272,16 @@ impl Running<'_> {
             self.session.append(std::mem::take(events), true).await?;
         }
         self.context.pins.clone_from(&self.session.state().pins);
+        let (consent, mut questions) = Consent::new();
+        // Where nobody waits for the answer, nobody would see the question in time.
+        let is_attended = self.order.from_owner && self.order.is_of_person;
+        self.context.consent = Some(consent).filter(|_| is_attended).unwrap_or_default();
         let running = futures_util::future::join_all(
             group.iter().map(|(call, fate)| self.run_call(call, fate)),
         );
-        let outputs = self.in_time(running).await?;
+        let (outputs, waited) = self.in_time_with_questions(running, &mut questions).await;
+        self.deadline += waited;
+        let outputs = outputs?;
         for ((call, _), (mut output, duration_ms)) in group.iter().zip(outputs) {
             match self.guard.note(&call.name, &call.input, &output.text) {
                 loop_detector::Verdict::Fine => {}

@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use chrono_tz::Tz;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, mpsc};
 
 use super::compaction::{Need, Room};
+use super::consent::{Consent, Waiting};
 use super::end_turn::{break_off, message};
 use super::loop_detector::Guard;
 use super::tool::{Context, Offer, Progress, Registry};
@@ -202,7 +203,7 @@ pub(super) struct Running<'a> {
     pub(super) asked_without: u32,
     pub(super) context: Context,
     pub(super) guard: Guard,
-    deadline: Instant,
+    pub(super) deadline: Instant,
 }
 
 impl<'a> Running<'a> {
@@ -226,6 +227,7 @@ impl<'a> Running<'a> {
             pins: state.pins.clone(),
             approved: false,
             untrusted: false,
+            consent: Consent::default(),
             cancel: order.cancel.clone(),
             progress: if owners_alone {
                 Progress::of_run(&agent.events, order.run_id, &key)
@@ -411,6 +413,39 @@ impl Running<'_> {
         };
         self.deadline += began.elapsed();
         done
+    }
+
+    /// Waits for `work` as [`Running::in_time`], and has the owner answer what it asks meanwhile. Returns, too,
+    /// how long they took: that is not the run's time.
+    pub(super) async fn in_time_with_questions<T>(
+        &self,
+        work: impl Future<Output = T>,
+        questions: &mut mpsc::UnboundedReceiver<Waiting>,
+    ) -> (Result<T, Break>, Duration) {
+        let mut work = Box::pin(work);
+        let mut waited = Duration::ZERO;
+        let done = loop {
+            let (asked, tell) = tokio::select! {
+                biased;
+                () = self.order.cancel.cancelled() => break Err(Break::Stopped),
+                done = &mut work => break Ok(done),
+                Some(question) = questions.recv() => question,
+                () = tokio::time::sleep_until((self.deadline + waited).into()) => break Err(self.too_long()),
+            };
+            self.emit(Step::Asking);
+            let began = Instant::now();
+            tokio::select! {
+                biased;
+                () = self.order.cancel.cancelled() => break Err(Break::Stopped),
+                done = &mut work => break Ok(done),
+                verdicts = self.order.owner.ask(std::slice::from_ref(&asked)) => {
+                    // Whoever asked may have given up just now.
+                    let _ = verdicts.into_iter().next().map(|verdict| tell.send(verdict));
+                }
+            }
+            waited += began.elapsed();
+        };
+        (done, waited)
     }
 
     /// Puts the pictures in, when a model that may be asked sees any; the client tells the others.

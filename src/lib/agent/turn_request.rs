@@ -69,6 +69,8 @@ pub struct Order<'a> {
     pub message_id: Option<&'a str>,
     /// The source of the input.
     pub source: &'static str,
+    /// Whether a person waits for the answer.
+    pub is_of_person: bool,
     /// The run that its cost counts for: of a sub-agent that of whoever sent it.
     pub paying_run: &'a str,
     /// The most the run may cost, US dollars.

@@ -47,6 +47,18 @@ pub(super) enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         result: Option<String>,
     },
+    /// What a call connected to, or was refused.
+    Connection {
+        session: String,
+        run: String,
+        call: String,
+        tool: String,
+        host: String,
+        port: u16,
+        verdict: &'static str,
+        sent: u64,
+        received: u64,
+    },
     /// A request for the owner's word, or what became of one.
     Approval {
         id: String,

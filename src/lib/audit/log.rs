@@ -42,6 +42,21 @@ pub struct Call<'a> {
     pub tool: &'a str,
 }
 
+/// What a call did on the net with one host.
+#[derive(Debug, Clone, Copy)]
+pub struct Connected<'a> {
+    /// The name or the address, as the proxy compared it.
+    pub host: &'a str,
+    /// The port.
+    pub port: u16,
+    /// Whether there was a connection.
+    pub is_allowed: bool,
+    /// Bytes to it.
+    pub sent: u64,
+    /// Bytes from it.
+    pub received: u64,
+}
+
 impl Log {
     /// Returns a record that keeps nothing.
     pub fn off() -> Self {
@@ -132,6 +147,28 @@ impl Log {
     /// A call with this input is refused.
     pub fn refuse(&self, call: Call<'_>, input: &Value) {
         self.called(call, input, "refused");
+    }
+
+    /// A call connected to a host, or was refused it.
+    pub fn connected(&self, call: Call<'_>, connected: Connected<'_>) {
+        let Connected {
+            host,
+            port,
+            is_allowed,
+            sent,
+            received,
+        } = connected;
+        self.record(|key| Event::Connection {
+            session: plain(key, call.session),
+            run: plain(key, call.run),
+            call: plain(key, call.id),
+            tool: plain(key, call.tool),
+            host: plain(key, host.trim_matches(['[', ']'])),
+            port,
+            verdict: if is_allowed { "connected" } else { "refused" },
+            sent,
+            received,
+        });
     }
 
     /// A request for the owner's word about a call (`bound` is what the word is bound to), or what became of

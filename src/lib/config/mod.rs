@@ -18,6 +18,7 @@ mod home;
 mod key_names;
 mod load;
 mod provider_file;
+mod reach;
 mod secrets;
 mod share_dir;
 mod toml_file;
@@ -42,10 +43,10 @@ pub use tool_policies::{Subject, policy_of, without_effect};
 pub use types::{
     Agent, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Every, Exec,
     Group, GroupPolicy, GroupScope, Heartbeat, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp,
-    McpServer, Media, Members, Memory, Mode, OnBusy, Pattern, Pipeline, Policy, Preset, Providers,
-    ROLES, Recall, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, SearchStrategy, Session,
-    Stickers, Stream, Subagents, Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools, Typing,
-    Web, Zone,
+    McpServer, Media, Members, Memory, Mode, Network, OnBusy, Pattern, Pipeline, Policy, Preset,
+    Providers, ROLES, Recall, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, SearchStrategy,
+    Session, Stickers, Stream, Subagents, Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools,
+    Typing, Web, Zone,
 };
 pub use validate::{Note, Warning};
 pub use vendors::{KeyInUse, VENDORS, Vendor, vendor};

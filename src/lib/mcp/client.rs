@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::json_rpc;
 use super::json_rpc::{UNDERSTOOD, VERSION};
 use super::{Error, http, stdio};
+use crate::net::egress_proxy::Visit;
 
 /// How long a start may take: the greeting and the list of tools.
 pub(super) const START: Duration = Duration::from_secs(20);
@@ -146,6 +147,13 @@ impl Client {
         let notice = json_rpc::notice("notifications/cancelled", Some(&params));
         let _ = tokio::time::timeout(CANCEL, self.send(&notice)).await;
         Err(error)
+    }
+
+    pub(super) fn take_visits(&self) -> Vec<Visit> {
+        match &self.link {
+            Link::Stdio(link) => link.take_visits(),
+            Link::Http(_) => Vec::new(),
+        }
     }
 
     /// Waits until the server is gone, and returns why.

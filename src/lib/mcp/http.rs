@@ -193,6 +193,12 @@ impl Link {
         // The part that was read is enough.
         let _ = read_body(response, &mut body, MAX_REFUSAL, SILENCE).await;
         let words = net::server_text(&String::from_utf8_lossy(&body));
+        // Many servers that were restarted say it so, though the protocol wants 404.
+        let is_about_session = words.to_ascii_lowercase().contains("session");
+        if status == StatusCode::BAD_REQUEST && has_session && is_about_session {
+            self.signals.over.cancel();
+            return Err(Error::Gone);
+        }
         Err(Error::Protocol(format!(
             "it answers HTTP {}: {words}",
             status.as_u16()

@@ -17,6 +17,7 @@
 //! lines of any length and brings seven more crates.
 
 mod client;
+mod hints;
 mod http;
 mod json_rpc;
 mod server;

@@ -13,9 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::{Client, Link, START};
 use super::trust::{check, is_distrusted};
-use super::{Answer, Error, Off, Shared, http, stdio, tool_list};
+use super::{Answer, Error, Off, Shared, hints, http, stdio, tool_list};
+use crate::config::Network;
 use crate::net;
-use crate::sandbox::Spec;
+use crate::net::egress_proxy::{Rules, Session, Visit};
+use crate::sandbox::{EXIT_PORT, Exit, Spec};
 use crate::secret::Secret;
 
 /// A server that nobody asked for so long is ended; the next call starts it again.
@@ -69,7 +71,8 @@ pub struct Program {
     pub reads: Vec<PathBuf>,
     /// What it may change beside its own directory.
     pub writes: Vec<PathBuf>,
-    pub network: bool,
+    /// Where it may connect to.
+    pub network: Network,
     /// True when the owner wrote `sandbox = "off"`.
     pub off: bool,
 }
@@ -175,6 +178,15 @@ impl Server {
             }
         }
         Err(format!("the tool server {name} did not do it"))
+    }
+
+    /// Returns what its program connected to, and what it was refused, since this was asked last.
+    pub async fn take_visits(&self) -> Vec<Visit> {
+        let slot = self.slot.lock().await;
+        slot.client
+            .as_ref()
+            .map(|client| client.take_visits())
+            .unwrap_or_default()
     }
 
     fn is_trusted(&self, sha256: &str) -> bool {
@@ -309,9 +321,7 @@ impl Server {
                 wait.as_secs() + 1
             ));
         }
-        let started = timeout(START, self.start())
-            .await
-            .unwrap_or(Err(Error::Timeout(START)));
+        let started = self.start().await;
         if self.stop.is_cancelled() {
             if let Ok((client, _)) = started {
                 client.close().await;
@@ -339,20 +349,27 @@ impl Server {
     }
 
     async fn start(&self) -> Result<(Client, Vec<Value>), Error> {
-        let link = match &self.settings.way {
+        match &self.settings.way {
             Way::Program(program) => {
-                Link::Stdio(stdio::Link::start(self.name(), program.spec()?).await?)
+                let setting = format!("mcp.servers.{}.network", self.name());
+                let rules = Rules::new(&program.network, &setting);
+                let session = Arc::new(Session::new(rules, None));
+                let spec = program.spec(&session)?;
+                let link = stdio::Link::start(self.name(), spec, session.clone()).await?;
+                greet(Link::Stdio(link)).await.map_err(|fault| {
+                    let words = fault.to_string();
+                    match hints::of(self.name(), program, &words, &session.take_visits()) {
+                        hints if hints.is_empty() => fault,
+                        hints => Error::Ended(words + &hints),
+                    }
+                })
             }
-            Way::Url { url, token } => Link::Http(http::Link::new(
-                self.shared.http.clone(),
-                url,
-                token.clone(),
-            )),
-            Way::Unusable(why) => return Err(Error::Ended(why.clone())),
-        };
-        let client = Client::open(link).await?;
-        let listed = client.tools().await?;
-        Ok((client, listed))
+            Way::Url { url, token } => {
+                let http = self.shared.http.clone();
+                greet(Link::Http(http::Link::new(http, url, token.clone()))).await
+            }
+            Way::Unusable(why) => Err(Error::Ended(why.clone())),
+        }
     }
 
     /// Records what it offers, and notifies the owner when that is not what they trusted.
@@ -422,8 +439,20 @@ impl Server {
     }
 }
 
+/// Greets a server and asks it for its tools.
+async fn greet(link: Link) -> Result<(Client, Vec<Value>), Error> {
+    let greeted = async {
+        let client = Client::open(link).await?;
+        let listed = client.tools().await?;
+        Ok((client, listed))
+    };
+    timeout(START, greeted)
+        .await
+        .unwrap_or(Err(Error::Timeout(START)))
+}
+
 impl Program {
-    fn spec(&self) -> Result<Spec, Error> {
+    fn spec(&self, session: &Session) -> Result<Spec, Error> {
         std::fs::create_dir_all(&self.dir).map_err(|error| {
             Error::Ended(format!(
                 "its directory {} cannot be made: {error}",
@@ -432,6 +461,12 @@ impl Program {
         })?;
         let quoted = |word: &String| format!("'{}'", word.replace('\'', r"'\''"));
         let argv: Vec<String> = self.argv.iter().map(quoted).collect();
+        let mut env = self.env.clone();
+        if !self.off {
+            let variables = session.environment(EXIT_PORT);
+            env.retain(|(name, _)| !variables.iter().any(|(given, _)| given == name));
+            env.extend(variables);
+        }
         Ok(Spec {
             command: format!("exec {}", argv.join(" ")),
             cwd: self.dir.clone(),
@@ -439,8 +474,8 @@ impl Program {
             writable: self.writes.clone(),
             hidden: self.hidden.clone(),
             read_only: self.reads.clone(),
-            network: self.network,
-            env: self.env.clone(),
+            exit: (!self.off).then(|| Exit::new(session.server())),
+            env,
             timeout: Duration::ZERO,
             max_output: 0,
             off: self.off,

@@ -18,6 +18,7 @@ use super::client::Signals;
 use super::json_rpc;
 use super::json_rpc::{LIST_CHANGED, MAX_MESSAGE, Message};
 use crate::net;
+use crate::net::egress_proxy::{Session, Visit};
 use crate::sandbox;
 use crate::sandbox::{Service, Spec, Status};
 
@@ -43,6 +44,8 @@ pub(super) struct Link {
     shared: Arc<Shared>,
     /// Ends the server.
     stop: CancellationToken,
+    /// Its way to the net, which ends with it.
+    session: Arc<Session>,
 }
 
 struct Shared {
@@ -58,7 +61,11 @@ impl Link {
     ///
     /// # Errors
     /// [`Error::Ended`] when there is no wall for it, or no process.
-    pub(super) async fn start(name: &str, spec: Spec) -> Result<Self, Error> {
+    pub(super) async fn start(
+        name: &str,
+        spec: Spec,
+        session: Arc<Session>,
+    ) -> Result<Self, Error> {
         let service = sandbox::serve(spec)
             .await
             .map_err(|error| Error::Ended(error.to_string()))?;
@@ -80,7 +87,12 @@ impl Link {
             lines,
             shared,
             stop,
+            session,
         })
+    }
+
+    pub(super) fn take_visits(&self) -> Vec<Visit> {
+        self.session.take_visits()
     }
 
     pub(super) fn signals(&self) -> Arc<Signals> {
@@ -208,6 +220,7 @@ fn how(ended: Result<Status, sandbox::Error>) -> String {
     match ended {
         Ok(Status::Exited(code)) => format!("it exited with code {code}"),
         Ok(Status::Signaled(signal)) => format!("signal {signal} ended it"),
+        Ok(Status::OutOfMemory) => "its processes together held too much memory".to_owned(),
         Ok(Status::TimedOut | Status::Cancelled) => "it was stopped".to_owned(),
         Err(error) => error.to_string(),
     }

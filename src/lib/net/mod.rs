@@ -1,9 +1,11 @@
 //! Network: listeners, the HTTP client for servers that the owner named, the SSRF guard for addresses that
-//! anybody may have chosen, server-sent events, bodies with a limit, and backoff between retries.
+//! anybody may have chosen, the proxy of commands, server-sent events, bodies with a limit, and backoff between
+//! retries.
 
 mod backoff;
 mod body;
 mod decompress;
+pub mod egress_proxy;
 mod listener;
 mod public_address;
 mod resolve;

@@ -9,7 +9,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const THIS_MACHINE: &str = "an address of this machine";
-const OWN_NETWORK: &str = "an address of this machine's own network";
+pub(super) const OWN_NETWORK: &str = "an address of this machine's own network";
 const CLOUD: &str = "an address where a cloud keeps its machines' secrets";
 const NOBODY: &str = "no address of the public net";
 const DISGUISED: &str = "an IPv4 address in the guise of IPv6";

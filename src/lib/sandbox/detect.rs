@@ -48,6 +48,7 @@ fn attempt(walls: Walls) -> Result<(), String> {
         Report::Exited(0) => Ok(()),
         Report::Exited(code) => Err(format!("the test command exited with {code}")),
         Report::Signaled(signal) => Err(format!("signal {signal} ended the test command")),
+        Report::OutOfMemory => Err("the test command was short of memory".to_owned()),
         Report::Setup { step, reason } => Err(format!("{step}: {reason}")),
     }
 }

@@ -22,6 +22,8 @@ use nix::unistd::{
     setsid,
 };
 
+use super::exit;
+use super::memory;
 use super::mount_root;
 use super::mount_root::Paths;
 use super::private_files::Search;
@@ -102,7 +104,10 @@ fn launch(pipes: &mut Pipes) -> Result<(), Failure> {
         return Ok(());
     };
     if plan.walls == Walls::Namespaces {
-        enter_namespaces(plan.spec.network)?;
+        enter_namespaces()?;
+        if plan.exit {
+            exit::send_listener(&pipes.status)?;
+        }
         if let Some(init) = syscalls::fork().at("fork")? {
             return wait_for(init);
         }
@@ -117,20 +122,20 @@ fn launch(pipes: &mut Pipes) -> Result<(), Failure> {
     } else {
         prctl::set_dumpable(false).at("close the launcher's memory")?;
         let tmp = TemporaryDir::make()?;
-        let access = Access::in_host_root(&plan, &paths, secrets, tmp.0.clone())?;
+        let access = Access::in_host_root(&paths, secrets, tmp.0.clone())?;
         restrict::keep_signals_inside()?;
         supervise(&plan, Some(&access), pipes)
     }
 }
 
-fn enter_namespaces(network: bool) -> Result<(), Failure> {
+fn enter_namespaces() -> Result<(), Failure> {
     let (uid, gid) = (geteuid(), getegid());
-    let mut flags = CloneFlags::CLONE_NEWUSER
+    let flags = CloneFlags::CLONE_NEWUSER
         | CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWPID
         | CloneFlags::CLONE_NEWIPC
-        | CloneFlags::CLONE_NEWUTS;
-    flags.set(CloneFlags::CLONE_NEWNET, !network);
+        | CloneFlags::CLONE_NEWUTS
+        | CloneFlags::CLONE_NEWNET;
     unshare(flags).at("make namespaces")?;
     // The same ids as outside, so that files in the workspace keep their owner.
     write("/proc/self/setgroups", "deny").at("deny setgroups")?;
@@ -139,10 +144,8 @@ fn enter_namespaces(network: bool) -> Result<(), Failure> {
     // After the maps: a process that is not dumpable may not write its own.
     prctl::set_dumpable(false).at("close the launcher's memory")?;
     sethostname("sandbox").at("name the host")?;
-    if !network {
-        // Programs that talk to themselves want it; those that do not will not miss it.
-        let _ = syscalls::loopback_up();
-    }
+    // Programs that talk to themselves want it, and the proxy is reached there.
+    let _ = syscalls::loopback_up();
     Ok(())
 }
 
@@ -177,7 +180,9 @@ fn supervise(plan: &Plan, access: Option<&Access>, pipes: &mut Pipes) -> Result<
         let Err(failure) = become_command(plan, access);
         return Err(failure);
     };
-    let report = watch(command, &children, pipes);
+    // Without walls it may signal, and would count, everything of the user.
+    let memory = (plan.walls != Walls::Off).then(memory::Watch::new);
+    let report = watch(command, &children, pipes, memory);
     match plan.walls {
         // Only what is inside is in reach: as process 1 of the namespace, as the outer domain.
         Walls::Namespaces | Walls::Landlock => drop(kill(Pid::from_raw(-1), Signal::SIGKILL)),
@@ -191,14 +196,26 @@ fn supervise(plan: &Plan, access: Option<&Access>, pipes: &mut Pipes) -> Result<
 }
 
 /// Returns how `command` ended, or nothing when the daemon was first to go.
-fn watch(command: Pid, children: &SignalFd, pipes: &Pipes) -> Option<Report> {
+fn watch(
+    command: Pid,
+    children: &SignalFd,
+    pipes: &Pipes,
+    mut memory: Option<memory::Watch>,
+) -> Option<Report> {
     loop {
+        let pause = match &mut memory {
+            None => PollTimeout::NONE,
+            Some(memory) => match memory.look() {
+                None => return Some(Report::OutOfMemory),
+                Some(pause) => PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX),
+            },
+        };
         let mut fds = [
             PollFd::new(children.as_fd(), PollFlags::POLLIN),
             PollFd::new(pipes.daemon.get_ref().as_fd(), PollFlags::POLLIN),
         ];
-        match poll(&mut fds, PollTimeout::NONE) {
-            Err(Errno::EINTR) => continue,
+        match poll(&mut fds, pause) {
+            Ok(0) | Err(Errno::EINTR) => continue,
             Err(_) => return None,
             Ok(_) => {}
         }

@@ -22,13 +22,21 @@
 //! A service ([`serve()`]) is a command that is talked to while it runs. Two of the pipes are sockets then:
 //! stdout is its stdin and stdout, and what comes back on the launcher's stdin is its stderr.
 //!
+//! A command has a network of its own with nothing in it but a loopback. Where the plan has an [`Exit`], the
+//! launcher listens there before the command begins and sends the listener over its stderr, which is a socket:
+//! what the command connects to is accepted by the daemon. No process of ours is inside, no path leads out, and
+//! when the command ends its network is gone with the listener's last peer.
+//!
 //! Beside commands, [`compute()`] runs code of our own on hostile bytes, in a process that can do
 //! nothing else (`pure`).
 
 mod beneath;
 mod compute;
+mod cover;
 mod detect;
+mod exit;
 mod launcher;
+mod memory;
 mod mount_root;
 mod output_cap;
 mod private_files;
@@ -46,6 +54,7 @@ use serde::{Deserialize, Serialize};
 pub use beneath::{BeneathError, Entry, Existing, Found, Kind, Root, Target};
 pub use compute::{Limits, compute, compute_main, in_memory};
 pub use detect::{level, probe};
+pub use exit::{EXIT_PORT, Exit};
 pub use launcher::launcher_main;
 pub use run::{run, run_at, set_launcher};
 pub use service::{Life, Service, serve, serve_at};
@@ -77,10 +86,10 @@ impl Level {
         match self {
             Self::Namespaces => {
                 "A command can read and change the workspace, read world-readable system files, use up CPU and memory within its limits, \
-                 and attack the kernel through the system calls that are left; with network granted it reaches whatever this machine reaches."
+                 and attack the kernel through the system calls that are left; it reaches the hosts that the settings allow, and no others."
             }
             Self::Landlock(_) => {
-                "A command can do what it could with namespaces, change the files that shape the agent, and stat, chmod and touch hidden files without reading them; where the agent \
+                "A command can do what it could with namespaces, change the files that shape the agent until it ends (then they are put back), and stat, chmod and touch hidden files without reading them; where the agent \
                  runs as root, it can so open other programs' files in /etc to a later command."
             }
             Self::Refused(_) => "None: commands do not run.",
@@ -119,11 +128,13 @@ pub struct Spec {
     /// in the workspace.
     pub hidden: Vec<PathBuf>,
     /// Files and directories that a command sees and cannot change, in the workspace or elsewhere.
-    /// Missing ones and symlinks are passed over. At level `landlock` those in the workspace are
-    /// not protected: without mounts the workspace itself could not be written then.
+    /// Missing ones and symlinks are passed over. At level `landlock` it can change those in the workspace:
+    /// they are put back when it has ended.
     pub read_only: Vec<PathBuf>,
-    /// Whether the machine's network may be used. Without it there is only a private loopback.
-    pub network: bool,
+    /// Who serves [`EXIT_PORT`] of the private loopback, all there is of a network. Level `landlock` has
+    /// neither; at level `off` the network is the machine's.
+    #[serde(skip)]
+    pub exit: Option<Exit>,
     /// The whole environment; `TMPDIR` is set by the sandbox.
     pub env: Vec<(String, String)>,
     /// Wall-clock time, set-up included.
@@ -141,6 +152,8 @@ pub enum Status {
     Exited(i32),
     /// This signal ended it.
     Signaled(i32),
+    /// Its processes together held too much memory and were killed.
+    OutOfMemory,
     /// It ran longer than [`Spec::timeout`] and was killed.
     TimedOut,
     /// The caller's token was cancelled and it was killed.
@@ -158,6 +171,10 @@ pub struct Outcome {
     pub status: Status,
     /// How many bytes were left out of `output`, if any.
     pub cut: Option<usize>,
+    /// The path of [`Spec::read_only`] at which somebody put another file meanwhile: the command was ended.
+    pub replaced: Option<PathBuf>,
+    /// What it changed of [`Spec::read_only`], which is as before again.
+    pub restored: Vec<PathBuf>,
 }
 
 /// Why a command did not run.
@@ -177,6 +194,9 @@ pub enum Error {
         /// What the kernel said.
         reason: String,
     },
+    /// Somebody put another file where one is that a service must not change. It is to be ended.
+    #[error("{} was replaced while it ran, and it could change the new file", .0.display())]
+    Uncovered(PathBuf),
 }
 
 /// What the launcher is sent.
@@ -187,6 +207,8 @@ struct Plan {
     cpu_secs: u64,
     /// Whether it is talked to while it runs.
     service: bool,
+    /// Whether the daemon is sent a listener of the command's network.
+    exit: bool,
 }
 
 /// [`Level`] without `Refused`: what the launcher builds.
@@ -202,7 +224,12 @@ enum Walls {
 enum Report {
     Exited(i32),
     Signaled(i32),
-    Setup { step: String, reason: String },
+    /// Its processes together held too much.
+    OutOfMemory,
+    Setup {
+        step: String,
+        reason: String,
+    },
 }
 
 /// A step of the set-up that failed.

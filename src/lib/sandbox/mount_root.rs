@@ -158,7 +158,7 @@ pub(super) fn build(plan: &Plan, paths: &Paths, secrets: Search) -> Result<(), F
         None::<&str>,
     )
     .at("detach the mounts")?;
-    let system = system_parts(plan)?;
+    let system = system_parts()?;
     let devices = DEVICES
         .iter()
         .map(|path| Part::copy(Path::new(path), NO_SUID | READ_ONLY))
@@ -258,7 +258,7 @@ enum Layer {
     Hide(PathBuf),
 }
 
-fn system_parts(plan: &Plan) -> Result<Vec<Part>, Failure> {
+fn system_parts() -> Result<Vec<Part>, Failure> {
     let mut parts = Vec::new();
     for path in SYSTEM.map(PathBuf::from) {
         let Ok(meta) = fs::symlink_metadata(&path) else {
@@ -272,13 +272,6 @@ fn system_parts(plan: &Plan) -> Result<Vec<Part>, Failure> {
         } else {
             Part::copy(&path, NO_SUID | NO_DEVICES | READ_ONLY)?
         });
-    }
-    // systemd-resolved and others keep the real file in /run.
-    if plan.spec.network
-        && let Ok(real) = Path::new("/etc/resolv.conf").canonicalize()
-        && !SYSTEM.iter().any(|dir| real.starts_with(dir))
-    {
-        parts.push(Part::copy(&real, NO_SUID | NO_DEVICES | READ_ONLY)?);
     }
     Ok(parts)
 }

@@ -84,7 +84,6 @@ impl Access {
 
     /// Returns the rights in the machine's root, with `tmp` for the command alone.
     pub(super) fn in_host_root(
-        plan: &Plan,
         paths: &Paths,
         secrets: Search,
         tmp: PathBuf,
@@ -103,9 +102,6 @@ impl Access {
                 .flat_map(|path| open_parts(path, &closed)),
         );
         readable.extend(PROC_READ.map(PathBuf::from));
-        if plan.spec.network {
-            readable.extend(Path::new("/etc/resolv.conf").canonicalize());
-        }
         let mut writable: Vec<PathBuf> = paths
             .writable
             .iter()
@@ -127,7 +123,7 @@ pub(super) fn landlock(plan: &Plan, access: &Access) -> Result<(), Failure> {
     let mut ruleset = Ruleset::default().handle_access(all).at(step)?;
     ruleset = ruleset.scope(Scope::from_all(ASKED)).at(step)?;
     // With namespaces the private loopback stays usable.
-    if plan.walls == Walls::Landlock && !plan.spec.network {
+    if plan.walls == Walls::Landlock {
         ruleset = ruleset.handle_access(AccessNet::from_all(ASKED)).at(step)?;
     }
     let mut ruleset = ruleset.create().at(step)?;
@@ -162,7 +158,7 @@ fn allow(
         .at(&format!("allow {}", path.display()))
 }
 
-const GIB: u64 = 1 << 30;
+pub(super) const GIB: u64 = 1 << 30;
 
 /// Bounds what one process may use.
 pub(super) fn limits(plan: &Plan) -> Result<(), Failure> {

@@ -12,8 +12,9 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::cover::Cover;
 use super::output_cap::Clip;
-use super::{Error, LAUNCHER_ARG, Level, Outcome, Plan, Report, Spec, Status, Walls, detect};
+use super::{Error, LAUNCHER_ARG, Level, Outcome, Plan, Report, Spec, Status, Walls, detect, exit};
 
 /// How long the launcher has to kill and reap everything.
 pub(super) const KILL_GRACE: Duration = Duration::from_millis(700);
@@ -90,7 +91,9 @@ pub async fn run_at(
 ) -> Result<Outcome, Error> {
     let walls = walls_of(level)?;
     let (limit, max_output) = (spec.timeout, spec.max_output);
+    let mut cover = cover_of(walls, &spec).await;
     let mut running = Running::start(&spec.into_plan(walls)).map_err(Error::Start)?;
+    let mut replaced = None;
     let mut clip = Clip::new(max_output);
     let mut keep = |bytes: &[u8]| {
         clip.push(bytes);
@@ -100,8 +103,13 @@ pub async fn run_at(
         report = running.follow(&mut keep) => End::Report(report.map_err(Error::Start)?),
         () = cancel.cancelled() => End::Killed(Status::Cancelled),
         () = sleep(limit) => End::Killed(Status::TimedOut),
+        path = cover.replaced() => {
+            replaced = Some(path);
+            End::Killed(Status::Cancelled)
+        }
     };
     running.finish(&mut keep).await;
+    let restored = crate::sys::blocking(move || cover.restore()).await;
     let status = match end {
         End::Killed(status) => status,
         End::Report(line) => status_of(&line)?,
@@ -111,7 +119,22 @@ pub async fn run_at(
         output,
         status,
         cut,
+        replaced,
+        restored,
     })
+}
+
+/// Returns the cover of a command's read-only files.
+pub(super) async fn cover_of(walls: Walls, spec: &Spec) -> Cover {
+    let mut writable = spec.writable.clone();
+    writable.push(spec.workspace.clone());
+    let read_only = spec.read_only.clone();
+    let cover = move || Cover::new(walls, &read_only, &writable);
+    match walls {
+        // It reads all of them.
+        Walls::Landlock => crate::sys::blocking(cover).await,
+        Walls::Namespaces | Walls::Off => cover(),
+    }
 }
 
 enum End {
@@ -124,13 +147,14 @@ enum End {
 pub(super) fn status_of(report: &[u8]) -> Result<Status, Error> {
     let first = report
         .split(|byte| *byte == b'\n')
-        .next()
+        .find(|line| !line.is_empty())
         .unwrap_or_default();
     match serde_json::from_slice(first) {
         Ok(Report::Exited(code)) => Ok(Status::Exited(code)),
         Ok(Report::Signaled(signal)) => Ok(Status::Signaled(signal)),
+        Ok(Report::OutOfMemory) => Ok(Status::OutOfMemory),
         Ok(Report::Setup { step, reason }) => Err(Error::Setup { step, reason }),
-        Err(_) if report.is_empty() => Ok(Status::Signaled(Signal::SIGKILL as i32)),
+        Err(_) if first.is_empty() => Ok(Status::Signaled(Signal::SIGKILL as i32)),
         Err(_) => Err(Error::Setup {
             step: "launch".to_owned(),
             reason: String::from_utf8_lossy(report).trim().to_owned(),
@@ -145,6 +169,7 @@ impl Spec {
             walls,
             cpu_secs: seconds.saturating_add(10),
             service: false,
+            exit: self.exit.is_some(),
             spec: self,
         }
     }
@@ -157,17 +182,23 @@ fn cores() -> u64 {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get() as u64))
 }
 
-/// Starts a launcher in a process group of its own; its stderr, the report, is a pipe.
-pub(super) fn spawn_launcher(stdin: Stdio, stdout: Stdio) -> std::io::Result<Child> {
-    Command::new(launcher())
+/// Starts a launcher in a process group of its own; what it says on its stderr is read from the status.
+pub(super) fn spawn_launcher(
+    plan: &Plan,
+    stdin: Stdio,
+    stdout: Stdio,
+) -> std::io::Result<(Child, exit::Status)> {
+    let (status, stderr) = exit::Status::new(plan.spec.exit.clone())?;
+    let child = Command::new(launcher())
         .arg(LAUNCHER_ARG)
         .env_clear()
         .current_dir("/")
         .process_group(0)
         .stdin(stdin)
         .stdout(stdout)
-        .stderr(Stdio::piped())
-        .spawn()
+        .stderr(stderr)
+        .spawn()?;
+    Ok((child, status))
 }
 
 /// Returns a plan as the launcher reads it: one line of JSON.
@@ -189,6 +220,7 @@ pub(super) async fn kill_group(child: &mut Child) {
 /// command's whole tree, which its own death would not.
 struct Running {
     child: Child,
+    status: exit::Status,
     /// The plan that is still to be sent.
     plan: Vec<u8>,
     output: ChildStdout,
@@ -199,36 +231,36 @@ struct Running {
 impl Running {
     fn start(plan: &Plan) -> std::io::Result<Self> {
         let line = line_of(plan)?;
-        let mut child = spawn_launcher(Stdio::piped(), Stdio::piped())?;
+        let (mut child, status) = spawn_launcher(plan, Stdio::piped(), Stdio::piped())?;
         let output = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
         Ok(Self {
             child,
+            status,
             plan: line,
             output,
             kill_is_complete: plan.walls == Walls::Namespaces,
         })
     }
 
-    /// Sends the plan and takes output until the launcher has closed its status pipe, which it and
+    /// Sends the plan and takes output until the launcher has closed its end of the status, which it and
     /// its children do by ending. Returns what it reported.
     async fn follow(&mut self, keep: &mut impl FnMut(&[u8])) -> std::io::Result<Vec<u8>> {
         let Self {
             child,
+            status,
             plan,
             output,
             ..
         } = self;
-        let (Some(to), Some(from)) = (&mut child.stdin, &mut child.stderr) else {
+        let Some(to) = &mut child.stdin else {
             return Ok(Vec::new());
         };
         let talk = async {
             // A launcher that did not listen has said why.
             let _ = to.write_all(plan).await;
             let mut report = Vec::new();
-            from.take(MAX_REPORT)
-                .read_to_end(&mut report)
-                .await
-                .map(|_| report)
+            status.read(&mut report, MAX_REPORT).await?;
+            Ok(report)
         };
         tokio::pin!(talk);
         let mut buffer = vec![0; 64 * 1024];

@@ -14,7 +14,7 @@ use seccompiler::{
     sock_filter,
 };
 
-use super::{At, Failure, LANDLOCK_ALONE_ABI, Plan, Walls, syscalls};
+use super::{At, Failure, Plan, Walls};
 
 /// What an argument, by its number, is compared with; only its lower half counts.
 type Condition = (u8, SeccompCmpOp, u64);
@@ -248,16 +248,10 @@ const TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 /// Returns the families of sockets that the walls hold in. Not vsock, for one: it knows no
 /// namespaces and talks to the host of a virtual machine.
 fn socket_families(plan: &Plan) -> Vec<i32> {
-    match (plan.walls, plan.spec.network) {
-        // Without mount namespaces the sockets of D-Bus or docker are in reach.
-        (Walls::Landlock, false) => vec![],
-        (Walls::Landlock, true) => vec![libc::AF_INET, libc::AF_INET6],
-        // In the machine's network the abstract sockets of its other programs are in reach, unless
-        // Landlock keeps them apart.
-        (_, true) if syscalls::landlock_abi() < LANDLOCK_ALONE_ABI => {
-            vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
-        }
-        _ => vec![
+    match plan.walls {
+        // In the machine's network, without mount namespaces, the sockets of D-Bus or docker are in reach.
+        Walls::Landlock => vec![],
+        Walls::Namespaces | Walls::Off => vec![
             libc::AF_INET,
             libc::AF_INET6,
             libc::AF_NETLINK,

@@ -4,16 +4,18 @@
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Child;
 use tokio::time::timeout;
 
+use super::cover::Cover;
 use super::run::{
-    KILL_GRACE, MAX_REPORT, kill_group, level_for, line_of, spawn_launcher, status_of, walls_of,
+    KILL_GRACE, MAX_REPORT, cover_of, kill_group, level_for, line_of, spawn_launcher, status_of,
+    walls_of,
 };
-use super::{Error, Level, Plan, Spec, Status, Walls};
+use super::{Error, Level, Plan, Spec, Status, Walls, exit};
 
 /// A command that runs.
 pub struct Service {
@@ -31,6 +33,8 @@ pub struct Service {
 pub struct Life {
     lifeline: OwnedWriteHalf,
     child: Child,
+    status: exit::Status,
+    cover: Cover,
     report: Vec<u8>,
     /// Whether nothing survives when its process group is killed.
     kill_is_complete: bool,
@@ -53,18 +57,19 @@ pub async fn serve(spec: Spec) -> Result<Service, Error> {
 /// As [`serve`].
 pub async fn serve_at(level: &Level, spec: Spec) -> Result<Service, Error> {
     let walls = walls_of(level)?;
+    let cover = cover_of(walls, &spec).await;
     let plan = Plan {
         service: true,
         cpu_secs: u64::MAX,
         ..spec.into_plan(walls)
     };
-    start(&plan).await.map_err(Error::Start)
+    start(&plan, cover).await.map_err(Error::Start)
 }
 
-async fn start(plan: &Plan) -> std::io::Result<Service> {
+async fn start(plan: &Plan, cover: Cover) -> std::io::Result<Service> {
     let line = line_of(plan)?;
     let ((ours, theirs), (talk, heard)) = (pair()?, pair()?);
-    let child = spawn_launcher(Stdio::from(theirs), Stdio::from(heard))?;
+    let (child, status) = spawn_launcher(plan, Stdio::from(theirs), Stdio::from(heard))?;
     let (complaints, mut lifeline) = ours.into_split();
     // A launcher that did not listen has said why.
     let _ = lifeline.write_all(&line).await;
@@ -77,6 +82,8 @@ async fn start(plan: &Plan) -> std::io::Result<Service> {
         life: Life {
             lifeline,
             child,
+            status,
+            cover,
             report: Vec::new(),
             kill_is_complete,
         },
@@ -96,14 +103,9 @@ impl Life {
     /// # Errors
     /// When it never began.
     pub async fn ended(&mut self) -> Result<Status, Error> {
-        if let Some(from) = &mut self.child.stderr {
-            let mut buffer = [0; 1024];
-            while let Ok(n @ 1..) = from.read(&mut buffer).await {
-                let room = usize::try_from(MAX_REPORT)
-                    .unwrap_or(usize::MAX)
-                    .saturating_sub(self.report.len());
-                self.report.extend_from_slice(&buffer[..n.min(room)]);
-            }
+        tokio::select! {
+            _ = self.status.read(&mut self.report, MAX_REPORT) => {}
+            path = self.cover.replaced() => return Err(Error::Uncovered(path)),
         }
         status_of(&self.report)
     }
@@ -114,12 +116,17 @@ impl Life {
         let Self {
             lifeline,
             mut child,
+            cover,
             kill_is_complete,
             ..
         } = self;
         drop(lifeline);
         if timeout(KILL_GRACE, child.wait()).await.is_err() && kill_is_complete {
             kill_group(&mut child).await;
+        }
+        let restored = crate::sys::blocking(move || cover.restore()).await;
+        if !restored.is_empty() {
+            tracing::warn!(files = ?restored, "a tool server changed files that shape the agent; they are as before");
         }
     }
 }

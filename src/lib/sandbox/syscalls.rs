@@ -5,12 +5,17 @@
 )]
 
 use std::ffi::{CStr, CString, c_int, c_uint, c_ulong};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::IoSliceMut;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use nix::cmsg_space;
 use nix::errno::Errno;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use nix::unistd::{ForkResult, Pid};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Flags of [`set_mount_flags`].
 pub(super) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
@@ -208,6 +213,33 @@ pub(super) fn loopback_up() -> nix::Result<()> {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
     })
     .map(drop)
+}
+
+/// Has the event loop wait until `descriptor` can be read.
+pub(super) fn in_event_loop(descriptor: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: the descriptor is open for as long as the result, and nobody replaces it.
+    Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
+}
+
+/// Receives bytes and, when one came with them, a descriptor.
+pub(super) fn receive(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> nix::Result<(usize, Option<OwnedFd>)> {
+    let mut space = cmsg_space!(RawFd);
+    let mut slices = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let message = recvmsg::<()>(socket.as_raw_fd(), &mut slices, Some(&mut space), flags)?;
+    let mut received = None;
+    for control in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(descriptors) = control {
+            for descriptor in descriptors {
+                // SAFETY: the kernel has just given it to us.
+                received = Some(unsafe { OwnedFd::from_raw_fd(descriptor) });
+            }
+        }
+    }
+    Ok((message.bytes, received))
 }
 
 fn c_path(path: &Path) -> nix::Result<CString> {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::changed_files::ChangedFiles;
+use super::network;
 use crate::agent::{Context, Question, Reach, Rights, Tool, ToolOutput};
+use crate::audit;
 use crate::mcp::{Offered, Server, Servers};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::trust::Provenance;
@@ -17,7 +19,11 @@ const KEPT: [&str; 2] = ["bash", "more_tools"];
 
 /// Returns the tools of `servers` that may be used now.
 /// `files` are those of the workspace: what a server changes there is marked.
-pub fn of_servers(servers: &Servers, files: &ChangedFiles) -> Vec<Arc<dyn Tool>> {
+pub fn of_servers(
+    servers: &Servers,
+    files: &ChangedFiles,
+    audit: &audit::Log,
+) -> Vec<Arc<dyn Tool>> {
     let tool = |(server, sha256, offered): (Arc<Server>, String, Offered)| -> Arc<dyn Tool> {
         let spec = ToolSpec {
             name: offered.name.clone().into(),
@@ -31,6 +37,7 @@ pub fn of_servers(servers: &Servers, files: &ChangedFiles) -> Vec<Arc<dyn Tool>>
             remote: offered.remote,
             read_only: offered.read_only,
             spec,
+            audit: audit.clone(),
         })
     };
     servers.tools().into_iter().map(tool).collect()
@@ -55,13 +62,14 @@ struct ServerTool {
     /// Whether the server says that it changes nothing.
     read_only: bool,
     spec: ToolSpec,
+    audit: audit::Log,
 }
 
 impl ServerTool {
     async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
         let arguments = without_nulls(&self.spec.schema, input);
         let began = crate::clock::now_ms();
-        let output = match self
+        let mut output = match self
             .server
             .call(&self.remote, &self.sha256, &arguments, &context.cancel)
             .await
@@ -75,6 +83,15 @@ impl ServerTool {
         if let Some(files) = self.files.clone() {
             let run = context.run_id.clone();
             crate::sys::blocking(move || files.mark_since(began, &run)).await;
+        }
+        let visits = self.server.take_visits().await;
+        network::record(
+            &self.audit,
+            network::audited(context, &self.spec.name),
+            &visits,
+        );
+        for line in network::refusals(&visits) {
+            output.text.push_str(&format!("\n{line}"));
         }
         // Why it failed is told in the server's words, too.
         output.marked(Some(Provenance::Server(self.server.name().to_owned())))

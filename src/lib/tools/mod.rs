@@ -7,6 +7,7 @@ mod mcp;
 mod media;
 mod memory;
 mod message;
+mod network;
 mod pin;
 mod schedule;
 mod send_command;
@@ -30,6 +31,7 @@ pub use media::copy_of_outbox;
 pub use web::{HTML_ARG, Web, html_main};
 
 use crate::agent::{Tool, ToolOutput};
+use crate::audit;
 use crate::config;
 use crate::memory::Memory;
 use crate::sandbox::Root;
@@ -95,6 +97,8 @@ pub struct Needs {
     pub subagents: config::Subagents,
     /// How the memory is searched.
     pub search: config::Memory,
+    /// What was done and who allowed it.
+    pub audit: audit::Log,
     /// Held while an episode is added to a person's file.
     pub episodes: Mutex<()>,
 }
@@ -103,7 +107,11 @@ pub struct Needs {
 pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     let mut tools = files::all(&needs);
     if let Some(settings) = needs.exec.clone() {
-        tools.push(tool(exec::Exec::new(settings, needs.undo.clone())));
+        tools.push(tool(exec::Exec::new(
+            settings,
+            needs.undo.clone(),
+            needs.audit.clone(),
+        )));
     }
     tools.push(tool(web::WebFetch(needs.web.clone())));
     if needs.web.searches() {

@@ -1,5 +1,6 @@
 //! Tools with typed arguments: the schema that a provider is sent and the parser of a call both come from one type.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -41,6 +42,11 @@ pub(super) trait TypedTool: Send + Sync + 'static {
     type Args: DeserializeOwned + JsonSchema + Send;
 
     const ABOUT: About;
+
+    /// Returns its description for the model, where the settings have a part in it.
+    fn description(&self) -> Cow<'static, str> {
+        Self::ABOUT.description.into()
+    }
 
     /// Returns what a call would do, for the tool policy.
     fn reach(&self, _args: &Self::Args, _context: &Context) -> Reach {
@@ -90,7 +96,7 @@ impl<T: TypedTool> Tool for Typed<T> {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: T::ABOUT.name.into(),
-            description: T::ABOUT.description.into(),
+            description: self.tool.description(),
             schema: self.schema.clone(),
         }
     }

@@ -60,7 +60,13 @@ async fn serve(
     // Each session is forgotten after its list.
     let current = format!("s{}", heard.sessions);
     let is_first = current == "s1" && method == "tools/call";
-    if header("mcp-session-id") != current || is_first {
+    if is_first {
+        // As the reference servers say it after a restart.
+        let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
+        let answer = axum::Json(json!({"jsonrpc": "2.0", "id": null, "error": error}));
+        return (StatusCode::BAD_REQUEST, answer).into_response();
+    }
+    if header("mcp-session-id") != current {
         return StatusCode::NOT_FOUND.into_response();
     }
     match method.as_str() {

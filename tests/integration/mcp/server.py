@@ -51,8 +51,15 @@ def attempt(work):
 
 def connect():
     host, port = FILE.rsplit(":", 1)
-    socket.create_connection((host, int(port)), 2).close()
-    return "connected"
+    try:
+        socket.create_connection((host, int(port)), 2).close()
+        return "connected around the proxy"
+    except OSError:
+        pass
+    proxy = socket.create_connection(("127.0.0.1", 3128), 2)
+    proxy.sendall(f"CONNECT {FILE} HTTP/1.1\r\n\r\n".encode())
+    answer = proxy.makefile().readline()
+    return "connected by the proxy" if " 200 " in answer else "refused"
 
 
 def read(path):

@@ -236,6 +236,7 @@ impl Place {
             route: None,
             message_id: None,
             source: "cli",
+            is_of_person: true,
             paying_run: "run",
             budget_usd: None,
             share_usd: None,

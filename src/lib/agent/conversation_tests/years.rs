@@ -245,6 +245,7 @@ async fn turn(house: &House, session: &mut Session, number: u64) -> (Ended, Room
         route: None,
         message_id: None,
         source: "cli",
+        is_of_person: true,
         paying_run: "run",
         budget_usd: None,
         share_usd: None,

@@ -95,6 +95,7 @@ pub(crate) fn live(
         search: config.memory.clone(),
         subagents: config.subagents.clone(),
         episodes: Mutex::default(),
+        audit: audit.clone(),
     };
     check_policies(&config)?;
     let tools = tools::all(needs);
@@ -108,7 +109,10 @@ pub(crate) fn live(
         denied: config.subagents.deny.clone(),
         max_output: config.tools.max_output,
     })
-    .with_changing(Arc::new(move || tools::of_servers(&servers, &files)));
+    .with_changing(Arc::new({
+        let audit = audit.clone();
+        move || tools::of_servers(&servers, &files, &audit)
+    }));
     let limits = Limits {
         max_turns: config.agent.max_turns,
         max_turns_for: config.agent.max_turns_for.clone(),

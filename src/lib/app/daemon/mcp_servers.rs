@@ -104,7 +104,7 @@ fn way(
         hidden: hidden.filter(|path| !asked(path)).collect(),
         reads: server.reads.iter().cloned().chain(shape).collect(),
         writes: server.writes.clone(),
-        network: server.network,
+        network: server.network.clone(),
         off: config.tools.exec.sandbox == Sandbox::Off,
     })))
 }

@@ -9,6 +9,7 @@ use super::subject::{Patient, blocks, quote};
 use super::{Finding, Level, service};
 use crate::app::daemon::build;
 use crate::app::llm_client;
+use crate::audit;
 use crate::auth;
 use crate::auth::Keys;
 use crate::config;
@@ -518,6 +519,7 @@ fn known_tools(patient: &Patient, loaded: &Loaded) -> Option<Vec<String>> {
         search: loaded.config.memory.clone(),
         subagents: loaded.config.subagents.clone(),
         episodes: Mutex::default(),
+        audit: audit::Log::off(),
     };
     let tools = tools::all(needs);
     Some(

@@ -15,6 +15,7 @@ use super::key_names;
 use super::key_names::UnknownKey;
 use super::provider_file;
 use super::provider_file::Models;
+use super::reach;
 use super::secrets::{SecretOrigin, Secrets};
 use super::toml_file::TomlFile;
 use super::types::Config;
@@ -137,6 +138,8 @@ pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Resul
         return Err(Error::UnknownKeys(unknown));
     }
     validate::values(&config, &origin)?;
+    reach::check_networks(&config, &origin)?;
+    reach::check(&config, home.workspace(), &origin)?;
     let (models, of_models) = models?;
     warnings.extend(validate::warnings(&config, &origin));
     warnings.extend(of_models);

@@ -370,6 +370,31 @@ fn a_value_of_the_wrong_type_names_file_key_and_what_was_expected() {
 }
 
 #[test]
+fn a_socket_in_reach_of_commands_is_refused() {
+    let check = |more: &str, dir: &str, expected: bool| {
+        let place = Place::new("");
+        let home = place.home();
+        std::fs::create_dir_all(home.workspace().join("sub")).expect("dir");
+        let listen = home.workspace().join(dir).join("a.sock");
+        let text = format!("[http]\nlisten = \"unix:{}\"\n{more}", listen.display());
+        let text = text.replace("HOME", &home.config_dir().display().to_string());
+        std::fs::OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .open(home.config_file())
+            .expect("open")
+            .write_all(text.as_bytes())
+            .expect("write");
+        assert_eq!(place.load(&[]).is_ok(), expected, "{text}");
+    };
+    let server = "[mcp.servers.a]\ncommand = [\"x\"]\nwrites = [\"HOME\"]";
+    check("", "sub", false);
+    check("", ".", false);
+    check("", "sub/../..", true);
+    check(server, "..", false);
+}
+
+#[test]
 fn values_out_of_range_are_refused() {
     let check = |toml: &str, expected: &str| assert_eq!(refused(toml, &[]).0, expected);
     check(

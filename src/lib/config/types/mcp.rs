@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Network;
+
 /// `[mcp]`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
@@ -26,8 +28,8 @@ pub struct McpServer {
     pub env: Vec<String>,
     /// The variable, or the secret in `.env`, with the token for `url`; default none.
     pub token_env: String,
-    /// Whether the program may use the network; default false.
-    pub network: bool,
+    /// Where the program may connect to, as `tools.exec.network` says it of commands; default nowhere.
+    pub network: Network,
     /// Files and directories beside the system's that the program may read, absolute paths; default none.
     pub reads: Vec<PathBuf>,
     /// Files and directories beside its own that the program may change, absolute paths; default none.
@@ -45,7 +47,7 @@ impl Default for McpServer {
             url: String::new(),
             env: Vec::new(),
             token_env: String::new(),
-            network: false,
+            network: Network::Closed,
             reads: Vec::new(),
             writes: Vec::new(),
             trust: String::new(),

@@ -8,6 +8,7 @@ mod channels;
 mod compaction;
 mod heartbeat;
 mod mcp;
+mod network;
 mod persona;
 mod session;
 mod tools;
@@ -24,6 +25,7 @@ pub use channels::{
 pub use compaction::{Compaction, Keep, Preset, Thresholds};
 pub use heartbeat::{Driver, Every, Heartbeat};
 pub use mcp::{Mcp, McpServer};
+pub use network::Network;
 pub use persona::{Stickers, Typing};
 pub use session::{DmScope, GroupScope, MAX_CARRIED, Reset, ResetFor, Session, TimeOfDay};
 pub use tools::{Exec, Media, Pattern, Policy, Sandbox, SearchEngine, Tools, Web};

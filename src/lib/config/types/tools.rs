@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Network;
+
 /// `[tools]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
@@ -93,8 +95,8 @@ pub struct Exec {
     pub patterns: Vec<Pattern>,
     /// The wall around a command; default `auto`.
     pub sandbox: Sandbox,
-    /// Whether a command may use the network; default false.
-    pub network: bool,
+    /// Where a command may connect to; default `{ allow = [] }`, so to no host.
+    pub network: Network,
     /// Seconds a command may take when the model names no limit, at least 1; default 120.
     pub timeout_secs: u64,
     /// The longest limit the model may name, seconds; default 600.
@@ -110,7 +112,7 @@ impl Default for Exec {
             policy: Policy::Sandboxed,
             patterns: Vec::new(),
             sandbox: Sandbox::Auto,
-            network: false,
+            network: Network::Hosts(Vec::new()),
             timeout_secs: 120,
             max_timeout_secs: 600,
             env: ["PATH", "LANG", "LC_ALL", "TZ", "TERM", "USER", "LOGNAME"]

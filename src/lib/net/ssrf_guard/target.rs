@@ -9,6 +9,8 @@ use super::error::Error;
 
 /// The longest address that is looked at, bytes; longer ones than 2,000 many servers refuse.
 const MAX_URL: usize = 8_000;
+/// The longest name of a host (RFC 1035), with room for letters that become longer as ASCII.
+const MAX_HOST: usize = 255;
 
 /// What names of this machine and of local networks end in (RFC 6761, RFC 6762, RFC 8375, ICANN's
 /// .internal).
@@ -63,11 +65,7 @@ impl Rules {
     /// Checks what an address itself says: its port and its name.
     pub(crate) fn check(&self, target: &Target) -> Result<(), Error> {
         let (host, port) = (&target.host, target.port);
-        let ends = |end: &str| {
-            host.strip_suffix(end)
-                .is_some_and(|before| before.is_empty() || before.ends_with('.'))
-        };
-        if target.literal.is_none() && LOCAL.into_iter().any(ends) {
+        if target.literal.is_none() && is_local_name(host) {
             return Err(Error::Name {
                 host: host.clone(),
                 port,
@@ -90,8 +88,27 @@ fn allowed(entry: &str) -> Option<(String, Option<u16>)> {
         Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
         _ => (entry, None),
     };
-    let target = parse(&format!("http://{host}/")).ok()?;
-    (target.url.path() == "/").then_some((target.host, port))
+    Some((self::host(host)?.0, port))
+}
+
+/// Reads a host as an address names it: how it is compared, and the address that stands there instead of a name.
+pub(crate) fn host(text: &str) -> Option<(String, Option<IpAddr>)> {
+    if text.contains(['/', '?', '#', '@', '\\']) || text.len() > MAX_HOST {
+        return None;
+    }
+    let target = parse(&format!("http://{text}/")).ok()?;
+    // A port has no place there.
+    let has_port = text.contains(':') && !text.ends_with(']');
+    (!has_port && target.url.path() == "/").then_some((target.host, target.literal))
+}
+
+/// Returns whether only this machine or a local network has such a name.
+pub(crate) fn is_local_name(host: &str) -> bool {
+    let ends = |end: &str| {
+        host.strip_suffix(end)
+            .is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    LOCAL.into_iter().any(ends)
 }
 
 /// An address whose form is good.

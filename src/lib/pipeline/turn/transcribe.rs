@@ -153,7 +153,7 @@ impl Listener {
             writable: Vec::new(),
             hidden: self.hidden.clone(),
             read_only: self.reads.iter().chain([&room.audio]).cloned().collect(),
-            network: false,
+            exit: None,
             env: vec![
                 ("PATH".to_owned(), self.search_path.clone()),
                 ("HOME".to_owned(), room.dir.display().to_string()),
@@ -174,6 +174,7 @@ impl Listener {
             Status::Exited(0) => Ok(outcome.output.trim().to_owned()),
             Status::Exited(code) => failed(format!("failed with exit code {code}")),
             Status::Signaled(signal) => failed(format!("was killed by signal {signal}")),
+            Status::OutOfMemory => Err("the program held too much memory".to_owned()),
             Status::TimedOut => Err(format!(
                 "`{}` took longer than {} s",
                 self.program(),

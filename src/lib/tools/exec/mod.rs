@@ -1,10 +1,12 @@
 //! `exec`: run a shell command behind the sandbox.
 
+mod consent;
 mod named_files;
 mod output_tail;
 mod received_files;
 mod resolve_program;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +17,20 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, interval_at};
 
 use super::changed_files::ChangedFiles;
+use super::network;
 use super::typed::{About, TypedTool};
 use crate::agent::{Context, Question, Rule, ToolOutput};
+use crate::audit;
 use crate::config;
 use crate::config::Policy;
 use crate::memory::Scope;
+use crate::net::egress_proxy::Session;
 use crate::sandbox;
 use crate::sandbox::{Spec, Status};
 use crate::text::{argv, sha256_hex, shorten, visible};
 use crate::trust::Provenance;
 use crate::undo;
+use consent::Pauses;
 use output_tail::Tail;
 
 /// Output kept of a command, bytes: of the 30,000 characters that reach the model (specification §7), the
@@ -33,6 +39,9 @@ const MAX_OUTPUT: usize = 29_000;
 
 /// Between two messages about a command that runs.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the owner may be asked while a command waits, a little more than they may take for one answer.
+const MAX_PAUSED: Duration = Duration::from_secs(1000);
 
 /// How commands run here.
 #[derive(Debug, Clone)]
@@ -54,6 +63,7 @@ pub(super) struct Exec {
     settings: Arc<ExecSettings>,
     /// Knows which files are marked as untrusted.
     undo: Arc<undo::Store>,
+    audit: audit::Log,
 }
 
 #[derive(Default, Deserialize, JsonSchema)]
@@ -75,6 +85,16 @@ impl TypedTool for Exec {
         properties: &[],
     };
 
+    fn description(&self) -> Cow<'static, str> {
+        let ExecSettings { rules, off, .. } = &*self.settings;
+        let network = if *off {
+            "There is no sandbox here, and the network is the machine's.".to_owned()
+        } else {
+            network::description(&rules.network)
+        };
+        format!("{} {network}", Self::ABOUT.description).into()
+    }
+
     fn policy(&self, args: &Args) -> Option<Policy> {
         let settings = &self.settings;
         let is_fixed = |program: &str| settings.is_fixed(program);
@@ -85,31 +105,46 @@ impl TypedTool for Exec {
         self.settings.question(args)
     }
 
-    fn receipt(&self, args: &Args, _result: &str) -> Option<String> {
-        let first = args.command.lines().next().unwrap_or_default();
-        Some(format!("ran {}", shorten(first, 120)))
-    }
-
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let seconds = self.settings.seconds(&args);
         let (exec, spec_context) = (self.clone(), context.clone());
         let prepared = crate::sys::blocking(move || exec.prepare(args, &spec_context)).await;
-        let (spec, marked) = match prepared {
+        let (mut spec, marked) = match prepared {
             Ok(prepared) => prepared,
             Err(why) => return ToolOutput::error(format!("the command was not run: {why}")),
         };
-        let began = crate::clock::now_ms();
-        let output = match run_and_tell(spec, context).await {
+        let pauses = Pauses::default();
+        let ask = consent::ask(context, &spec.command, &pauses);
+        let session = Session::new(network::rules(&self.settings.rules.network), ask);
+        if !self.settings.off {
+            network::give(&session, &mut spec);
+        }
+        let (ran, began) = (receipt(&spec.command), crate::clock::now_ms());
+        let mut output = match run_and_tell(spec, context, &pauses).await {
             Ok(outcome) => report(outcome, seconds),
             Err(error) => ToolOutput::error(format!("the command was not run: {error}")),
         };
+        let visits = session.take_visits();
+        network::record(
+            &self.audit,
+            network::audited(context, Self::ABOUT.name),
+            &visits,
+        );
+        if !output.is_error || !visits.is_empty() {
+            output.receipt = Some(ran + &network::receipt(&visits));
+        }
+        for line in network::refusals(&visits) {
+            end_line(&mut output.text);
+            output.text.push_str(&line);
+        }
         // What such a command left behind is no more the owner's than what it printed.
-        let is_networked = self.settings.rules.network || self.settings.off;
-        if context.untrusted || is_networked || !marked.opened.is_empty() {
+        let host = visits.iter().find(|visit| visit.received > 0);
+        if context.untrusted || self.settings.off || host.is_some() || !marked.opened.is_empty() {
             let (files, run) = (self.files(), context.run_id.clone());
             crate::sys::blocking(move || files.mark_since(began, &run)).await;
         }
-        let provenance = self.provenance(&output.text, &marked, context);
+        let of_host = host.map(|visit| Provenance::of_host(&visit.destination.host));
+        let provenance = of_host.or_else(|| self.provenance(&output.text, &marked, context));
         let mut output = output.marked(provenance);
         if !marked.closed.is_empty() {
             end_line(&mut output.text);
@@ -133,6 +168,11 @@ struct Marked {
     is_damaged: bool,
 }
 
+fn receipt(command: &str) -> String {
+    let first = command.lines().next().unwrap_or_default();
+    format!("ran {}", shorten(first, 120))
+}
+
 impl Exec {
     /// Returns the provenance of what a command printed. What came over the network is untrusted, and so are
     /// the names of untrusted files.
@@ -141,7 +181,7 @@ impl Exec {
             path.file_name()
                 .is_some_and(|name| output.contains(&*name.to_string_lossy()))
         };
-        if self.settings.rules.network || self.settings.off {
+        if self.settings.off {
             return Some(Provenance::of_host("the network, by a command"));
         }
         if context.untrusted || marked.is_damaged {
@@ -152,9 +192,13 @@ impl Exec {
         Some(Provenance::File(visible(&file.display().to_string())))
     }
 
-    pub(super) fn new(settings: ExecSettings, undo: Arc<undo::Store>) -> Self {
+    pub(super) fn new(settings: ExecSettings, undo: Arc<undo::Store>, audit: audit::Log) -> Self {
         let settings = Arc::new(settings);
-        Self { settings, undo }
+        Self {
+            settings,
+            undo,
+            audit,
+        }
     }
 
     fn files(&self) -> ChangedFiles {
@@ -173,7 +217,7 @@ impl Exec {
         let marks = self.undo.marks.all();
         let is_damaged = marks.is_none();
         // Where all that a command prints is untrusted, nothing need be closed to it.
-        let is_open = context.untrusted || settings.rules.network || settings.off;
+        let is_open = context.untrusted || settings.off;
         let mut there: Vec<PathBuf> = Vec::new();
         if !is_open {
             let by_name = marks.iter().flatten();
@@ -194,7 +238,7 @@ impl Exec {
             writable: Vec::new(),
             hidden,
             read_only: crate::workspace::protected_paths(&settings.workspace),
-            network: settings.rules.network,
+            exit: None,
             env: settings.env.clone(),
             timeout,
             max_output: MAX_OUTPUT,
@@ -219,8 +263,8 @@ impl ExecSettings {
         }
         if self.off {
             text.push_str("\nwithout a sandbox, and with the network");
-        } else if self.rules.network {
-            text.push_str("\nwith the network");
+        } else if let Some(network) = network::question(&self.rules.network) {
+            text.push_str(&format!("\n{network}"));
         }
         let bound_to = json!([
             "exec",
@@ -283,16 +327,45 @@ impl ExecSettings {
     }
 }
 
-/// Runs a command and tells those who wait its last line, once a second.
-async fn run_and_tell(spec: Spec, context: &Context) -> Result<sandbox::Outcome, sandbox::Error> {
+/// Runs a command and tells those who wait its last line, once a second. The time in which the owner is asked
+/// is not the command's.
+async fn run_and_tell(
+    mut spec: Spec,
+    context: &Context,
+    pauses: &Pauses,
+) -> Result<sandbox::Outcome, sandbox::Error> {
     let tail = Tail::default();
     let listen = |bytes: &[u8]| tail.push(bytes);
-    let run = sandbox::run(spec, context.cancel.clone(), &listen);
+    let limit = spec.timeout;
+    if context.consent.is_possible() {
+        spec.timeout += MAX_PAUSED;
+    }
+    let (began, overtime) = (Instant::now(), context.cancel.child_token());
+    let run = sandbox::run(spec, overtime.clone(), &listen);
     tokio::pin!(run);
     let mut tick = interval_at(Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     loop {
+        let paused = pauses.total();
+        let over = async {
+            match paused {
+                Some(paused) => tokio::time::sleep_until(began + limit + paused).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            outcome = &mut run => return outcome,
+            outcome = &mut run => {
+                let is_over = overtime.is_cancelled() && !context.cancel.is_cancelled();
+                return outcome.map(|outcome| sandbox::Outcome {
+                    status: if is_over { Status::TimedOut } else { outcome.status },
+                    ..outcome
+                });
+            }
+            () = over, if !overtime.is_cancelled() => {
+                // They may be asked since a moment ago.
+                if pauses.total() == paused {
+                    overtime.cancel();
+                }
+            }
             _ = tick.tick() => {
                 if let Some(words) = tail.news() {
                     context.progress.tell("exec", words);
@@ -309,10 +382,32 @@ fn report(outcome: sandbox::Outcome, seconds: u64) -> ToolOutput {
         end_line(&mut text);
         text.push_str(&format!("[cut {bytes} bytes]"));
     }
+    let name = |path: &PathBuf| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    if !outcome.restored.is_empty() {
+        let names: Vec<String> = outcome.restored.iter().map(name).collect();
+        end_line(&mut text);
+        text.push_str(&format!(
+            "[commands do not change what shapes the agent; as before again: {}]",
+            names.join(", ")
+        ));
+    }
+    if let Some(path) = &outcome.replaced {
+        end_line(&mut text);
+        return ToolOutput::error(format!(
+            "{text}[ended: somebody replaced {} meanwhile, which commands must not change; run it again]",
+            name(path)
+        ));
+    }
     let end = match outcome.status {
         Status::Exited(0) => return ToolOutput::ok(text),
         Status::Exited(code) => format!("[exit {code}]"),
         Status::Signaled(signal) => format!("[killed by signal {signal}]"),
+        Status::OutOfMemory => "[killed: its processes together held too much memory]".to_owned(),
         Status::TimedOut => format!("[timed out after {seconds} s]"),
         Status::Cancelled => "[stopped]".to_owned(),
     };
@@ -365,7 +460,8 @@ mod tests {
             ("run: wc -l a", true)
         );
         let hash = plain.env_hash();
-        let expected = json!(["exec", "wc -l a", workspace, hash, false, false, 120, []]);
+        let network = json!({"allow": []});
+        let expected = json!(["exec", "wc -l a", workspace, hash, network, false, 120, []]);
         assert_eq!((asked.bound_to.clone(), hash.len()), (expected, 64));
         let mut same = plain.clone();
         same.env.reverse();
@@ -378,7 +474,7 @@ mod tests {
         };
         let others = [
             plain.question(&in_dir("sub")),
-            changed(&|other| other.rules.network = true),
+            changed(&|other| other.rules.network = config::Network::Public),
             changed(&|other| other.off = true),
             changed(&|other| other.env.push(("LD_PRELOAD".into(), "/x.so".into()))),
             plain.question(&args("wc -l b")),
@@ -440,6 +536,8 @@ mod tests {
             output: output.into(),
             status,
             cut: None,
+            replaced: None,
+            restored: Vec::new(),
         };
         assert_eq!(
             report(outcome("hi\n", Status::Exited(0)), 9),

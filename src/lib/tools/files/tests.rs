@@ -79,6 +79,7 @@ fn context() -> Context {
         pins: Vec::new(),
         approved: false,
         untrusted: false,
+        consent: Default::default(),
         progress: crate::agent::tool::Progress::default(),
         cancel: CancellationToken::new(),
     }

@@ -98,7 +98,9 @@ pub(super) async fn read<T: DeserializeOwned>(
         Status::Exited(0) => serde_json::from_slice(&output)
             .map_err(|error| format!("the page cannot be read: {error}")),
         Status::Cancelled => Err("reading the page was stopped".to_owned()),
-        Status::TimedOut | Status::Signaled(libc::SIGXCPU | libc::SIGKILL) => {
+        Status::TimedOut
+        | Status::OutOfMemory
+        | Status::Signaled(libc::SIGXCPU | libc::SIGKILL) => {
             Err("the page cannot be read: taking it apart takes too long".to_owned())
         }
         Status::Signaled(libc::SIGPIPE) => {
