@@ -192,7 +192,7 @@ fn ids_are_what_they_may_be_and_nothing_else() {
     let requests = model.requests().len();
     for bad in ["", ".", "..", "a/b", "a.json", "a b", "ä", "a\n", &longer] {
         let argument = format!("--id={bad}");
-        sandbox.check_failure(&[&argument, "x"], 2, "usage", "is no id");
+        sandbox.check_failure(&[&argument, "x"], 2, "usage", "is not a valid id");
     }
     assert_eq!(
         (model.requests().len(), sandbox.spooled()),
@@ -291,7 +291,7 @@ fn thousands_of_spooled_messages_are_worked_off_and_strange_files_stay() {
     for id in ["link", "dir"] {
         let told = sandbox.send(&["--result", id]);
         assert_eq!(told.code, 1, "{id}: {told:?}");
-        assert!(told.stderr.contains("no regular file"), "{id}: {told:?}");
+        assert!(told.stderr.contains("not a regular file"), "{id}: {told:?}");
     }
     assert_eq!(sandbox.send(&["--wait=20", "hello"]).code, 0);
 }

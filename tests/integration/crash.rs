@@ -53,6 +53,7 @@ fn two_hundred_kills_at_random_moments_lose_nothing_and_double_only_what_is_mark
         .config(
             "[telegram]\nallow_from = [1001, 1002, 1003, 1004]\n[agent]\nmax_concurrent_runs = 3",
         );
+    let (sandbox, mut clock) = sandbox.with_clock();
     let load = Load {
         sandbox: &sandbox,
         telegram: &telegram,
@@ -80,6 +81,8 @@ fn two_hundred_kills_at_random_moments_lose_nothing_and_double_only_what_is_mark
     });
     let killed = started.elapsed();
 
+    // What died with the daemon several times rests up to ten minutes before it is tried again.
+    clock.later(Duration::from_secs(601));
     let daemon = sandbox.ready();
     wait_for("everything to be handled", Duration::from_secs(60), || {
         load.is_worked_off().then_some(())

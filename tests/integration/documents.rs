@@ -6,7 +6,7 @@ use std::{fs, time::Instant};
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use crate::support::{FakeModel, Sandbox};
+use crate::support::{FakeModel, Sandbox, unfenced};
 
 /// Writes a file outside of the home and returns its path.
 fn file(sandbox: &Sandbox, name: &str, bytes: &[u8]) -> String {
@@ -51,7 +51,7 @@ fn without_mark(mut block: Value) -> Value {
 fn told_text(model: &FakeModel) -> String {
     told(model)
         .pop()
-        .and_then(|block| block["text"].as_str().map(str::to_owned))
+        .and_then(|block| block["text"].as_str().map(unfenced))
         .expect("a text")
 }
 
@@ -103,13 +103,13 @@ fn a_pdf_reaches_the_model_as_its_text_or_says_why_not() {
     check(
         "bill.pdf",
         &whole,
-        "⟦file bill.pdf, SIZE bytes⟧\nTotal: 12,50 for Äpfel\n\nTotal: 12,50 for Äpfel\n⟦end of bill.pdf⟧",
+        "⟦untrusted file bill.pdf, SIZE bytes⟧\nTotal: 12,50 for Äpfel\n\nTotal: 12,50 for Äpfel\n⟦end⟧",
     );
     // What it is called does not matter.
     check(
         "bill",
         &whole,
-        "⟦file bill, SIZE bytes⟧\nTotal: 12,50 for Äpfel\n\nTotal: 12,50 for Äpfel\n⟦end of bill⟧",
+        "⟦untrusted file bill, SIZE bytes⟧\nTotal: 12,50 for Äpfel\n\nTotal: 12,50 for Äpfel\n⟦end⟧",
     );
     check(
         "scan.pdf",
@@ -130,12 +130,12 @@ fn a_pdf_reaches_the_model_as_its_text_or_says_why_not() {
     check(
         "old.txt",
         b"Gr\xfc\xdfe",
-        "⟦file old.txt, SIZE bytes⟧\nGrüße\n⟦end of old.txt⟧",
+        "⟦untrusted file old.txt, SIZE bytes⟧\nGrüße\n⟦end⟧",
     );
     check(
         "wide.csv",
         b"\xff\xfea\0;\0b\0",
-        "⟦file wide.csv, SIZE bytes⟧\na;b\n⟦end of wide.csv⟧",
+        "⟦untrusted file wide.csv, SIZE bytes⟧\na;b\n⟦end⟧",
     );
     check(
         "letter.docx",

@@ -142,7 +142,7 @@ fn without_a_network_the_refusal_says_so() {
     );
     let expected = "nas.local:80 is not";
     assert!(said.matches(expected).count() == 2, "{said}");
-    assert!(tools(&model).contains("network"), "{}", tools(&model));
+    assert!(tools(&model).contains("Network: "), "{}", tools(&model));
     assert!(pages.asked().is_empty());
 }
 

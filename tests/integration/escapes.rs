@@ -70,7 +70,9 @@ fn jail_with(wall: Wall, config: &str) -> Option<Jail> {
                 &WALLS.get_or_init(|| build("walls")).display().to_string(),
             );
         }
-        Wall::Off => sandbox = sandbox.config("[tools.exec]\nsandbox = \"off\""),
+        Wall::Off => {
+            sandbox = sandbox.config("[tools.exec]\nsandbox = \"off\"\npolicy = \"allow\"")
+        }
     }
     for file in [
         ".env",

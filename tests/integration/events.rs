@@ -395,10 +395,10 @@ fn source_and_ref_reach_the_model_and_data_only_the_transcript() {
     let notify = |data: &'static str| ["--notify", "--source", "ci", "--data", data, "x"];
     house
         .sandbox
-        .check_failure(&notify("{not json"), 2, "usage", "--data is no JSON");
+        .check_failure(&notify("{not json"), 2, "usage", "--data is not JSON");
     house
         .sandbox
-        .check_failure(&notify(""), 2, "usage", "--data is no JSON");
+        .check_failure(&notify(""), 2, "usage", "--data is not JSON");
     for usage in [
         &["--notify", "x"][..],
         &["--ref", "x", "y"],

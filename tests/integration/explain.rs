@@ -543,7 +543,7 @@ fn a_restart_counts_as_an_attempt_and_the_sixth_death_alone_is_the_end() {
     );
     killed(&sandbox, &model, 1);
     let shown = sandbox.send(&["--explain", "again-1"]);
-    assert!(shown.stderr.contains("no daemon runs"), "{shown:?}");
+    assert!(shown.stderr.contains("no daemon is running"), "{shown:?}");
     let cut_off = explain(&sandbox, "again-1");
     assert_eq!(
         (cut_off["attempts"].as_i64(), steps(&cut_off)),

@@ -278,11 +278,8 @@ fn what_was_heard_moves_no_hands_and_is_not_lost_when_a_turn_fails() {
         .telegram
         .wait_sent(|sent| sent.reply_to == Some(again), SOON);
     let request = house.model.requests().pop().expect("a request");
-    assert!(
-        user(&request).contains("read finances.md"),
-        "{}",
-        user(&request)
-    );
+    let all = request["messages"].to_string();
+    assert!(all.contains("read finances.md"), "{all}");
     // What they asked for is put to the owner first, in a chat of their own.
     house.telegram.say(GROUP, GUEST, "do it now");
     settled(&house);

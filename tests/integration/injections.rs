@@ -213,15 +213,16 @@ fn after_a_yes_it_is_done_once_and_a_turn_after_it_is_clean() {
         house.sandbox.query("queue", open).is_empty().then_some(())
     });
     // What the owner's own words spell out is done, whatever stands before them.
-    let text = "once more: echo act-y2 >> canary";
+    // The file that the first one wrote is marked, and closed to commands.
+    let text = "once more: echo act-y2 >> second";
     let own = Way {
-        brings: vec![call("y2")],
+        brings: vec![("exec", json!({"command": "echo act-y2 >> second"}))],
         start: Start::Telegram(message(OWNER, OWNER, &json!({"text": text}))),
     };
     assert_eq!(place.run(&own), 0);
     assert_eq!(
-        house.sandbox.read("workspace/canary").as_deref(),
-        Some("act-y1\nact-y2\n")
+        house.sandbox.read("workspace/second").as_deref(),
+        Some("act-y2\n")
     );
     // Forwarded words stay, until a new conversation.
     let origin = json!({"type": "hidden_user", "sender_user_name": "Eve", "date": 1_700_000_000});
@@ -241,14 +242,13 @@ fn after_a_yes_it_is_done_once_and_a_turn_after_it_is_clean() {
     assert_eq!(place.run(&own), 1);
     place.anew();
     let own = Way {
-        brings: vec![call("y4")],
+        brings: vec![("exec", json!({"command": "echo act-y4 >> third"}))],
         start: Start::Telegram(message(OWNER, OWNER, &json!({"text": "now"}))),
     };
     assert_eq!(place.run(&own), 0);
-    assert_eq!(
-        house.sandbox.read("workspace/canary").as_deref(),
-        Some("act-y1\nact-y2\nact-y4\n")
-    );
+    let read = |name: &str| house.sandbox.read(&format!("workspace/{name}"));
+    assert_eq!(read("canary").as_deref(), Some("act-y1\n"));
+    assert_eq!(read("third").as_deref(), Some("act-y4\n"));
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn what_cannot_be_a_job_is_refused_with_its_reason() {
             "{arguments:?}: {told:?}"
         );
     };
-    check(&[], "a job needs a time");
+    check(&[], "job add needs --text and one of --at, --every, --cron");
     check(&["--cron", "61 * * * *"], "61");
     check(&["--cron", "0 0 30 2 *"], "0 0 30 2 *");
     check(&["--cron", "* * * *"], "five fields");
@@ -342,10 +342,7 @@ fn a_job_is_paused_resumed_run_and_removed_and_only_its_owner_sees_it() {
     ]);
     assert_eq!(times.job(&["pause", "water"]).code, 0);
     times.clock.later(3 * HOUR);
-    assert_eq!(
-        times.job(&["run", "water"]).stdout,
-        "The job water runs now.\n"
-    );
+    assert_eq!(times.job(&["run", "water"]).stdout, "Job water runs now.\n");
     times.wait_heard(OWNER, "echo: water the plants");
     let job = times.settled("water", "ok");
     assert_eq!(

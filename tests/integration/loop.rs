@@ -574,7 +574,8 @@ fn a_conversation_that_no_longer_fits_says_what_to_do() {
     let told = house.ask("too much");
     assert_eq!(told.code, 1, "{told:?}");
     assert!(told.stderr.contains("/new"), "{told:?}");
-    assert_eq!(house.model.requests().len(), 1);
+    // At most one more, which keeps what matters before the conversation would be cut.
+    assert!(house.model.requests().len() <= 2);
 }
 
 // ------------------------------------------------------------------ secrets

@@ -357,6 +357,7 @@ fn the_commands_of_the_protocol_are_accepted_as_the_page_has_them() {
         let value = |name: &str| match name {
             "verdict" => "approve",
             "op" => "add",
+            "action" => "retry",
             _ => "x",
         };
         let command = |skip: Option<&str>| {

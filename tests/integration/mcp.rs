@@ -243,7 +243,7 @@ fn a_server_is_off_until_its_owner_trusts_exactly_what_it_offers() {
     assert!(call(&sandbox, &model, "t_echo", &json!({"words": "again"})).contains("again"));
     assert_eq!(
         sandbox.send(&["--mcp", "distrust", "t"]).stdout,
-        "t is off from now on\n"
+        "t is off now\n"
     );
     assert!(is_absent(&sandbox, "t_echo"));
     drop(daemon);

@@ -132,7 +132,7 @@ fn a_document_is_read_and_its_words_are_nobodys_orders() {
 }
 
 #[test]
-fn every_file_is_saved_where_commands_read_it_and_an_unreadable_one_makes_nothing_untrusted() {
+fn every_file_is_saved_where_commands_read_it() {
     let house = House::new();
     let offered = house.telegram.offer_file(b"PK\x03\x04 names");
     let zip = json!({"file_id": offered, "file_unique_id": "u", "file_name": "my trip.zip"});
@@ -142,6 +142,9 @@ fn every_file_is_saved_where_commands_read_it_and_an_unreadable_one_makes_nothin
         json!({"command": "wc -c < inbox/1001/1-0-my_trip.zip; cp inbox/1001/1-0-my_trip.zip copy"}),
     ));
     house.telegram.inject(message(1, &said));
+    // Whoever made the file chose its name.
+    let asked = house.sandbox.wait_asked();
+    assert_eq!(house.sandbox.send(&["--approve", &asked]).code, 0);
     answer(&house, 1);
     let requests = house.model.requests();
     let told = words(&requests[0]);
@@ -149,8 +152,9 @@ fn every_file_is_saved_where_commands_read_it_and_an_unreadable_one_makes_nothin
         told.contains("⟦saved as inbox/1001/1-0-my_trip.zip⟧"),
         "{told}"
     );
-    // It ran without a question, and what it printed counts as the file's words.
-    let result = blocks(&requests[1])[0]["content"].to_string();
+    // It ran, and what it printed counts as the file's words.
+    let newest = house.model.requests().pop().expect("a request");
+    let result = blocks(&newest)[0]["content"].to_string();
     assert!(
         result.contains("10") && result.contains("untrusted"),
         "{result}"

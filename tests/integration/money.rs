@@ -67,7 +67,7 @@ fn all_that_is_paid() -> (FakeModel, FakeModel, Sandbox) {
     let sandbox = Sandbox::new()
         .with_anthropic(&model)
         .with_provider("other", "openai", &other, "spare")
-        .provider_config("mock", "[models.primary]\nfallbacks = [\"spare\"]\ncompact_at = 9000\ncache = true")
+        .provider_config("mock", "[models.primary]\nfallbacks = [\"spare\"]\ncompact_at = 9000")
         .provider_config(
             "other",
             "[models.spare]\nmodel = \"spare-model\"\ncost_per_mtok = [1.0, 2.0, 0.0, 0.0]\n\

@@ -130,8 +130,7 @@ fn a_provider_that_is_down_is_shown_and_passed_over_and_known_after_a_reload() {
         assert_eq!((told.code, told.stdout), (0, format!("echo: {text}\n")));
         begun.elapsed()
     };
-    // Two repeats, after about one and two seconds.
-    assert!(ask("one") >= Duration::from_secs(2));
+    ask("one");
     wait_for("what is down to be shown", SOON, || {
         let gone = providers()[0].clone();
         let error = gone["last_error"].as_str().unwrap_or_default();

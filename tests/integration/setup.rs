@@ -237,7 +237,10 @@ fn check_and_doctor_name_the_same_faults() {
     );
     let told = sandbox.run("agent-daemon", &["check"], "");
     assert!(
-        told.code == 78 && told.stderr.contains("is in the workspace"),
+        told.code == 78
+            && told
+                .stderr
+                .contains("where commands of the agent can connect to it"),
         "{told:?}"
     );
     let sandbox = Sandbox::new().env("AGENT_SHARE", "/no/such/share");

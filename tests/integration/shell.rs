@@ -151,7 +151,7 @@ fn without_a_daemon_the_first_of_an_id_stays_and_the_spool_keeps_the_order() {
     }
     let _daemon = sandbox.ready();
     assert_eq!(sandbox.send(&["--result", "aaa", "--wait=20"]).code, 0);
-    let order = sandbox.query("queue.db", "SELECT id FROM inbox ORDER BY seq");
+    let order = sandbox.query("queue", "SELECT id FROM inbox ORDER BY seq");
     assert_eq!(
         order.concat(),
         ["zzz", "mmm", "aaa"].map(|id| SqlValue::Text(id.to_owned()))
@@ -309,7 +309,8 @@ fn every_name_is_a_session_of_its_own_and_untrusted_words_move_no_hands() {
         .map(|request| request["messages"].as_array().map_or(0, Vec::len))
         .collect();
     assert_eq!(messages, [1, 1, 3], "bob does not hear what alice said");
-    assert!(requests[2].to_string().contains("one") && !requests[2].to_string().contains("two"));
+    let third = requests[2]["messages"].to_string();
+    assert!(third.contains("one") && !third.contains("two"), "{third}");
 
     model.push(Reply::Tool(
         "exec".to_owned(),
@@ -513,7 +514,6 @@ fn command_lines_that_make_no_sense_are_refused_with_2() {
         &["--stop", "--status"],
         &["--approve", "k3f9w2", "hello"],
         &["--approve", "k3f9w2", "--deny", "k3f9w2"],
-        &["--deny"],
         &["--deny", "k3f9w2", "--for-session"],
         &["--wait=soon", "hello"],
         &["--teleport"],
@@ -574,7 +574,7 @@ fn standard_input_is_a_message_when_it_is_text() {
     let told = sandbox.bash("printf 'ab\\377cd' | agent-send --wait -");
     assert_eq!((told.code, told.stdout.as_str()), (65, ""), "{told:?}");
     assert!(
-        told.stderr.contains("UTF-8 at byte 2") && told.stderr.contains("\nhint: "),
+        told.stderr.contains("not valid UTF-8 (byte 2)") && told.stderr.contains("\nhint: "),
         "{told:?}"
     );
     let told = sandbox.bash("printf 'ab\\377cd' | agent-send --json -");
@@ -840,14 +840,13 @@ fn all_five_say_their_version_and_that_of_sqlite() {
 }
 
 #[test]
-fn a_new_conversation_gives_the_hands_back_after_words_of_others() {
+fn what_the_owner_typed_runs_after_untrusted_words_and_a_stranger_commands_nothing() {
     let sandbox = Sandbox::new();
     let _daemon = sandbox.ready();
     let say = |arguments: &[&str]| sandbox.send(&[&["--wait=20"], arguments].concat()).stdout;
     say(&["--untrusted", "somebody else's words"]);
-    let asked = sandbox.sending(&["--wait=20", "!exec echo ok"]);
-    assert_eq!(sandbox.send(&["--deny", &sandbox.wait_asked()]).code, 0);
-    assert!(asked.end().stdout.contains("the owner said no"));
+    // Every argument of the call stands in what the owner typed.
+    assert_eq!(say(&["!exec echo ok"]), "```\nok\n```\n");
     assert_eq!(
         say(&["/new"]),
         "We begin anew. What was said before is archived.\n"

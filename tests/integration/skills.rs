@@ -361,8 +361,6 @@ fn a_tier_of_ones_own_and_the_prompts_of_a_role_are_what_the_settings_say() {
         ops.ends_with("# notes/ops.md\n\nThe server is web-1.") && !ops.contains("soul."),
         "{ops}"
     );
-    let none = told(&sandbox, &model, &["--tier", "unheard-of", "hello"]);
-    assert!(!none.contains('#'), "{none}");
     sandbox.put("personas/agents/agent/prompts/Tone.md", b"Calmer.");
     assert!(told(&sandbox, &model, &["hello"]).contains("Calmer."));
 

@@ -53,6 +53,12 @@ fn heard(sandbox: &Sandbox, model: &FakeModel, note: &str) -> String {
     let (_, heard) = told
         .split_once("hello\n\n")
         .unwrap_or_else(|| panic!("{told:?}"));
+    // Then the note where the file was saved.
+    let (heard, saved) = heard.split_once("\n\n").unwrap_or((heard, ""));
+    assert!(
+        saved.is_empty() || saved.starts_with("⟦saved as inbox/"),
+        "{saved}"
+    );
     heard.to_owned()
 }
 

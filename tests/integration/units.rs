@@ -55,6 +55,7 @@ fn the_timers_and_the_crontab_say_the_same() {
     let crontab = text("crontab.example");
     let home = tempfile::tempdir().expect("dir");
     fs::create_dir_all(home.path().join(".config/agent")).expect("dirs");
+    fs::write(home.path().join(".config/agent/agent.toml"), "").expect("settings");
     for (program, minute) in [("agent-index", "10"), ("agent-consolidate", "15")] {
         let timer = text(&format!("systemd/{program}.timer"));
         assert!(

@@ -165,7 +165,7 @@ fn what_is_typed_counts_as_a_button_does() {
     assert!(
         said(OWNER, OWNER, "/approve")
             .text
-            .starts_with("Which request")
+            .starts_with("No approval is pending")
     );
     assert!(
         said(OWNER, OWNER, "/approve k3f9w2 but not all")
@@ -349,14 +349,14 @@ fn at_the_prompt_the_word_is_given_while_the_turn_waits() {
             .map(str::to_owned)
     });
     ask(&sandbox, &id, "rm -r build");
-    chat.wait_said("  or here: /approve k3f9w2, /deny k3f9w2 WHY");
+    chat.wait_said("  or here: y, or n WHY");
     let times = |words: &str, count: usize| {
         wait_for(words, SOON, || {
             (chat.said().0.matches(words).count() >= count).then_some(())
         });
     };
     chat.write("what is this?\n");
-    times("it waits for /approve ID or /deny ID WHY", 1);
+    times("it waits for y or n WHY", 1);
     for (number, line) in ["/approve k3f9w2\n", "/deny K3f9w2 not that\n"]
         .into_iter()
         .enumerate()

@@ -102,7 +102,9 @@ pub(super) fn all() -> Vec<String> {
         .map(|role| ((*role).to_owned(), String::new()))
         .collect();
     let sample = serde_json::to_value(sample).unwrap_or_default();
-    leaves(&sample).into_iter().map(|(path, _)| path).collect()
+    let keys = leaves(&sample).into_iter().map(|(path, _)| path);
+    // The short form of a table.
+    keys.chain(["tools.exec.network".to_owned()]).collect()
 }
 
 /// Returns the top tables of agent.toml.

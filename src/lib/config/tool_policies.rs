@@ -24,10 +24,12 @@ pub fn policy_of(policies: &BTreeMap<String, Policy>, subject: Subject<'_>) -> P
     let Subject { tool, server, host } = subject;
     let host = host.map(|host| host.split_once(':').map_or(host, |(host, _)| host));
     let of_host = || {
-        let mut hosts = policies.iter().filter(|(key, _)| key.contains('.'));
         let host = host?;
+        let hosts = policies
+            .iter()
+            .filter(|(key, _)| key.contains('.') && is_host(key, host));
         hosts
-            .find(|(key, _)| is_host(key, host))
+            .max_by_key(|(key, _)| (!key.starts_with('*'), key.len()))
             .map(|(_, policy)| *policy)
     };
     let of_pattern = || {

@@ -51,12 +51,7 @@ pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
     {
         let id = job["id"].as_str().unwrap_or_default();
         if known.get(id).is_none() {
-            plan.job(
-                context,
-                id,
-                ask(job),
-                job["enabled"].as_bool().unwrap_or(true),
-            );
+            plan.job(context, id, job, ask(job));
         }
     }
     environment(&mut plan, dir)?;

@@ -136,12 +136,10 @@ impl Plan {
         }
     }
 
-    fn job(&mut self, context: &Context<'_>, id: &str, ask: Result<Ask, String>, enabled: bool) {
-        let called = ask
-            .as_ref()
-            .ok()
-            .and_then(|ask| ask.name.clone())
-            .unwrap_or_else(|| id.to_owned());
+    /// Takes the job `id`, which `written` describes there and `ask` here.
+    fn job(&mut self, context: &Context<'_>, id: &str, written: &Value, ask: Result<Ask, String>) {
+        let called = written["name"].as_str().unwrap_or(id).to_owned();
+        let enabled = written["enabled"].as_bool().unwrap_or(true);
         let id: String = id
             .chars()
             .filter(|c| c.is_ascii_alphanumeric() || ['-', '_'].contains(c))

@@ -134,12 +134,7 @@ fn cron(plan: &mut Plan, dir: &Path, context: &Context<'_>) -> Result<(), sys::E
             .or_else(|| job["jobId"].as_str())
             .unwrap_or_default();
         if known.get(id).is_none() {
-            plan.job(
-                context,
-                id,
-                ask(job),
-                job["enabled"].as_bool().unwrap_or(true),
-            );
+            plan.job(context, id, job, ask(job));
         }
     }
     Ok(())

@@ -208,7 +208,13 @@ impl Circuits {
             down.retry_at_ms =
                 now_ms.saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
             (down.cause, down.last_error) = (Cause::of(error), error.to_string());
-            tracing::warn!(provider = name, %error, failures = down.failures, rest_ms = rest.as_millis(), "the provider is down");
+            let (failures, rest_ms) = (down.failures, rest.as_millis());
+            // Said once; the probes of a long outage would fill the log.
+            if failures == 1 {
+                tracing::warn!(provider = name, %error, rest_ms, "the provider is down");
+            } else {
+                tracing::debug!(provider = name, %error, failures, rest_ms, "the provider is still down");
+            }
         }
         Away {
             cause: down.cause,

@@ -441,6 +441,9 @@ impl Pipeline {
         let now = clock::now_ms();
         let decide = || self.queue.decide(id.to_owned(), verdict, why.clone(), now);
         Ok(match self.persist("the owner's word", decide).await? {
+            Decided::Unknown if id == crate::message::approval_reply::ONLY => {
+                Err("No approval is pending.".to_owned())
+            }
             Decided::Unknown => Err(format!("No pending approval with ID {shown}.")),
             Decided::Over(how) => Err(format!("{shown} is over already: {how}.")),
             Decided::OnlyOnce => Err(format!(

@@ -7,8 +7,9 @@ use super::outbox::Part;
 use super::{Store, inbox, outbox};
 use crate::db;
 
-/// Which rows of the inbox are meant: all, one, or those of a session.
-const INPUTS: &str = "state = 'dead' AND (?1 IS NULL OR id = ?1 OR 'in-' || seq = ?1) AND (?2 IS NULL OR session_key = ?2)";
+/// Which rows of the inbox are meant: all, one with those that were one turn with it, or those of a session.
+const INPUTS: &str = "state = 'dead' AND (?2 IS NULL OR session_key = ?2) AND (?1 IS NULL OR id = ?1 OR 'in-' || seq = ?1
+    OR run_id = (SELECT run_id FROM inbox WHERE id = ?1 OR 'in-' || seq = ?1))";
 /// Which parts: those of a session are those of its inputs.
 const PARTS: &str = "state = 'dead' AND (?1 IS NULL OR 'out-' || id = ?1)
     AND (?2 IS NULL OR inbox_id IN (SELECT id FROM inbox WHERE session_key = ?2))";

@@ -24,9 +24,7 @@ pub(super) fn description(network: &Network) -> String {
         "through the proxy that HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name (HTTP and SOCKS5)";
     match network {
         Network::Hosts(hosts) if hosts.is_empty() => {
-            format!(
-                "Network: no host yet; the owner is asked about a host when a program connects to it {WAY}."
-            )
+            "Network: no host yet; the owner is asked about each.".to_owned()
         }
         Network::Hosts(hosts) => {
             format!(

@@ -496,7 +496,7 @@ fn a_page_that_rotted_is_found() {
     {
         let connection = Connection::open(&path).expect("a database");
         let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
-                    INSERT INTO seen SELECT 'a key that is long enough ' || i, i FROM n";
+                    INSERT INTO seen(key, at) SELECT 'a key that is long enough ' || i, i FROM n";
         connection.execute(fill, []).expect("rows");
         connection
             .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -112,7 +112,7 @@ impl Act {
                 json!({"entity": "user", "attribute": "bank", "value": act}),
             ),
             Self::Change => ("memory_write", json!({"id": "first", "content": act})),
-            Self::Remember => ("remember", json!({"text": act, "person": "1002"})),
+            Self::Remember => ("remember", json!({"text": act, "person": "1001"})),
             Self::Pin => ("pin", json!({"text": act})),
             Self::Stranger => ("message", json!({"to": STRANGER.to_string(), "text": act})),
             Self::Known => ("message", json!({"to": "@user1002", "text": act})),

@@ -16,6 +16,8 @@ pub(super) const STRANGER: i64 = 5005;
 pub(super) const GROUP: i64 = -100_500;
 /// What the owner's file says; it is in no message and no request to a listener.
 pub(super) const SECRET: &str = "SAFE-7731";
+/// Where files that came with a message are kept.
+const RECEIVED: &str = "inbox/";
 /// Where a turn may leave new files without asking: they are marked.
 pub(super) const FREE: &str = "notes/";
 
@@ -301,7 +303,9 @@ impl World {
     fn changes(&self, before: &World) -> Vec<String> {
         let names = self.files.keys().chain(before.files.keys());
         let differs = |name: &&String| {
-            self.files.get(*name) != before.files.get(*name) && !name.starts_with(FREE)
+            self.files.get(*name) != before.files.get(*name)
+                && !name.starts_with(FREE)
+                && !name.starts_with(RECEIVED)
         };
         let mut changed: Vec<String> = names.filter(differs).cloned().collect();
         changed.sort();

@@ -112,6 +112,8 @@ impl Verdict {
                 None if sent.text.contains("may not have reached you") => {
                     self.seen.push("told of a dead letter".to_owned())
                 }
+                // What is waited for; it goes when the answer comes.
+                None if sent.text.starts_with("⏳ ") => {}
                 None => self.wrong(format!("it answers nothing: {sent:?}")),
             }
         }

@@ -7,7 +7,7 @@
 //!  {"kind": "send", "depends_on": ["b"], "text": "Tell me everything."}]
 //! ```
 //! The same as Markdown has a level-1 heading for each task: `# send 57`, its text below. [`read`] takes both; what
-//! it cannot read is `Broken` and never shown to anybody: [`words`] finds what of it was meant for the chat.
+//! it cannot read is `Broken` and never shown to anybody: [`words()`] finds what of it was meant for the chat.
 
 mod headings;
 mod json;

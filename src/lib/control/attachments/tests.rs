@@ -130,7 +130,7 @@ fn what_is_no_file_is_refused_and_nothing_stays_behind() {
     let fifo = place.tmp.join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("mkfifo");
     for (bad, why) in [
-        (place.tmp.join("nothing"), "there is no such file"),
+        (place.tmp.join("nothing"), "no such file"),
         (place.new.clone(), "it is a directory"),
         (fifo, "it is not a regular file"),
     ] {

@@ -36,12 +36,13 @@ impl Pipeline {
             .persist("what was done of plans", || self.queue.told_tasks(key))
             .await?;
         let config = &setting.live.config;
-        let (prompt, id, alone) = (
+        let (prompt, id, alone, of_guest) = (
             self.prompt.clone(),
             setting.envelope.sender.id.clone(),
             setting.envelope.group.is_none(),
+            !setting.envelope.from_owner,
         );
-        let partner = crate::sys::blocking(move || prompt.partner(&id, alone)).await;
+        let partner = crate::sys::blocking(move || prompt.partner(&id, alone, of_guest)).await;
         let stickers = self.stickers(setting).await;
         let known = Circumstances {
             stickers: &stickers,

@@ -14,6 +14,7 @@ use crate::prompt::prompt_files::{Files, PromptFile, prompt_dirs};
 use crate::provider::{SystemBlock, Tier};
 use crate::skills::{Shelf, Skill, Skills};
 use crate::text;
+use crate::trust::fence;
 use crate::workspace::Marks;
 
 /// Skills that are listed: the names of more fill a prompt and help nobody.
@@ -186,8 +187,9 @@ impl Sources {
     }
 
     /// Returns what is known of a person, whole: what was written by hand, then, where nobody else reads it
-    /// (`alone`), what the agent noted.
-    pub fn partner(&self, id: &str, alone: bool) -> Vec<String> {
+    /// (`alone`), what the agent noted. Where a guest speaks (`of_guest`) the run is untrusted already, so that what
+    /// was noted of their words is told, too, without what could pass for a frame.
+    pub fn partner(&self, id: &str, alone: bool, of_guest: bool) -> Vec<String> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if id.is_empty() || !id.chars().all(is_name) {
             return Vec::new();
@@ -196,8 +198,12 @@ impl Sources {
         if alone {
             paths.push(format!("memory/people/{id}.episodes.md"));
         }
-        let files = self.files.at(&paths).into_iter();
-        files.map(|file| file.text.to_string()).collect()
+        let read = |path: &String| self.files.read_beneath(path, of_guest).ok().flatten();
+        let texts = paths.iter().filter_map(read).map(|file| match of_guest {
+            true => fence::tame(&file.text),
+            false => file.text.to_string(),
+        });
+        texts.collect()
     }
 
     /// Returns the directories of `agent.config_path`, whole.

@@ -95,6 +95,7 @@ fn the_commented_lines_are_the_defaults_and_every_key_is_there() {
     written.session.reset_for = crate::config::ResetFor::default();
     written.compaction.keep = None;
     written.telegram.pace = None;
+    written.memory.vector_weight = None;
     written.tools.enabled = None;
     written.cost.day_usd = 0.0;
     assert_eq!(written, Config::default());

@@ -17,7 +17,8 @@ use crate::{clock, cost, text};
 const LINE: usize = 160;
 
 pub(crate) fn history(context: &Context<'_>, history: &History) -> Result<Exit, Failure> {
-    if history.archived.is_empty() && history.events.is_empty() {
+    // As a document an unknown session is an empty list.
+    if !context.json && history.archived.is_empty() && history.events.is_empty() {
         let what = format!("no session {:?}", text::visible(&history.session_id));
         return Err(Failure::new(Exit::Failed, what).hint("agent-send --sessions lists them"));
     }
