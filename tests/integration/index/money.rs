@@ -184,8 +184,15 @@ fn processes_that_search_at_once_stay_below_the_limit_and_all_find() {
     sync(&sandbox);
     // The text is paid: 5 tokens. Each question takes 36 at most and 2 in the end.
     sandbox.reconfigure("[cost]\nmonth_usd = 0.045");
-    let searches: Vec<_> = (0..8)
-        .map(|_| sandbox.starting("agent-index", &["search", "bike", "--explain", "--json"]))
+    // Each another text: what one has paid for is no present to the next.
+    let questions = [
+        "bike", "Bike", "bIke", "biKe", "bikE", "BIke", "BiKe", "BikE",
+    ];
+    let searches: Vec<_> = questions
+        .iter()
+        .map(|question| {
+            sandbox.starting("agent-index", &["search", question, "--explain", "--json"])
+        })
         .collect();
     let found: Vec<Value> = searches
         .into_iter()
