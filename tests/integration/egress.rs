@@ -2,9 +2,9 @@
 
 use std::{net::TcpListener, process::Command, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{FakeModel, House, Pages, Reply, Sandbox, wait_for};
+use crate::support::{FakeModel, House, Pages, Reply, Sandbox, result_text, wait_for};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -33,15 +33,7 @@ fn exec_in(session: &str, sandbox: &Sandbox, model: &FakeModel, command: &str) -
         .into_iter()
         .find(|block| block["type"] == "tool_result")
         .unwrap_or_else(|| panic!("no result: {last}"));
-    match &result["content"] {
-        Value::String(text) => text.clone(),
-        parts => parts
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|part| part["text"].as_str())
-            .collect(),
-    }
+    result_text(&result)
 }
 
 fn has(program: &str) -> bool {

@@ -1,10 +1,11 @@
 //! The first minutes: a home is made, a key is enough, a typo is an error everywhere, and a wrong home is no home.
 
-use std::{fs, process::Command, time::Duration};
+use std::{fs, time::Duration};
 
 use nix::sys::signal::Signal;
 
 use crate::support::{FakeModel, FakeTelegram, Running, Sandbox, wait_for};
+use crate::terminal::shell_on_terminal;
 
 /// Long against everything that happens here.
 const SOON: Duration = Duration::from_secs(30);
@@ -283,19 +284,6 @@ fn a_key_that_cannot_be_verified_leaves_the_agent_as_it_is_until_it_can() {
     assert!(answers().contains("answers: m of mine"), "{}", answers());
 }
 
-/// Starts a line on a terminal; `None` where script(1) is absent.
-fn on_terminal(sandbox: &Sandbox, line: &str) -> Option<Running> {
-    Command::new("script").arg("--version").output().ok()?;
-    let mut shell = sandbox.shell();
-    shell
-        .current_dir(sandbox.home())
-        .env("TERM", "xterm")
-        .env("LINE", line);
-    Some(Running::start(
-        shell.args(["-c", "exec script -qec \"$LINE\" /dev/null"]),
-    ))
-}
-
 #[test]
 fn init_on_a_terminal_leads_from_a_key_to_an_answer() {
     let (model, telegram) = (FakeModel::start(), FakeTelegram::start());
@@ -306,7 +294,7 @@ fn init_on_a_terminal_leads_from_a_key_to_an_answer() {
         model.url()
     );
     sandbox.put("providers.d/anthropic.toml", here.as_bytes());
-    let Some(running) = on_terminal(&sandbox, "agent-daemon init; echo code=$?") else {
+    let Some(running) = shell_on_terminal(&sandbox, "agent-daemon init; echo code=$?") else {
         return;
     };
     running.wait_said("Which [1]: ");
@@ -345,7 +333,7 @@ fn init_on_a_terminal_leads_from_a_key_to_an_answer() {
 #[test]
 fn every_step_of_init_can_be_skipped_and_input_may_end() {
     let sandbox = Sandbox::new();
-    let Some(running) = on_terminal(&sandbox, "agent-daemon init; echo code=$?") else {
+    let Some(running) = shell_on_terminal(&sandbox, "agent-daemon init; echo code=$?") else {
         return;
     };
     running.wait_said("Which [1]: ");

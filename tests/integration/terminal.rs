@@ -29,6 +29,19 @@ pub(crate) fn on_terminal(sandbox: &Sandbox, environment: &[(&str, &str)], line:
     Running::start(shell.args(["-c", "exec script -qec \"exec $LINE\" /dev/null"]))
 }
 
+/// Starts a line of the shell on a terminal of its own; `None` where script(1) is absent.
+pub(crate) fn shell_on_terminal(sandbox: &Sandbox, line: &str) -> Option<Running> {
+    Command::new("script").arg("--version").output().ok()?;
+    let mut shell = sandbox.shell();
+    shell
+        .current_dir(sandbox.home())
+        .env("TERM", "xterm")
+        .env("LINE", line);
+    Some(Running::start(
+        shell.args(["-c", "exec script -qec \"$LINE\" /dev/null"]),
+    ))
+}
+
 /// Waits for an answer that takes a moment and returns what stood on the terminal.
 fn watched(
     model: &FakeModel,

@@ -22,6 +22,8 @@ pub const DIR: &str = "inbox";
 const MAX_ENTRIES: usize = 100_000;
 /// The longest file name, characters.
 const MAX_NAME: usize = 80;
+/// Signs that names of files keep: they are easy to type.
+const SIGNS: &str = "._-";
 
 /// Who a file came from.
 #[derive(Debug, Clone)]
@@ -45,11 +47,11 @@ impl Sender {
     }
 
     fn chat(&self) -> String {
-        plain(&self.chat).replace('.', "_")
+        text::file_name(&self.chat, SIGNS).replace('.', "_")
     }
 
     fn person(&self) -> String {
-        plain(&self.person).replace('.', "_")
+        text::file_name(&self.person, SIGNS).replace('.', "_")
     }
 }
 
@@ -115,10 +117,10 @@ pub fn keep(
     name: &str,
     source: &Path,
 ) -> Result<PathBuf, String> {
-    let name = text::tail(&plain(name), MAX_NAME).to_owned();
+    let name = text::tail(&text::file_name(name, SIGNS), MAX_NAME).to_owned();
     let path = Path::new(DIR)
         .join(from.folder())
-        .join(format!("{}-{name}", plain(number)));
+        .join(format!("{}-{name}", text::file_name(number, SIGNS)));
     if root.metadata(&path).is_ok() {
         return Ok(path);
     }
@@ -166,22 +168,6 @@ fn size_of(root: &Root, folder: &Path) -> u64 {
     let entries = root.list(folder, MAX_ENTRIES).unwrap_or_default();
     let files = entries.iter().filter(|entry| entry.kind == Kind::File);
     files.map(|entry| entry.size).sum()
-}
-
-/// Returns a name that leads nowhere else and is easy to type.
-fn plain(name: &str) -> String {
-    let name: String = name
-        .chars()
-        .map(|c| match c {
-            c if c.is_alphanumeric() || c == '.' || c == '-' || c == '_' => c,
-            _ => '_',
-        })
-        .collect();
-    if name.chars().all(|c| c == '.') {
-        "_".to_owned()
-    } else {
-        name
-    }
 }
 
 #[cfg(test)]

@@ -32,12 +32,13 @@ impl CallDraft {
     fn input(self) -> Value {
         let empty = Value::Object(Map::new());
         if self.json.trim().is_empty() {
-            return match self.value {
-                Some(value) if text::json::is_too_deep(value.to_string().as_bytes()) => {
-                    json!({ RAW: value.to_string() })
-                }
-                Some(value) => input_object(&value).into_owned(),
-                None => empty,
+            let Some(value) = self.value else {
+                return empty;
+            };
+            let written = value.to_string();
+            return match text::json::is_too_deep(written.as_bytes()) {
+                true => json!({ RAW: written }),
+                false => input_object(&value).into_owned(),
             };
         }
         match text::json::parse(self.json.as_bytes()) {

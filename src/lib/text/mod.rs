@@ -58,6 +58,20 @@ pub fn shorten(text: &str, max: usize) -> String {
     }
 }
 
+/// Returns `name` as a name of a file that leads nowhere else: letters, digits and `signs`, `_` for every other.
+pub fn file_name(name: &str, signs: &str) -> String {
+    let fits = |c: char| c.is_alphanumeric() || signs.contains(c);
+    let name: String = name
+        .chars()
+        .map(|c| if fits(c) { c } else { '_' })
+        .collect();
+    if name.chars().all(|c| c == '.') {
+        "_".to_owned()
+    } else {
+        name
+    }
+}
+
 /// Returns true when `word` (one or several) stands in `text` and is no part of a longer word there; both in the same letter
 /// case.
 pub fn has_word(text: &str, word: &str) -> bool {

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 use rusqlite::types::Value as SqlValue;
 use serde_json::{Value, json};
 
-use crate::support::{House, Pages, Reply, wait_for};
+use crate::support::{House, Pages, Reply, result_text, wait_for};
 
 pub(super) const SOON: Duration = Duration::from_secs(60);
 pub(super) const OWNER: i64 = 1001;
@@ -358,13 +358,5 @@ pub(super) fn result_of(request: &Value, input: &Value) -> Option<String> {
     let result = blocks
         .iter()
         .find(|block| block["type"] == "tool_result" && block["tool_use_id"] == id)?;
-    Some(match &result["content"] {
-        Value::String(text) => text.clone(),
-        parts => parts
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|part| part["text"].as_str())
-            .collect(),
-    })
+    Some(result_text(result))
 }

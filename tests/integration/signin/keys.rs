@@ -6,7 +6,8 @@ use std::{os::unix::fs::PermissionsExt as _, process::Command};
 use serde_json::{Value, json};
 
 use super::{SOON, last_key, no_canary, no_secret_in_files};
-use crate::support::{FakeIssuer, Running, Sandbox, wait_for};
+use crate::support::{FakeIssuer, Sandbox, wait_for};
+use crate::terminal::shell_on_terminal;
 
 /// A home whose provider `mock` has the models of `issuer`, which knows keys that begin with `sk-`.
 fn checked(issuer: &FakeIssuer) -> Sandbox {
@@ -302,18 +303,6 @@ fn the_file_is_private_from_its_first_moment_on() {
     }
 }
 
-fn on_terminal(sandbox: &Sandbox, line: &str) -> Option<Running> {
-    Command::new("script").arg("--version").output().ok()?;
-    let mut shell = sandbox.shell();
-    shell
-        .current_dir(sandbox.home())
-        .env("TERM", "xterm")
-        .env("LINE", line);
-    Some(Running::start(
-        shell.args(["-c", "exec script -qec \"$LINE\" /dev/null"]),
-    ))
-}
-
 #[test]
 fn what_is_typed_is_not_shown_and_the_terminal_is_as_before_whatever_ends_it() {
     let sandbox = Sandbox::new();
@@ -323,7 +312,7 @@ fn what_is_typed_is_not_shown_and_the_terminal_is_as_before_whatever_ends_it() {
         ("\u{4}", 1),
     ] {
         let line = "agent-daemon login anthropic --no-check; echo code=$?; stty -a";
-        let Some(running) = on_terminal(&sandbox, line) else {
+        let Some(running) = shell_on_terminal(&sandbox, line) else {
             return;
         };
         running.wait_said("it is not shown): ");
@@ -344,7 +333,7 @@ fn what_is_typed_is_not_shown_and_the_terminal_is_as_before_whatever_ends_it() {
 #[test]
 fn a_signal_at_the_prompt_puts_the_terminal_back() {
     let sandbox = Sandbox::new();
-    let Some(running) = on_terminal(
+    let Some(running) = shell_on_terminal(
         &sandbox,
         "agent-daemon login anthropic; echo code=$?; stty -a",
     ) else {

@@ -16,6 +16,8 @@ mod server;
 mod telegram;
 mod wait;
 
+use serde_json::Value;
+
 pub(crate) use self::{
     clock::Clock,
     daemon::Daemon,
@@ -46,4 +48,17 @@ pub(crate) fn unfenced(text: &str) -> String {
             1,
         )
         .replace(&format!("⟦end of untrusted {marker}⟧"), "⟦end⟧")
+}
+
+/// Returns the text of a tool result in a request, whichever of its two forms it has.
+pub(crate) fn result_text(result: &Value) -> String {
+    match &result["content"] {
+        Value::String(text) => text.clone(),
+        parts => parts
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|part| part["text"].as_str())
+            .collect(),
+    }
 }

@@ -146,8 +146,7 @@ fn is_open(config: &Config) -> bool {
 
 /// Refuses an entry of `[tools.policies]` that speaks of nothing.
 pub(super) fn check_policies(config: &Config) -> Result<(), Failure> {
-    let servers: Vec<&str> = config.mcp.servers.keys().map(String::as_str).collect();
-    match config::without_effect(&config.tools, &servers, &tools::NAMES) {
+    match policy_without_effect(config) {
         None => Ok(()),
         Some((key, why)) => {
             let what = format!("agent.toml: tools.policies.{key} has no effect: {why}");
@@ -156,6 +155,12 @@ pub(super) fn check_policies(config: &Config) -> Result<(), Failure> {
             ))
         }
     }
+}
+
+/// Returns a key of `[tools.policies]` that speaks of no call, and why.
+pub(crate) fn policy_without_effect(config: &Config) -> Option<(String, String)> {
+    let servers: Vec<&str> = config.mcp.servers.keys().map(String::as_str).collect();
+    config::without_effect(&config.tools, &servers, &tools::NAMES)
 }
 
 /// Returns where file tools work.

@@ -68,6 +68,7 @@ pub(super) fn beyond_start(patient: &Patient) -> Vec<Finding> {
     findings.extend(owner(patient, loaded));
     findings.extend(model_names(patient, loaded));
     findings.extend(tool_names(patient, loaded));
+    findings.extend(dead_policy(patient, loaded));
     findings.extend(unused_keys(patient, loaded));
     findings.extend(shell_only(patient, loaded));
     findings
@@ -451,53 +452,31 @@ fn allowed_paths(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
         .collect()
 }
 
-/// Tools that are asked for and never come, and policies of tools that do not exist.
-fn tool_names(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
-    let tools = &loaded.config.tools;
-    if tools.enabled.is_none() && tools.policies.is_empty() {
-        return Vec::new();
-    }
-    let Some(known) = known_tools(patient, loaded) else {
-        return Vec::new();
-    };
-    let of_server = |name: &String| {
-        let mut servers = loaded.config.mcp.servers.keys();
-        servers.any(|server| name.starts_with(server.as_str()))
-    };
-    let enabled = tools.enabled.iter().flatten();
-    let enabled: Vec<&String> = enabled.filter(|name| !known.contains(name)).collect();
-    // What is switched off is known all the same.
-    let off = ["exec", "bash", "web_search"];
-    let is_known = |name: &String| {
-        // Patterns and hosts are checked when the settings are read.
-        let is_other = name.contains(['.', '*']);
-        is_other || known.contains(name) || off.contains(&name.as_str()) || of_server(name)
-    };
-    let policies: Vec<&String> = tools
-        .policies
-        .keys()
-        .filter(|name| !is_known(name))
-        .collect();
-    let finding = |key: &str, absent: &[&String]| {
-        let first = absent.first()?;
-        let mut origin = loaded.origin(key);
-        if origin == config::Origin::Default {
-            origin = loaded.origin(&format!("{key}.{first}"));
-        }
-        let names: Vec<&str> = absent.iter().map(|name| name.as_str()).collect();
+/// Tools that are asked for and never come.
+fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+    let enabled = loaded.config.tools.enabled.as_ref()?;
+    let known = known_tools(patient, loaded)?;
+    let absent = enabled.iter().filter(|name| !known.contains(name));
+    let absent: Vec<&str> = absent.map(String::as_str).collect();
+    (!absent.is_empty()).then(|| {
+        let origin = loaded.origin("tools.enabled");
         let evidence = format!(
-            "{key} ({origin}) names {}, which this agent does not have; it has {}",
-            names.join(", "),
+            "tools.enabled ({origin}) names {}, which this agent does not have; it has {}",
+            absent.join(", "),
             known.join(", ")
         );
         let command = edit_at(patient, &origin.to_string());
-        Some(Finding::warning("tool-unknown", evidence, command))
-    };
-    let found = [
-        finding("tools.enabled", &enabled),
-        finding("tools.policies", &policies),
-    ];
-    found.into_iter().flatten().collect()
+        Finding::warning("tool-unknown", evidence, command)
+    })
+}
+
+/// A policy that speaks of no call: the daemon does not start with it.
+fn dead_policy(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+    let (key, why) = build::policy_without_effect(&loaded.config)?;
+    let origin = loaded.origin(&format!("tools.policies.{key}"));
+    let evidence = format!("tools.policies.{key} ({origin}) has no effect: {why}");
+    let command = edit_at(patient, &origin.to_string());
+    Some(Finding::error("tool-unknown", evidence, command))
 }
 
 /// Returns the names of the tools that this agent has with these settings.

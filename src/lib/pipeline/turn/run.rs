@@ -252,6 +252,15 @@ impl Pipeline {
         self.finish(bundle, &run_id, outcome).await;
     }
 
+    /// Forgets what was overheard up to the note `newest`: a turn was told of it.
+    async fn forget_heard(&self, envelope: &Envelope, newest: Option<i64>) {
+        if let Some(newest) = newest
+            && let Err(error) = self.queue.forget_notes(&envelope.session_key, newest).await
+        {
+            tracing::warn!(%error, "what was heard is heard again");
+        }
+    }
+
     /// Lets the agent answer; `None` when it was stopped.
     async fn converse(
         self: &Arc<Self>,
@@ -312,11 +321,7 @@ impl Pipeline {
         }
         if superseded {
             self.sessions.put(session);
-            if let Some(newest) = heard
-                && let Err(error) = self.queue.forget_notes(&envelope.session_key, newest).await
-            {
-                tracing::warn!(%error, "what was heard is heard again");
-            }
+            self.forget_heard(envelope, heard).await;
             return Ok(Some(said(envelope, "", None).mapped(named)));
         }
         let form = if planned {
@@ -331,10 +336,8 @@ impl Pipeline {
             progress.end().await;
         }
         // A turn that failed or was stopped may be forgotten with all it heard.
-        if let (TurnEnd::Reply(_), Some(newest)) = (&ended, heard)
-            && let Err(error) = self.queue.forget_notes(&envelope.session_key, newest).await
-        {
-            tracing::warn!(%error, "what was heard is heard again");
+        if matches!(ended, TurnEnd::Reply(_)) {
+            self.forget_heard(envelope, heard).await;
         }
         let turn = session.state().turn.as_ref();
         let untrusted = turn.is_none_or(|turn| turn.untrusted);

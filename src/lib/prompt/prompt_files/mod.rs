@@ -77,7 +77,14 @@ impl Files {
     /// Returns the files at these paths of the workspace, those that exist and are not blank. No link
     /// leads out of it, and what is the owner's memory is it under any other name, too.
     pub(crate) fn at(&self, paths: &[String]) -> Vec<PromptFile> {
-        let found = paths.iter().map(|path| (path, self.beneath(path)));
+        self.all_at(paths, false)
+    }
+
+    /// As [`Self::at`], also those that a run wrote which had read untrusted words when `with_marked`.
+    pub(crate) fn all_at(&self, paths: &[String], with_marked: bool) -> Vec<PromptFile> {
+        let found = paths
+            .iter()
+            .map(|path| (path, self.beneath(path, with_marked)));
         found
             .filter_map(|(path, file)| file.unwrap_or_else(|error| left_out(path, &error)))
             .collect()
@@ -87,12 +94,7 @@ impl Files {
     ///
     /// # Errors
     /// When it leads outside, is no regular file or cannot be read.
-    pub(crate) fn beneath(&self, path: &str) -> std::io::Result<Option<PromptFile>> {
-        self.read_beneath(path, false)
-    }
-
-    /// As [`Self::beneath`], also for a file that a run wrote which had read untrusted words when `with_marked`.
-    pub(crate) fn read_beneath(
+    pub(crate) fn beneath(
         &self,
         path: &str,
         with_marked: bool,

@@ -198,8 +198,8 @@ impl Sources {
         if alone {
             paths.push(format!("memory/people/{id}.episodes.md"));
         }
-        let read = |path: &String| self.files.read_beneath(path, of_guest).ok().flatten();
-        let texts = paths.iter().filter_map(read).map(|file| match of_guest {
+        let files = self.files.all_at(&paths, of_guest).into_iter();
+        let texts = files.map(|file| match of_guest {
             true => fence::tame(&file.text),
             false => file.text.to_string(),
         });

@@ -20,6 +20,8 @@ const BACKOFF: (Duration, Duration) = if cfg!(test) {
 };
 /// One try; a server that stands still holds no lane up for ever.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Signs that ids and names of files keep.
+const SIGNS: &str = "._:-";
 
 /// Returns where a file lies, below `downloads`, having fetched it unless an earlier run of the turn
 /// did. `id` is the message's and `number` the file's place in it.
@@ -33,8 +35,11 @@ pub(crate) async fn fetch(
     number: usize,
     media: &Media,
 ) -> Result<String, String> {
-    let own = safe(id);
-    let name = format!("{number}-{}", text::tail(&safe(name(media)), 60));
+    let own = text::file_name(id, SIGNS);
+    let name = format!(
+        "{number}-{}",
+        text::tail(&text::file_name(name(media), SIGNS), 60)
+    );
     let there = downloads.join(&own).join(&name);
     let path = format!("{own}/{name}");
     if there.is_file() {
@@ -109,25 +114,6 @@ pub(crate) fn name(media: &Media) -> &str {
             MediaKind::Sticker => "sticker.webp",
             MediaKind::Document => "file",
         })
-}
-
-/// Returns a name that leads nowhere else.
-fn safe(name: &str) -> String {
-    let name: String = name
-        .chars()
-        .map(|c| {
-            if c.is_alphanumeric() || "._:-".contains(c) {
-                c
-            } else {
-                '_'
-            }
-        })
-        .collect();
-    if name.chars().all(|c| c == '.') {
-        "_".to_owned()
-    } else {
-        name
-    }
 }
 
 #[cfg(test)]
