@@ -1,7 +1,8 @@
 //! What files are and what they say: the kind of a file by its bytes, its text, the text of a PDF,
-//! pictures as a model is sent them; and where received files are kept.
+//! pictures as a model is sent them, and what they appear as in words; and where received files are kept.
 
 mod decode_text;
+pub mod descriptions;
 pub mod inbox;
 mod inspect;
 mod pdf;

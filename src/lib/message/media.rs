@@ -82,6 +82,22 @@ pub struct Media {
     /// How long it plays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u32>,
+    /// What it is known by wherever it is sent, when the channel says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<FileIdentity>,
+}
+
+/// What a file is known by wherever it is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
+    /// The channel's id of it, the same in every message.
+    pub unique_id: String,
+    /// The handle of a small picture of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thumbnail: Option<String>,
+    /// The set of a sticker, and its name there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sticker: Option<(String, String)>,
 }
 
 /// A file on its way out.

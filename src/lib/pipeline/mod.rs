@@ -95,6 +95,8 @@ pub struct Pipeline {
     replies: PathBuf,
     /// Where files that came with messages lie.
     downloads: PathBuf,
+    /// Where descriptions of files are kept.
+    media_cache: PathBuf,
     /// `cost.db`, for `/cost`.
     cost_db: PathBuf,
     live: RwLock<Arc<Live>>,
@@ -236,6 +238,7 @@ impl Pipeline {
             channels: services.channels,
             replies: home.replies(),
             downloads: home.downloads(),
+            media_cache: home.media_cache(),
             cost_db: home.cost_db(),
             schedule: Schedule::new(&home.jobs(), home.job_runs(), &services.live.config),
             live: RwLock::new(Arc::new(services.live)),

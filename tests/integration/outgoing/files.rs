@@ -397,6 +397,7 @@ async fn fetch(line: &Line, id: &str, to: &Path, max: u64) -> Result<(), FetchEr
         content_type: None,
         bytes: Some(1),
         seconds: None,
+        identity: None,
     };
     line.telegram.fetch(&media, to, max).await
 }

@@ -319,6 +319,11 @@ impl Home {
         self.state.join("downloads")
     }
 
+    /// Returns the directory of descriptions of files.
+    pub fn media_cache(&self) -> PathBuf {
+        self.state.join("media")
+    }
+
     /// Returns the jobs.
     pub fn jobs(&self) -> PathBuf {
         self.state.join("cron/jobs.json")

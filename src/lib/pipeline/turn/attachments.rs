@@ -6,6 +6,7 @@ use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
+use super::describe::Budget;
 use super::download::{MAX_FETCH, fetch, name};
 use super::transcribe;
 use crate::clock;
@@ -36,6 +37,10 @@ pub(crate) struct Place<'a> {
     pub(crate) run_id: &'a str,
     pub(crate) session_id: &'a str,
     pub(crate) cancel: &'a CancellationToken,
+    /// The model that reads them.
+    pub(crate) model: &'a str,
+    /// The looks that are left for the message.
+    pub(crate) budget: &'a Budget,
 }
 
 /// What became of the files of a message.
@@ -192,7 +197,10 @@ impl Place<'_> {
             }
         };
         let claimed = media.content_type.as_deref();
-        let seen = self.content(&path, label, media.kind, claimed).await;
+        let seen = match self.described(number, media, label).await {
+            Some(described) => described.into(),
+            None => self.content(&path, label, media.kind, claimed).await,
+        };
         let foreign = matches!(media.kind, MediaKind::Document | MediaKind::Audio);
         let number = number.to_string();
         let kept = self.keep(&path, &number, name(media), foreign).await;

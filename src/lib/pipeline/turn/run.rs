@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::attachments;
 use super::attachments::Place;
+use super::describe::Budget;
 use super::outcome::{Outcome, Saying, event_text, said};
 use super::progress::Progress;
 use super::prompt_trace;
@@ -416,6 +417,8 @@ impl Pipeline {
             run_id,
             session_id: session.id(),
             cancel: &setting.run.cancel,
+            model: &setting.model,
+            budget: &Budget::default(),
         };
         let pins = carried.iter().flat_map(|carried| carried.pins.clone());
         let mut kinds: Vec<Kind> = pins

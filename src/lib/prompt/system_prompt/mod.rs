@@ -206,6 +206,16 @@ impl Sources {
         texts.collect()
     }
 
+    /// Returns where descriptions of files are that somebody wrote, the first place first: for this agent, then for all.
+    pub fn media_dirs(&self, config: &Config) -> Vec<PathBuf> {
+        let dirs = self.config_path(config);
+        let own = dirs
+            .iter()
+            .map(|dir| dir.join("agents").join(&config.agent.name).join("media"));
+        own.chain(dirs.iter().map(|dir| dir.join("media")))
+            .collect()
+    }
+
     /// Returns the directories of `agent.config_path`, whole.
     pub fn config_path(&self, config: &Config) -> Vec<PathBuf> {
         config

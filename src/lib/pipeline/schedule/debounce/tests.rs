@@ -51,6 +51,7 @@ fn picture(id: i64, at: i64, album: Option<&str>, caption: &str) -> Accepted {
         content_type: None,
         bytes: None,
         seconds: None,
+        identity: None,
     }];
     row
 }

@@ -63,6 +63,7 @@ fn media(filename: Option<&str>) -> Media {
         content_type: None,
         bytes: None,
         seconds: None,
+        identity: None,
     }
 }
 

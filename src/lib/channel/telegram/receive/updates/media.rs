@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::fields::Fields;
 use super::text::rich_blocks;
-use crate::message::{Media, MediaKind};
+use crate::message::{FileIdentity, Media, MediaKind};
 use crate::text;
 
 /// The longest file name that is kept; file systems take no longer one.
@@ -52,6 +52,21 @@ fn photo(message: &Value) -> Option<Media> {
     media(largest, MediaKind::Photo)
 }
 
+/// Returns what a file is known by.
+fn identity(file: &Value) -> Option<FileIdentity> {
+    let thumbnail = file
+        .object("thumbnail")
+        .and_then(|small| small.text("file_id"));
+    Some(FileIdentity {
+        unique_id: file.text("file_unique_id")?.to_owned(),
+        thumbnail: thumbnail.map(str::to_owned),
+        sticker: file
+            .text("set_name")
+            .zip(file.text("emoji"))
+            .map(|(set, name)| (set.to_owned(), name.to_owned())),
+    })
+}
+
 fn media(file: &Value, kind: MediaKind) -> Option<Media> {
     let line = |text: &str| text::shorten(&text::visible(text), FILENAME_MAX);
     let filename = file.text("file_name").or_else(|| file.text("title"));
@@ -69,5 +84,6 @@ fn media(file: &Value, kind: MediaKind) -> Option<Media> {
         content_type: file.text("mime_type").map(line),
         bytes: number("file_size").and_then(|bytes| bytes.try_into().ok()),
         seconds: number("duration").and_then(|seconds| seconds.try_into().ok()),
+        identity: identity(file),
     })
 }

@@ -190,6 +190,7 @@ fn a_rich_message_is_read_block_by_block() {
         content_type: None,
         bytes: Some(1009),
         seconds: None,
+        identity: None,
     };
     assert_eq!((incoming.media, incoming.kind), (vec![photo], None));
     let code = json!([{"type": "pre", "text": "Robo"}, {"type": "paragraph", "text": "hi"}]);
