@@ -16,12 +16,17 @@ use crate::provider::anthropic::Anthropic;
 use crate::provider::gemini::Gemini;
 use crate::provider::offline::Offline;
 use crate::provider::openai::OpenAi;
+use crate::provider::speech::Voices;
 use crate::provider::transcription::Transcriptions;
 use crate::provider::{Key, Provider};
 
 /// Returns the client that asks the models of `loaded` and pays from `ledger`.
 pub(super) fn build(loaded: &Loaded, keys: &Arc<Keys>, ledger: Ledger) -> Result<Client, Failure> {
-    let Vendors { chat, speech } = providers(&loaded.models, keys)?;
+    let Vendors {
+        chat,
+        speech,
+        voices,
+    } = providers(&loaded.models, keys)?;
     let call_timeout = Duration::from_secs(loaded.config.agent.call_timeout_secs);
     Ok(Client::new(
         ledger,
@@ -30,7 +35,8 @@ pub(super) fn build(loaded: &Loaded, keys: &Arc<Keys>, ledger: Ledger) -> Result
         loaded.config.cost.clone(),
         call_timeout,
     )
-    .with_speech(speech))
+    .with_speech(speech)
+    .with_voices(voices))
 }
 
 /// Checks that the models of `loaded` could be asked.
@@ -45,6 +51,8 @@ struct Vendors {
     chat: HashMap<String, Arc<dyn Provider>>,
     /// Who listens.
     speech: HashMap<String, Transcriptions>,
+    /// Who speaks.
+    voices: HashMap<String, Voices>,
 }
 
 /// Returns the servers of the loaded providers. Their keys are looked up at each request: a sign-in
@@ -79,7 +87,14 @@ fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Vendors, Failure> {
             ProviderType::Openai => {
                 let listens = Transcriptions::new(http.clone(), &provider.base_url, key.clone());
                 servers.speech.insert(provider.name.clone(), listens);
+                let speaks = Voices::openai(http.clone(), &provider.base_url, key.clone());
+                servers.voices.insert(provider.name.clone(), speaks);
                 Arc::new(OpenAi::new(http.clone(), &provider.base_url, key))
+            }
+            ProviderType::Elevenlabs => {
+                let speaks = Voices::elevenlabs(http.clone(), &provider.base_url, key);
+                servers.voices.insert(provider.name.clone(), speaks);
+                continue;
             }
             ProviderType::Offline => Arc::new(Offline::new()),
             ProviderType::Gemini => Arc::new(Gemini::new(http.clone(), &provider.base_url, key)),

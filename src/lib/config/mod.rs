@@ -46,7 +46,7 @@ pub use types::{
     McpServer, Media, Members, Memory, Mode, Network, OnBusy, Pattern, Pipeline, Policy, Preset,
     Providers, ROLES, Recall, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, SearchStrategy,
     Session, Stickers, Stream, Subagents, Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools,
-    Typing, Web, Zone,
+    Typing, Voice, Web, Zone,
 };
 pub use validate::{Note, Warning};
 pub use vendors::{KeyInUse, VENDORS, Vendor, vendor};

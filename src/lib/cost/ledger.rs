@@ -84,6 +84,8 @@ pub enum Kind {
     Embedding,
     /// Speech put into words.
     Stt,
+    /// Words spoken.
+    Tts,
 }
 
 impl Kind {
@@ -93,6 +95,7 @@ impl Kind {
             Self::Chat => "chat",
             Self::Embedding => "embedding",
             Self::Stt => "stt",
+            Self::Tts => "tts",
         }
     }
 }

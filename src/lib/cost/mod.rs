@@ -18,6 +18,6 @@ pub use ledger::{
     start_of_week,
 };
 pub use metered_embedder::Till;
-pub(crate) use rates::of_sound;
 pub use rates::{Rates, left_usd, usd};
+pub(crate) use rates::{of_sound, of_speech};
 pub use report::{Group, Line, Report, by_model, first_call, report, total_usd};

@@ -65,6 +65,21 @@ pub(crate) fn of_sound(model: &Model, seconds: u64) -> Option<i64> {
     )
 }
 
+/// Returns the price of `chars` characters that are spoken in nano US dollars, rounded up; `None` when the file of
+/// `model` states none. Tokens that are free say that all of it is.
+pub(crate) fn of_speech(model: &Model, chars: u64) -> Option<i64> {
+    let (million, request) = match (model.cost_per_mchar, model.cost_per_request) {
+        (None, None) => (model.rates == Some([0.0; 4])).then_some((0.0, 0.0))?,
+        (million, request) => (million.unwrap_or(0.0), request.unwrap_or(0.0)),
+    };
+    let spoken = (i128::from(nano(million)) * i128::from(chars) + 999_999) / 1_000_000;
+    Some(
+        i64::try_from(spoken)
+            .unwrap_or(i64::MAX)
+            .saturating_add(nano(request)),
+    )
+}
+
 /// Returns the price of a request that makes vectors of so many tokens in nano US dollars, rounded up; `None` when
 /// the file of `model` states none.
 pub(super) fn of_vectors(model: &Model, tokens: u64) -> Option<i64> {

@@ -1,4 +1,4 @@
-//! Speech to words, paid by the minute.
+//! Speech to words, paid by the minute; words to speech, paid by the character.
 
 use super::{Client, Error, Purpose};
 use crate::config::Model;
@@ -43,6 +43,40 @@ impl Client {
             }
         };
         self.patiently(&|_| {}, attempt).await
+    }
+
+    /// Has `model` speak `text` and returns the recording. Fallbacks are not asked.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn speak(
+        &self,
+        purpose: Purpose<'_>,
+        model: &str,
+        text: &str,
+    ) -> Result<Vec<u8>, Error> {
+        let model = self.models.get(model, "the request")?;
+        self.repeated(&model, Limit::default(), &|_| {}, |_| {
+            self.say(purpose, &model, text)
+        })
+        .await
+    }
+
+    async fn say(&self, purpose: Purpose<'_>, model: &Model, text: &str) -> Result<Vec<u8>, Error> {
+        let server = self
+            .voices
+            .get(&model.provider.name)
+            .ok_or_else(|| Error::NoProvider(model.name.clone()))?;
+        let price = cost::of_speech(model, text.chars().count() as u64);
+        let call = purpose.call(model, Kind::Tts, price);
+        let work = server.speak(&model.model, model.voice.as_deref(), text);
+        let settled = |_: &Vec<u8>| Outcome::Answered {
+            usage: Usage::default(),
+            cost: price,
+        };
+        self.metered(call, work, settled)
+            .await
+            .map(|(sound, _)| sound)
     }
 
     async fn listen(

@@ -27,6 +27,7 @@ use tokio::time::Instant as Clock;
 use crate::config::{self, Cost, Model, Models};
 use crate::cost::{Kind, Ledger, NewCall, Outcome, Refusal, Reserved};
 use crate::message::Message;
+use crate::provider::speech::Voices;
 use crate::provider::transcription::Transcriptions;
 use crate::provider::{self, Provider, Response, SystemBlock, ToolSpec};
 use crate::{clock, db};
@@ -151,6 +152,7 @@ pub struct Client {
     ledger: Ledger,
     providers: HashMap<String, Arc<dyn Provider>>,
     speech: HashMap<String, Transcriptions>,
+    voices: HashMap<String, Voices>,
     models: Models,
     caps: Cost,
     call_timeout: Duration,
@@ -170,6 +172,7 @@ impl Client {
             ledger,
             providers,
             speech: HashMap::new(),
+            voices: HashMap::new(),
             models,
             caps,
             call_timeout,
@@ -180,6 +183,11 @@ impl Client {
     /// Returns the client with those who can listen, by the configured name of their provider.
     pub fn with_speech(self, speech: HashMap<String, Transcriptions>) -> Self {
         Self { speech, ..self }
+    }
+
+    /// Returns the client with those who can speak, by the configured name of their provider.
+    pub fn with_voices(self, voices: HashMap<String, Voices>) -> Self {
+        Self { voices, ..self }
     }
 
     /// Returns the client that knows already what another found out.

@@ -147,6 +147,8 @@ pub struct Live {
     pub agent: Agent,
     /// The program that puts recordings into words, when there is one.
     pub listener: Option<Listener>,
+    /// Who speaks, when somebody does.
+    pub speaker: Option<Arc<crate::tools::Speaker>>,
     /// Where file tools work, and an undo.
     pub path_policy: Arc<PathPolicy>,
 }

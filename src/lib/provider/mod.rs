@@ -14,6 +14,7 @@ pub mod offline;
 pub mod openai;
 mod received;
 mod repair;
+pub mod speech;
 pub mod transcription;
 mod wire;
 

@@ -48,6 +48,19 @@ impl TypedTool for SendMedia {
     }
 }
 
+/// Sends a file of the outbox into the chat that is talked in.
+pub(super) async fn send_file(
+    needs: &Arc<Needs>,
+    path: PathBuf,
+    context: &Context,
+) -> Result<String, String> {
+    let args = MediaArgs {
+        paths: vec![path],
+        caption: String::new(),
+    };
+    SendMedia(needs.clone()).send(args, context).await
+}
+
 impl SendMedia {
     async fn send(&self, args: MediaArgs, context: &Context) -> Result<String, String> {
         let MediaArgs { paths, caption } = args;

@@ -14,6 +14,7 @@ mod send_command;
 mod silent;
 mod skill;
 mod spawn;
+mod speech;
 mod status;
 mod typed;
 mod web;
@@ -28,6 +29,7 @@ pub use changed_files::ChangedFiles;
 pub use exec::ExecSettings;
 pub use mcp::{names_taken, of_servers};
 pub use media::copy_of_outbox;
+pub use speech::{SpeakProgram, Speaker};
 pub use web::{HTML_ARG, Web, html_main};
 
 use crate::agent::{Tool, ToolOutput};
@@ -99,6 +101,8 @@ pub struct Needs {
     pub search: config::Memory,
     /// What was done and who allowed it.
     pub audit: audit::Log,
+    /// Who speaks; `None` when nobody does.
+    pub speaker: Option<Arc<Speaker>>,
     /// Held while an episode is added to a person's file.
     pub episodes: Mutex<()>,
 }
@@ -124,6 +128,9 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     tools.push(tool(spawn::Spawn(needs.clone())));
     tools.push(tool(media::SendMedia(needs.clone())));
     tools.push(tool(media::React(needs.clone())));
+    if needs.speaker.is_some() {
+        tools.push(tool(speech::Tts(needs.clone())));
+    }
     tools.push(tool(pin::Pin));
     tools.push(tool(skill::LoadSkill(needs.skills.clone())));
     tools.push(tool(status::SessionStatus(needs)));

@@ -28,7 +28,7 @@ use crate::sandbox::Root;
 use crate::secret::Secret;
 use crate::skills::Skills;
 use crate::tools;
-use crate::tools::{ExecSettings, Needs, Web};
+use crate::tools::{ExecSettings, Needs, SpeakProgram, Speaker, Web};
 use crate::undo;
 use crate::workspace::{Marks, PathPolicy};
 
@@ -77,6 +77,13 @@ pub(crate) fn live(
     let root = Arc::new(root);
     let path_policy = Arc::new(path_policy(home, &config, root.clone()));
     let files = tools::ChangedFiles::new(home.workspace(), undo.clone());
+    let client = Arc::new(client);
+    let speaker = Arc::new(Speaker {
+        client: client.clone(),
+        program: speak_program(home, env, &config),
+        scratch: home.downloads(),
+    });
+    let speaker = speaker.can_speak().then_some(speaker);
     let needs = Needs {
         open: is_open(&config),
         root,
@@ -94,6 +101,7 @@ pub(crate) fn live(
         web: Arc::new(web(&config, keys.secrets())?),
         search: config.memory.clone(),
         subagents: config.subagents.clone(),
+        speaker: speaker.clone(),
         episodes: Mutex::default(),
         audit: audit.clone(),
     };
@@ -121,7 +129,7 @@ pub(crate) fn live(
     let pictures = Pictures::new(home.downloads());
     let listener = listener(home, env, &config);
     let agent = Agent::new(
-        Arc::new(client),
+        client,
         registry,
         limits,
         config.compaction.clone(),
@@ -134,6 +142,7 @@ pub(crate) fn live(
         agent,
         config,
         listener,
+        speaker,
         path_policy,
     })
 }
@@ -187,15 +196,34 @@ fn listener(home: &Home, env: &Environment, config: &Config) -> Option<Listener>
     (!media.transcribe.is_empty()).then(|| Listener {
         argv: media.transcribe.clone(),
         reads: media.transcribe_reads.clone(),
-        hidden: [home.config_dir(), home.state(), home.workspace()]
-            .map(std::path::Path::to_owned)
-            .to_vec(),
-        search_path: env
-            .get("PATH")
-            .and_then(|path| path.into_string().ok())
-            .unwrap_or_default(),
+        hidden: hidden_from_programs(home),
+        search_path: search_path(env),
         off: config.tools.exec.sandbox == config::Sandbox::Off,
     })
+}
+
+/// Returns the program that speaks; `None` when none is configured.
+fn speak_program(home: &Home, env: &Environment, config: &Config) -> Option<SpeakProgram> {
+    let media = &config.media;
+    (!media.speak.is_empty()).then(|| SpeakProgram {
+        argv: media.speak.clone(),
+        reads: media.speak_reads.clone(),
+        hidden: hidden_from_programs(home),
+        search_path: search_path(env),
+        off: config.tools.exec.sandbox == config::Sandbox::Off,
+    })
+}
+
+fn hidden_from_programs(home: &Home) -> Vec<PathBuf> {
+    [home.config_dir(), home.state(), home.workspace()]
+        .map(std::path::Path::to_owned)
+        .to_vec()
+}
+
+fn search_path(env: &Environment) -> String {
+    env.get("PATH")
+        .and_then(|path| path.into_string().ok())
+        .unwrap_or_default()
 }
 
 /// Returns the variables that hold secrets: no command sees them, whatever the settings say.

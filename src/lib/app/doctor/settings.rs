@@ -497,6 +497,7 @@ fn known_tools(patient: &Patient, loaded: &Loaded) -> Option<Vec<String>> {
         web: Arc::new(build::web(&loaded.config, &secrets).ok()?),
         search: loaded.config.memory.clone(),
         subagents: loaded.config.subagents.clone(),
+        speaker: None,
         episodes: Mutex::default(),
         audit: audit::Log::off(),
     };

@@ -99,6 +99,7 @@ fn question(provider: &Provider, list: bool) -> Option<(Url, &'static str, &'sta
         ProviderType::Openai => ("/models", bearer),
         ProviderType::Gemini if base.contains("/v1") => ("/models", ("x-goog-api-key", "")),
         ProviderType::Gemini => ("/v1beta/models", ("x-goog-api-key", "")),
+        ProviderType::Elevenlabs => ("/v1/models", ("xi-api-key", "")),
         ProviderType::Offline => return None,
     };
     let path = format!("{base}{path}");

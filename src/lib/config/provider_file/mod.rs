@@ -67,6 +67,8 @@ pub enum ProviderType {
     Openai,
     /// Google's generateContent.
     Gemini,
+    /// ElevenLabs' text to speech, and nothing else.
+    Elevenlabs,
     /// No model at all.
     Offline,
 }
@@ -78,6 +80,7 @@ impl ProviderType {
             Self::Anthropic => "anthropic",
             Self::Openai => "openai",
             Self::Gemini => "gemini",
+            Self::Elevenlabs => "elevenlabs",
             Self::Offline => "offline",
         }
     }
@@ -102,6 +105,10 @@ pub struct Model {
     pub rates: Option<[f64; 4]>,
     /// US dollars a minute of sound; `None` = not stated.
     pub cost_per_minute: Option<f64>,
+    /// US dollars a million characters that are spoken; `None` = not stated.
+    pub cost_per_mchar: Option<f64>,
+    /// The voice that speaks; `None` = the vendor's usual one.
+    pub voice: Option<String>,
     /// US dollars a request beside that; `None` = not stated.
     pub cost_per_request: Option<f64>,
     /// Whether prompt-cache breakpoints are set; default true.
@@ -356,14 +363,30 @@ impl Models {
         for (role, name) in &self.routing {
             let key = key_names::join("routing", role);
             let model = self.get(name, &format!("{}: {key}", origin(&key)))?;
-            if role == "speech_to_text" && model.provider.kind != ProviderType::Openai {
-                let Provider {
-                    name: provider,
-                    kind,
-                    ..
-                } = &*model.provider;
+            let Provider {
+                name: provider,
+                kind,
+                ..
+            } = &*model.provider;
+            let can = match role.as_str() {
+                "speech_to_text" if *kind != ProviderType::Openai => "cannot listen",
+                "text_to_speech"
+                    if !matches!(kind, ProviderType::Openai | ProviderType::Elevenlabs) =>
+                {
+                    "cannot speak"
+                }
+                "speech_to_text" | "text_to_speech" => "",
+                _ if *kind == ProviderType::Elevenlabs => "can only speak",
+                _ => "",
+            };
+            if !can.is_empty() {
+                let only = match can {
+                    "cannot listen" => ", only `openai` has transcriptions",
+                    "cannot speak" => ", only `openai` and `elevenlabs` have voices",
+                    _ => "",
+                };
                 let message = format!(
-                    "the model `{name}` cannot listen: its provider `{provider}` is of type `{}`, only `openai` has transcriptions",
+                    "the model `{name}` {can}: its provider `{provider}` is of type `{}`{only}",
                     kind.as_str()
                 );
                 return Err(Error::Value {
@@ -420,7 +443,7 @@ impl Models {
         };
         match provider.kind {
             ProviderType::Openai | ProviderType::Gemini => Ok(()),
-            ProviderType::Anthropic | ProviderType::Offline => {
+            ProviderType::Anthropic | ProviderType::Offline | ProviderType::Elevenlabs => {
                 let message = format!(
                     "the provider `{name}` is of type `{}`, which has no embeddings: expected `local`, `none`, or a loaded provider \
                      of type `openai` or `gemini`",

@@ -54,6 +54,7 @@ struct Entry {
     cost_per_mtok: Option<Vec<f64>>,
     cost_per_minute: Option<f64>,
     cost_per_mchar: Option<f64>,
+    voice: Option<String>,
     cost_per_image: Option<f64>,
     cost_per_request: Option<f64>,
     vision: bool,
@@ -159,6 +160,8 @@ fn built_in() -> Model {
         compact_at: 0,
         rates: Some([0.0; 4]),
         cost_per_minute: None,
+        cost_per_mchar: None,
+        voice: None,
         cost_per_request: None,
         cache: false,
         vision: false,
@@ -218,6 +221,7 @@ impl Reader<'_> {
             ProviderType::Anthropic => ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
             ProviderType::Openai => ("https://api.openai.com/v1", "OPENAI_API_KEY"),
             ProviderType::Offline => ("", ""),
+            ProviderType::Elevenlabs => ("https://api.elevenlabs.io", "ELEVENLABS_API_KEY"),
             ProviderType::Gemini => (
                 "https://generativelanguage.googleapis.com",
                 "GEMINI_API_KEY",
@@ -353,6 +357,7 @@ impl Reader<'_> {
         }
         for (last, price) in [
             ("cost_per_minute", entry.cost_per_minute),
+            ("cost_per_mchar", entry.cost_per_mchar),
             ("cost_per_request", entry.cost_per_request),
         ] {
             if price.is_some_and(|usd| !is_amount(usd)) {
@@ -372,6 +377,8 @@ impl Reader<'_> {
             compact_at: entry.compact_at.unwrap_or(0),
             rates,
             cost_per_minute,
+            cost_per_mchar: entry.cost_per_mchar,
+            voice: entry.voice,
             cost_per_request,
             cache,
             vision,

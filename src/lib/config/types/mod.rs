@@ -26,7 +26,7 @@ pub use compaction::{Compaction, Keep, Preset, Thresholds};
 pub use heartbeat::{Driver, Every, Heartbeat};
 pub use mcp::{Mcp, McpServer};
 pub use network::Network;
-pub use persona::{Stickers, Typing};
+pub use persona::{Stickers, Typing, Voice};
 pub use session::{DmScope, GroupScope, MAX_CARRIED, Reset, ResetFor, Session, TimeOfDay};
 pub use tools::{Exec, Media, Pattern, Policy, Sandbox, SearchEngine, Tools, Web};
 
@@ -119,6 +119,8 @@ pub struct Agent {
     pub history_size: usize,
     /// Milliseconds to wait for more messages before a plan is made, each time again, at most 5 s in all; default 2000.
     pub plan_pause_ms: u64,
+    /// Which answers in chats go out as voice messages; default `never`.
+    pub voice: Voice,
     /// How long a persona takes to write.
     pub typing: Typing,
     /// What a persona may send.
@@ -143,6 +145,7 @@ impl Default for Agent {
             roles: vec!["Memory".to_owned()],
             history_size: 500,
             plan_pause_ms: 2000,
+            voice: Voice::default(),
             typing: Typing::default(),
             stickers: Stickers::default(),
         }

@@ -36,6 +36,19 @@ impl Typing {
     }
 }
 
+/// Whether answers in chats are spoken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Voice {
+    /// Those to voice messages.
+    Auto,
+    /// All.
+    Always,
+    /// None, unless the model calls `tts`.
+    #[default]
+    Never,
+}
+
 /// `[agent.stickers]`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]

@@ -174,6 +174,12 @@ pub struct Media {
     /// Files and directories beside the system's that this program may read, absolute paths; default
     /// none.
     pub transcribe_reads: Vec<PathBuf>,
+    /// The program that speaks, and its arguments: `{text}` in them is a file with the words, `{out}` the file that it
+    /// leaves (OGG with Opus, MP3 or M4A). It goes before the model of `routing.text_to_speech`; default none.
+    pub speak: Vec<String>,
+    /// Files and directories beside the system's that this program may read, absolute paths; default
+    /// none.
+    pub speak_reads: Vec<PathBuf>,
     /// Days that received files are kept in `workspace/inbox`, at least 1; default 14.
     pub inbox_days: u64,
     /// The most megabytes of received files of one person who is no owner; default 200.
@@ -191,6 +197,8 @@ impl Default for Media {
         Self {
             transcribe: Vec::new(),
             transcribe_reads: Vec::new(),
+            speak: Vec::new(),
+            speak_reads: Vec::new(),
             inbox_days: 14,
             inbox_person_mb: 200,
             inbox_chat_mb: 500,

@@ -69,6 +69,7 @@ impl Kind {
         match self {
             Self::Chat | Self::Embedding => "cost_per_mtok = [0, 0, 0, 0]",
             Self::Stt => "cost_per_minute = 0",
+            Self::Tts => "cost_per_mchar = 0",
         }
     }
 }

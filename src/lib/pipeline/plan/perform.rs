@@ -139,7 +139,11 @@ impl Pipeline {
             // The daemon has no pages for it; see the answer.
             Act::Wait { .. } | Act::Retrieve { .. } => Ok(Result::default()),
             Act::Send { text } => {
-                let mut parts = self.parts(&answering, Saying::Markdown(text));
+                let spoken = self.voiced(&ready.envelope, &text, &ready.run_id).await;
+                let mut parts = match spoken {
+                    Some(part) => vec![part],
+                    None => self.parts(&answering, Saying::Markdown(text)),
+                };
                 if let Some(first) = parts.first_mut() {
                     first.reply_to = reply_to;
                 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::clock;
+use crate::config::Voice;
 use crate::message::{Route, SessionKey};
 use crate::pipeline::Pipeline;
 use crate::pipeline::retry::Unrecorded;
@@ -44,7 +45,8 @@ pub async fn carry_out(pipeline: Arc<Pipeline>) {
         if let Some(task) = rounds.next(&ready, now) {
             let task = task.clone();
             let work = pipeline.clone().perform(task.clone());
-            if is_slow(&task.kind) {
+            let speaks = pipeline.live().config.agent.voice != Voice::Never;
+            if is_slow(&task.kind) || (task.kind == "send" && speaks) {
                 rounds.busy.insert(task.seq);
                 slow.spawn(async move {
                     work.await;

@@ -251,7 +251,9 @@ fn picture_of(subject: &Subject<'_>) -> Option<Media> {
         media, identity, ..
     } = subject;
     let name = media.filename.as_deref().unwrap_or_default();
-    let moves = [".tgs", ".webm"].iter().any(|ending| name.ends_with(ending));
+    let moves = [".tgs", ".webm"]
+        .iter()
+        .any(|ending| name.ends_with(ending));
     let is_still = match media.kind {
         MediaKind::Photo | MediaKind::Document => true,
         MediaKind::Sticker => !moves,

@@ -12,3 +12,4 @@ pub(crate) mod run;
 pub(crate) mod silence;
 pub(crate) mod stream;
 pub(crate) mod transcribe;
+mod voice;

@@ -212,10 +212,14 @@ impl Pipeline {
             .map(Saying::words)
             .unwrap_or_default()
             .to_owned();
-        let mut parts = outcome
-            .text
-            .map(|text| self.parts(envelope, text))
-            .unwrap_or_default();
+        let mut parts = match outcome.text {
+            Some(Saying::Markdown(text)) => match self.voiced(envelope, &text, run_id).await {
+                Some(part) => vec![part],
+                None => self.parts(envelope, Saying::Markdown(text)),
+            },
+            Some(saying) => self.parts(envelope, saying),
+            None => Vec::new(),
+        };
         if envelope.source == Source::Heartbeat && self.was_said_today(&parts, now).await {
             parts.clear();
         }

@@ -57,7 +57,7 @@ impl Protocol {
         match kind {
             ProviderType::Openai => Some(Self::Openai),
             ProviderType::Gemini => Some(Self::Gemini),
-            ProviderType::Anthropic | ProviderType::Offline => None,
+            ProviderType::Anthropic | ProviderType::Offline | ProviderType::Elevenlabs => None,
         }
     }
 

@@ -259,6 +259,18 @@ impl Endpoint {
         &self,
         fill: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> Result<T, Error> {
+        let bytes = self.fetch_bytes(fill).await?;
+        self.json(&bytes)
+    }
+
+    /// As [`Endpoint::fetch`], for an answer that is no JSON.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub(super) async fn fetch_bytes(
+        &self,
+        fill: impl Fn(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Vec<u8>, Error> {
         let (sent, limit) = (Instant::now(), self.timeouts.head);
         let response = self.post(fill).await?;
         let left = limit.saturating_sub(sent.elapsed()).max(LEAST.min(limit));
@@ -266,11 +278,14 @@ impl Endpoint {
             let secs = limit.as_secs_f32();
             Err(self.interrupted(&format!("it was not whole within {secs} s")))
         };
-        let bytes = tokio::time::timeout(left, self.body(response, self.timeouts))
+        tokio::time::timeout(left, self.body(response, self.timeouts))
             .await
-            .unwrap_or_else(late)?;
-        serde_json::from_slice(&bytes).map_err(|error| {
-            match serde_json::from_slice::<Value>(&bytes) {
+            .unwrap_or_else(late)
+    }
+
+    fn json<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Error> {
+        serde_json::from_slice(bytes).map_err(|error| {
+            match serde_json::from_slice::<Value>(bytes) {
                 // Some servers report a failure under the status 200.
                 Ok(value) if value.get("error").is_some_and(|error| !error.is_null()) => {
                     let body = ErrorBody::from_json(&value);

@@ -1,0 +1,73 @@
+//! Answers as voice messages: `[agent] voice`. What cannot be spoken is written.
+
+use std::path::PathBuf;
+
+use crate::config::Voice;
+use crate::message::{Envelope, MediaKind, OutFile};
+use crate::pipeline::Pipeline;
+use crate::queue::NewPart;
+use crate::tools::copy_of_outbox;
+
+impl Pipeline {
+    /// Returns an answer in a chat as a voice message, where the settings want one.
+    pub(crate) async fn voiced(
+        &self,
+        envelope: &Envelope,
+        markdown: &str,
+        run_id: &str,
+    ) -> Option<NewPart> {
+        let live = self.live();
+        let speaker = live.speaker.as_ref()?;
+        let was_spoken_to = || {
+            envelope
+                .media
+                .iter()
+                .any(|media| media.kind == MediaKind::Voice)
+        };
+        let wanted = match live.config.agent.voice {
+            Voice::Never => false,
+            Voice::Always => true,
+            Voice::Auto => was_spoken_to(),
+        };
+        if !wanted || !envelope.source.is_person() || envelope.reply_to.is_none() {
+            return None;
+        }
+        let (channel, route) = self.channel(envelope)?;
+        let plain: Vec<String> = channel
+            .render(markdown)
+            .into_iter()
+            .map(|part| part.plain)
+            .collect();
+        let of = (run_id, envelope.session_key.0.as_str());
+        let spoken = speaker.speak(&plain.join("\n"), of, &self.closed).await;
+        let (sound, ending) = spoken
+            .map_err(|why| tracing::warn!(why, run = run_id, "an answer is written and not spoken"))
+            .ok()?;
+        let dir = format!("voice-{}", uuid::Uuid::now_v7().simple());
+        let path = PathBuf::from(format!("outbox/{dir}.{ending}"));
+        let (root, to) = (
+            live.path_policy.workspace().clone(),
+            self.downloads.join(&dir),
+        );
+        let kept = crate::sys::blocking(move || {
+            root.write_atomic(&path, &sound)
+                .map_err(|error| error.to_string())?;
+            copy_of_outbox(&root, &path, &to)
+        });
+        let name = kept
+            .await
+            .map_err(|why| tracing::warn!(why, "an answer is written and not spoken"))
+            .ok()?;
+        let file = OutFile {
+            kind: MediaKind::Voice,
+            path: format!("{dir}/{name}"),
+            filename: name,
+            handle: None,
+        };
+        Some(NewPart {
+            reply_to: envelope.reply_to.clone(),
+            files: vec![file],
+            ..NewPart::plain(route, String::new())
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! Speech: words become a voice message, by a program on this machine or by the model of `[routing] text_to_speech`;
+//! and the tool `tts`.
+//!
+//! The program runs without network in a directory of its own below `state/downloads`, which goes when it ends:
+//!
+//! ```text
+//! voice-ID/text   the words
+//! voice-ID/out    what the program leaves: OGG with Opus, MP3 or M4A
+//! ```
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use super::Needs;
+use super::media::send_file;
+use super::typed::{About, Property, TypedTool};
+use crate::agent::{Context, Reach, ToolOutput};
+use crate::llm::{Client, Purpose};
+use crate::provider::speech::MAX_CHARS;
+use crate::sandbox;
+use crate::sandbox::{Root, Spec, Status};
+use crate::sys::atomic;
+
+/// How long the program may take.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// What is kept of what it says.
+const MAX_OUTPUT: usize = 4 << 10;
+/// The largest recording, bytes.
+const MAX_SOUND: u64 = 20 << 20;
+
+/// The program that speaks: `[media] speak`.
+#[derive(Debug, Clone)]
+pub struct SpeakProgram {
+    /// The program and its arguments; `{text}` and `{out}` stand for its files.
+    pub argv: Vec<String>,
+    /// What it may read beside the system.
+    pub reads: Vec<PathBuf>,
+    /// What it must not see, whatever it may read.
+    pub hidden: Vec<PathBuf>,
+    /// Where programs are looked for.
+    pub search_path: String,
+    /// True when the owner wrote `sandbox = "off"`.
+    pub off: bool,
+}
+
+/// Who speaks.
+pub struct Speaker {
+    /// The metered client.
+    pub client: Arc<Client>,
+    /// The program that goes before the model.
+    pub program: Option<SpeakProgram>,
+    /// Where directories of the program are made.
+    pub scratch: PathBuf,
+}
+
+impl Speaker {
+    /// Returns true when somebody can speak.
+    pub fn can_speak(&self) -> bool {
+        self.program.is_some() || self.client.models().for_role("text_to_speech").is_some()
+    }
+
+    /// Returns a recording of `text` and its ending; or why there is none.
+    ///
+    /// # Errors
+    /// In words for the model.
+    pub async fn speak(
+        &self,
+        text: &str,
+        (run_id, session_id): (&str, &str),
+        cancel: &CancellationToken,
+    ) -> Result<(Vec<u8>, &'static str), String> {
+        let chars = text.chars().count();
+        if text.trim().is_empty() || chars > MAX_CHARS {
+            return Err(format!("1 to {MAX_CHARS} characters can be spoken"));
+        }
+        let sound = match &self.program {
+            Some(program) => program.run(&self.scratch, text, cancel).await?,
+            None => {
+                let model = self.client.models().for_role("text_to_speech");
+                let model = model.ok_or(
+                    "nobody speaks here ([routing] text_to_speech or [media] speak in agent.toml)",
+                )?;
+                let purpose = Purpose {
+                    run_id,
+                    session_id,
+                    source: "text_to_speech",
+                    budget_usd: None,
+                    share_usd: None,
+                };
+                let asked = self.client.speak(purpose, &model.name, text);
+                let asked = cancel.run_until_cancelled(asked).await;
+                asked
+                    .ok_or("it was stopped")?
+                    .map_err(|error| error.to_string())?
+            }
+        };
+        let ending = ending(&sound).ok_or("what came is no OGG, MP3 or M4A")?;
+        Ok((sound, ending))
+    }
+}
+
+/// Returns the ending of a recording that can be a voice message.
+fn ending(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [b'O', b'g', b'g', b'S', ..] => Some("ogg"),
+        [b'I', b'D', b'3', ..] => Some("mp3"),
+        [0xff, second, ..] if second & 0xe0 == 0xe0 && second & 0x06 != 0 => Some("mp3"),
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] => Some("m4a"),
+        _ => None,
+    }
+}
+
+impl SpeakProgram {
+    async fn run(
+        &self,
+        scratch: &Path,
+        text: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<u8>, String> {
+        let dir = scratch.join(format!("voice-{}", uuid::Uuid::new_v4().simple()));
+        let room = Room(dir.clone());
+        let (make, words) = (dir.clone(), text.to_owned());
+        let made = crate::sys::blocking(move || {
+            DirBuilder::new()
+                .mode(0o700)
+                .recursive(true)
+                .create(&make)
+                .map_err(|error| error.to_string())?;
+            let text = make.join("text");
+            atomic::write(&text, words.as_bytes(), atomic::Durability::Rename)
+                .map_err(|error| error.to_string())
+        });
+        made.await
+            .map_err(|why| format!("there is no place to speak: {why}"))?;
+        let spec = Spec {
+            command: self.command(&dir),
+            cwd: dir.clone(),
+            workspace: dir.clone(),
+            writable: vec![dir.clone()],
+            hidden: self.hidden.clone(),
+            read_only: self.reads.clone(),
+            network: false,
+            env: vec![
+                ("PATH".to_owned(), self.search_path.clone()),
+                ("HOME".to_owned(), dir.display().to_string()),
+            ],
+            timeout: TIMEOUT,
+            max_output: MAX_OUTPUT,
+            off: self.off,
+        };
+        let program = self.argv.first().map_or("", String::as_str);
+        let ended = sandbox::run(spec, cancel.clone(), &|_| {}).await;
+        let outcome = ended.map_err(|error| format!("`{program}` was not run: {error}"))?;
+        if outcome.status != Status::Exited(0) {
+            let said = crate::text::shorten(outcome.output.trim(), 300);
+            return Err(format!("`{program}` failed: {said}"));
+        }
+        let sound = crate::sys::blocking(move || {
+            let root = Root::open(&dir).map_err(|error| error.to_string())?;
+            let read = root.read(Path::new("out"), MAX_SOUND);
+            drop(room);
+            read.map_err(|error| error.to_string())
+        });
+        sound
+            .await
+            .map_err(|why| format!("`{program}` left no recording: {why}"))
+    }
+
+    /// Returns the words for the shell; each stays one, whatever is in it.
+    fn command(&self, dir: &Path) -> String {
+        let place = |name: &str| dir.join(name).display().to_string();
+        let (text, out) = (place("text"), place("out"));
+        let quoted = |word: &String| {
+            let word = word.replace("{text}", &text).replace("{out}", &out);
+            format!("'{}'", word.replace('\'', r"'\''"))
+        };
+        let argv: Vec<String> = self.argv.iter().map(quoted).collect();
+        format!("exec {} 2>&1", argv.join(" "))
+    }
+}
+
+/// A directory that is gone when it is dropped.
+struct Room(PathBuf);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "a directory of the speaking program stays");
+        }
+    }
+}
+
+pub(super) struct Tts(pub(super) Arc<Needs>);
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct TtsArgs {
+    text: String,
+}
+
+impl TypedTool for Tts {
+    type Args = TtsArgs;
+
+    const ABOUT: About = About {
+        name: "tts",
+        description: "Speak a text: it is sent into this chat as a voice message. You still answer, unless you use silent.",
+        properties: &[Property::Rare],
+    };
+
+    /// It costs money, and who is in the chat hears it.
+    fn reach(&self, _args: &TtsArgs, _context: &Context) -> Reach {
+        Reach::Shows
+    }
+
+    async fn run(&self, args: TtsArgs, context: &Context) -> ToolOutput {
+        let Some(speaker) = &self.0.speaker else {
+            return ToolOutput::error("nobody speaks here");
+        };
+        let of = (context.run_id.as_str(), context.session_id.as_str());
+        let spoken = speaker.speak(args.text.trim(), of, &context.cancel).await;
+        let (sound, ending) = match spoken {
+            Ok(spoken) => spoken,
+            Err(why) => return ToolOutput::error(why),
+        };
+        let name = format!("outbox/voice-{}.{ending}", uuid::Uuid::now_v7().simple());
+        let (root, path) = (self.0.root.clone(), PathBuf::from(&name));
+        let kept = crate::sys::blocking(move || {
+            root.write_atomic(&path, &sound)
+                .map_err(|error| error.to_string())
+        });
+        if let Err(why) = kept.await {
+            return ToolOutput::error(format!("the recording cannot be kept: {why}"));
+        }
+        send_file(&self.0, PathBuf::from(name), context)
+            .await
+            .into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(script: &str) -> SpeakProgram {
+        SpeakProgram {
+            argv: ["sh", "-c", script, "sh", "{text}", "{out}"]
+                .map(str::to_owned)
+                .to_vec(),
+            reads: Vec::new(),
+            hidden: Vec::new(),
+            search_path: "/usr/bin:/bin".to_owned(),
+            off: true,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_is_given_the_words_and_leaves_the_sound() {
+        let dir = tempfile::tempdir().expect("dir");
+        let cancel = CancellationToken::new();
+        let speaks = program("printf OggS >\"$2\"; cat \"$1\" >>\"$2\"");
+        let sound = speaks
+            .run(dir.path(), "it's $HOME", &cancel)
+            .await
+            .expect("sound");
+        assert_eq!(sound, b"OggSit's $HOME");
+        assert_eq!(ending(&sound), Some("ogg"));
+        let why = program("echo broken >&2; exit 3")
+            .run(dir.path(), "x", &cancel)
+            .await;
+        assert_eq!(why, Err("`sh` failed: broken".to_owned()));
+        let silent = program("true").run(dir.path(), "x", &cancel).await;
+        assert!(silent.is_err_and(|why| why.contains("left no recording")));
+        assert_eq!(
+            std::fs::read_dir(dir.path()).expect("dir").count(),
+            0,
+            "nothing stays"
+        );
+    }
+}
