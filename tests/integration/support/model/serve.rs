@@ -50,6 +50,12 @@ async fn serve(
         drop(guard);
         return answer;
     }
+    if method == Method::POST && path.ends_with("/audio/speech") {
+        let asked: Value = serde_json::from_slice(&raw).unwrap_or_default();
+        let word = |name: &str| asked[name].as_str().unwrap_or_default();
+        let said = format!("OggS {} {} {}", word("model"), word("voice"), word("input"));
+        return ([(header::CONTENT_TYPE, "audio/ogg")], said).into_response();
+    }
     if method == Method::POST && path.ends_with("/embeddings") {
         let guard = InFlight::enter(&shared);
         let answer = embeddings::serve(&shared, &connection, path, &headers, &raw).await;

@@ -1,0 +1,158 @@
+//! Pictures in words, for a model that sees none: by hand, from the cache, by the model of `[routing] vision`.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{FakeModel, FakeTelegram, House, Reply, Sandbox};
+
+const SOON: Duration = Duration::from_secs(20);
+const OWNER: i64 = 1001;
+/// A picture of one pixel.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\rIDATx\x9cc\xf8\xff\xff?\0\x05\xfe\x02\xfe\xa75\x81\x84\0\0\0\0IEND\xaeB`\x82";
+
+/// A house whose model is blind, and has one beside it that sees.
+fn house() -> House {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .provider_config(
+            "mock",
+            "[models.eyes]\nmodel = \"eyes\"\nvision = true\ncost_per_mtok = [1.0, 1.0, 1.0]",
+        )
+        .config("[agent]\nconfig_path = [\"own\"]\n[routing]\nvision = \"eyes\"");
+    let daemon = sandbox.ready();
+    House {
+        daemon,
+        telegram,
+        model,
+        sandbox,
+    }
+}
+
+fn message(id: i64, fields: &Value) -> Value {
+    let mut message = json!({
+        "message_id": id, "date": 1_700_000_000,
+        "from": {"id": OWNER, "is_bot": false, "first_name": "Ada"},
+        "chat": {"id": OWNER, "type": "private", "first_name": "Ada"},
+    });
+    for (name, value) in fields.as_object().expect("fields") {
+        message[name.as_str()] = value.clone();
+    }
+    json!({"message": message})
+}
+
+impl House {
+    fn send(&self, id: i64, fields: &Value) {
+        self.telegram.inject(message(id, fields));
+        self.telegram
+            .wait_sent(|sent| sent.reply_to == Some(id), SOON);
+    }
+
+    /// The requests to the model that sees, and the newest to the other.
+    fn asked(&self) -> (usize, String) {
+        let (eyes, others): (Vec<Value>, Vec<Value>) = self
+            .model
+            .requests()
+            .into_iter()
+            .partition(|request| request["model"] == "eyes");
+        (
+            eyes.len(),
+            others.last().map(Value::to_string).unwrap_or_default(),
+        )
+    }
+}
+
+fn photo(file: &str, unique_id: &str) -> Value {
+    json!({"photo": [{"file_id": file, "file_unique_id": unique_id, "width": 9, "height": 9, "file_size": PNG.len()}]})
+}
+
+#[test]
+fn a_picture_is_described_once_and_what_is_written_by_hand_wins() {
+    let house = house();
+    let file = house.telegram.offer_file(PNG);
+    house.model.push(Reply::Text("A red dot.".into()));
+    house.send(1, &photo(&file, "AgAD1"));
+    let (eyes, told) = house.asked();
+    assert!(
+        eyes == 1 && told.contains("appears as: A red dot."),
+        "{told}"
+    );
+    let kept = house
+        .sandbox
+        .read_json("state/media/AgAD1.json")
+        .expect("a record");
+    assert_eq!(
+        (&kept["status"], &kept["mime_type"]),
+        (&json!("generated"), &json!("image/png"))
+    );
+    house.send(2, &photo(&file, "AgAD1"));
+    assert_eq!(house.asked().0, 1, "what is known costs nothing");
+    house.sandbox.put(
+        "own/media/AgAD1.json",
+        br#"{"description": "Grandmother's ruby."}"#,
+    );
+    house.send(3, &photo(&file, "AgAD1"));
+    let (eyes, told) = house.asked();
+    assert!(eyes == 1 && told.contains("Grandmother's ruby."), "{told}");
+    // One that moves is known by its small picture.
+    house.model.push(Reply::Text("A crying cat.".into()));
+    let sticker = json!({"sticker": {
+        "file_id": "moving", "file_unique_id": "AgAD2", "is_animated": true, "emoji": "😿", "set_name": "Cats",
+        "thumbnail": {"file_id": file, "file_unique_id": "t", "width": 9, "height": 9},
+    }});
+    house.send(4, &sticker);
+    let (eyes, told) = house.asked();
+    assert!(
+        eyes == 2 && told.contains("appears as: A crying cat."),
+        "{told}"
+    );
+    let kept = house
+        .sandbox
+        .read_json("state/media/AgAD2.json")
+        .expect("a record");
+    assert_eq!(
+        (&kept["sticker_set_name"], &kept["sticker_name"]),
+        (&json!("Cats"), &json!("😿"))
+    );
+}
+
+#[test]
+fn a_message_has_eight_looks_and_the_rest_comes_next_time() {
+    let house = house();
+    let file = house.telegram.offer_file(PNG);
+    for number in 1..=10 {
+        let mut picture = photo(&file, &format!("AgAD{number}"));
+        picture["media_group_id"] = json!("album");
+        house.telegram.inject(message(number, &picture));
+    }
+    house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(1), SOON);
+    let (eyes, told) = house.asked();
+    assert_eq!(eyes, 8);
+    assert_eq!(told.matches("not described yet").count(), 2, "{told}");
+    house.send(11, &photo(&file, "AgAD10"));
+    assert_eq!(house.asked().0, 9);
+}
+
+#[test]
+fn a_failure_that_may_pass_costs_no_message() {
+    let house = house();
+    let file = house.telegram.offer_file(b"GIF89a and no picture at all");
+    house.send(
+        1,
+        &json!({"sticker": {"file_id": file, "file_unique_id": "AgAD1", "emoji": "😿"}}),
+    );
+    let (eyes, told) = house.asked();
+    assert!(eyes <= 1 && told.contains("⟦sticker"), "{told}");
+    house.send(2, &photo("gone", "AgAD2"));
+    let (_, told) = house.asked();
+    assert!(told.contains("could not be fetched"), "{told}");
+    let kept = house
+        .sandbox
+        .read_json("state/media/AgAD2.json")
+        .expect("a record");
+    assert_eq!(kept["status"], "temporary_failure");
+}

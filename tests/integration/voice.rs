@@ -1,0 +1,75 @@
+//! The agent speaks: as voice messages by itself, by the tool `tts`, with a program or a server.
+
+use std::time::Duration;
+
+use rusqlite::types::Value as SqlValue;
+use serde_json::json;
+
+use crate::support::{FakeModel, FakeTelegram, House, Reply, Sandbox};
+
+const SOON: Duration = Duration::from_secs(30);
+const OWNER: i64 = 1001;
+/// Says the words by showing them after the beginning of an OGG page.
+const PROGRAM: &str = r#"[media]
+speak = ["sh", "-c", "printf OggS >\"$2\"; cat \"$1\" >>\"$2\"", "sh", "{text}", "{out}"]
+"#;
+
+fn voices(house: &House) -> Vec<Vec<u8>> {
+    let sent = house.telegram.sent().into_iter();
+    sent.filter(|sent| sent.method == "sendVoice")
+        .map(|sent| sent.files[0].bytes.clone())
+        .collect()
+}
+
+#[test]
+fn answers_are_spoken_by_a_program_when_the_owner_wants_it() {
+    let house = House::with(&format!("[agent]\nvoice = \"always\"\n{PROGRAM}"));
+    house.telegram.say(OWNER, OWNER, "[[say **Hello** Ada.]]");
+    house
+        .telegram
+        .wait_sent(|sent| sent.method == "sendVoice", SOON);
+    assert_eq!(voices(&house), [b"OggSHello Ada.".to_vec()]);
+}
+
+#[test]
+fn what_cannot_be_spoken_is_written() {
+    let house = House::with("[agent]\nvoice = \"always\"\n[media]\nspeak = [\"false\"]\n");
+    house.telegram.say(OWNER, OWNER, "[[say Hello.]]");
+    house.telegram.wait_sent(|sent| sent.text == "Hello.", SOON);
+}
+
+#[test]
+fn a_server_speaks_for_the_tool_and_is_paid_by_the_character() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_openai(&model)
+        .provider_config(
+            "mock",
+            "[models.mouth]\nmodel = \"tts-1\"\nvoice = \"nova\"\ncost_per_mchar = 15.0",
+        )
+        .config("[routing]\ntext_to_speech = \"mouth\"");
+    let daemon = sandbox.ready();
+    let house = House {
+        daemon,
+        telegram,
+        model,
+        sandbox,
+    };
+    house
+        .model
+        .push(Reply::Tool("tts".into(), json!({"text": "Hi Ada."})));
+    house.telegram.say(OWNER, OWNER, "speak to me");
+    house
+        .telegram
+        .wait_sent(|sent| sent.method == "sendVoice", SOON);
+    assert_eq!(voices(&house), [b"OggS tts-1 nova Hi Ada.".to_vec()]);
+    let cost = house.sandbox.query(
+        "cost",
+        "SELECT model, cost_nano_usd FROM costs WHERE kind = 'tts'",
+    );
+    assert_eq!(
+        cost,
+        [[SqlValue::Text("mouth".into()), SqlValue::Integer(105_000)].to_vec()]
+    );
+}
