@@ -7,8 +7,8 @@ use super::error::Error;
 use super::key_names;
 use super::key_names::UnknownKey;
 use super::types::{
-    Config, DmPolicy, DmScope, Keep, MAX_CARRIED, McpServer, Mode, OnBusy, Policy, Sandbox,
-    SearchEngine, Session, Typing,
+    Config, DmPolicy, DmScope, Keep, MAX_CARRIED, McpServer, Policy, Sandbox, SearchEngine,
+    Session, Typing,
 };
 
 /// A probable mistake; the agent starts all the same.
@@ -727,30 +727,10 @@ pub(super) fn unknown_roles(config: &Config, origin: &dyn Fn(&str) -> String) ->
 
 /// Returns the settings that are active and have no room in this build.
 pub(super) fn notes(config: &Config) -> Vec<Note> {
-    let Config {
-        agent,
-        pipeline,
-        tools,
-        ..
-    } = config;
-    let active = [
-        (
-            "pipeline.on_busy",
-            pipeline.on_busy == OnBusy::Replan && agent.mode != Mode::Plan,
-            "without `[agent] mode = \"plan\"` it works like `collect`",
-        ),
-        (
-            "tools.exec.sandbox",
-            tools.exec.sandbox == Sandbox::Bubblewrap,
-            "works like `auto`",
-        ),
-    ];
-    active
-        .into_iter()
-        .filter(|(_, set, _)| *set)
-        .map(|(key, _, instead)| Note {
-            key: key.to_owned(),
-            instead,
-        })
-        .collect()
+    let is_inactive = config.tools.exec.sandbox == Sandbox::Bubblewrap;
+    let note = is_inactive.then(|| Note {
+        key: "tools.exec.sandbox".to_owned(),
+        instead: "works like `auto`",
+    });
+    note.into_iter().collect()
 }

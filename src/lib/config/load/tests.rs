@@ -351,10 +351,6 @@ fn a_value_of_the_wrong_type_names_file_key_and_what_was_expected() {
         "agent.toml:1: `telegram`: invalid type: integer `3`, expected a table",
     );
     check(
-        "[providers]\nload = \"a\"\n",
-        "agent.toml:2: `providers.load`: invalid type: string \"a\", expected a list",
-    );
-    check(
         "[agent]\ntimezone = \"Mars\"\n",
         "agent.toml:2: `agent.timezone`: no time zone is called `Mars`, expected an IANA name such as `Europe/Berlin` or `UTC`",
     );
@@ -506,7 +502,7 @@ fn the_appendix_loads_without_a_word() {
 
 #[test]
 fn what_is_active_and_not_built_is_noted() {
-    let toml = "[agent]\nmode = \"plan\"\n[tools.exec]\nsandbox = \"bubblewrap\"\n\
+    let toml = "[agent]\nmode = \"plan\"\n[pipeline]\non_busy = \"replan\"\n[tools.exec]\nsandbox = \"bubblewrap\"\n\
                 [telegram]\nenabled = true\nowner = [1]\n[mcp.servers.x]\ncommand = [\"y\"]\n";
     let loaded = loaded(toml, &[]);
     assert_eq!(
