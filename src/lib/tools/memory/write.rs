@@ -21,6 +21,10 @@ const FULL_EPISODES: usize = 1 << 20;
 const MAX_EPISODES: u64 = 16 << 20;
 /// The size of the file of a person or group that is no owner's, bytes.
 const FULL_OF_GUEST: usize = 256 << 10;
+/// How an episode begins.
+const EPISODE_HEAD: &str = "# Memory from ";
+/// Episodes in a row among which none is written twice.
+const SAME_WITHIN: usize = 8;
 /// The most characters of a tag.
 const MAX_TAG: usize = 60;
 
@@ -270,6 +274,17 @@ fn append_episode(
         Err(BeneathError::NotFound(_)) => Vec::new(),
         Err(error) => return Err(error.to_string()),
     };
+    // A restart may note the same once more.
+    let written = String::from_utf8_lossy(&file);
+    let mut newest = written.rsplit(EPISODE_HEAD).take(SAME_WITHIN);
+    if newest.any(|entry| {
+        entry
+            .split_once('\n')
+            .is_some_and(|(_, text)| text.trim() == words)
+    }) {
+        return Ok(());
+    }
+    drop(written);
     if is_full == Full::Refuse && file.len() + words.len() > FULL_OF_GUEST {
         return Err(format!(
             "workspace/{} is full; its owner can shorten it",
@@ -294,7 +309,7 @@ fn append_episode(
     }
     let time = clock::rfc3339(now_ms);
     let time = crate::text::head(&time, 19).replace('T', " ");
-    file.extend(format!("# Memory from {time} UTC\n\n{words}\n").into_bytes());
+    file.extend(format!("{EPISODE_HEAD}{time} UTC\n\n{words}\n").into_bytes());
     root.write_atomic(path, &file)
         .map_err(|error| error.to_string())
 }
@@ -311,6 +326,12 @@ mod tests {
         append_episode(&root, &path, "likes tea", 0, Full::MoveAside).expect("one");
         append_episode(&root, &path, "moved", 60_000, Full::Refuse).expect("two");
         let expected = "# Memory from 1970-01-01 00:00:00 UTC\n\nlikes tea\n\n# Memory from 1970-01-01 00:01:00 UTC\n\nmoved\n";
+        assert_eq!(
+            std::fs::read_to_string(dir.path().join(path)).expect("file"),
+            expected
+        );
+        let path = person_file("1002").expect("a name");
+        append_episode(&root, &path, "likes tea", 90_000, Full::Refuse).expect("the same again");
         assert_eq!(
             std::fs::read_to_string(dir.path().join(path)).expect("file"),
             expected
