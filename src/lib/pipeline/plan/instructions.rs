@@ -15,7 +15,8 @@ use crate::pipeline::{Live, Pipeline};
 use crate::prompt::Section;
 use crate::provider::{SystemBlock, Tier};
 use crate::session::Session;
-use crate::text::estimate_tokens;
+use crate::text::{estimate_tokens, shorten, visible};
+use crate::trust::fence;
 
 /// What a turn needs for a plan.
 pub(crate) struct PlanForm {
@@ -46,7 +47,8 @@ impl Pipeline {
         let stickers = self.stickers(setting).await;
         let known = Circumstances {
             stickers: &stickers,
-            partner: &partner,
+            partner,
+            marker: &fence::marker(setting.run_id),
             target,
         };
         let text = text(setting.live, setting.envelope, &known);
@@ -78,7 +80,9 @@ impl Pipeline {
         if let Some((channel, _)) = self.channel(setting.envelope) {
             for set in &stickers.sets {
                 match channel.sticker_names(set).await {
-                    Ok(names) => lines.extend(names.iter().map(|name| format!("{set} :: {name}"))),
+                    Ok(names) => {
+                        lines.extend(names.iter().map(|name| format!("{set} :: {}", named(name))))
+                    }
                     Err(error) => tracing::warn!(set, %error, "a set of stickers is not known"),
                 }
             }
@@ -115,8 +119,10 @@ Never write ⟦ or ⟧: the lines in them are notes of the system.";
 pub(crate) struct Circumstances<'a> {
     /// The stickers that may be sent, one a line.
     pub stickers: &'a [String],
-    /// What is remembered of the partner: written by hand, then by the agent.
-    pub partner: &'a [String],
+    /// What is remembered of the partner: written by hand, and noted by the agent.
+    pub partner: (Option<Arc<str>>, Option<Arc<str>>),
+    /// The marker of the turn.
+    pub marker: &'a str,
     /// The message to answer.
     pub target: Option<&'a str>,
 }
@@ -130,11 +136,24 @@ pub(crate) fn text(live: &Live, envelope: &Envelope, known: &Circumstances<'_>) 
             known.stickers.join("\n")
         ));
     }
-    if !known.partner.is_empty() {
+    let (curated, noted) = &known.partner;
+    if curated.is_some() || noted.is_some() {
+        let noted = noted.as_ref().map(|noted| {
+            fence::around(
+                known.marker,
+                "what you noted in earlier conversations",
+                noted,
+            )
+        });
+        let memory: Vec<&str> = curated
+            .as_deref()
+            .into_iter()
+            .chain(noted.as_deref())
+            .collect();
+        let name = named(&envelope.sender.name);
         parts.push(format!(
-            "# What you remember of {}\n\n{}",
-            named(&envelope.sender.name),
-            known.partner.join("\n\n")
+            "# What you remember of {name}\n\n{}",
+            memory.join("\n\n")
         ));
     }
     let zone = live.config.agent.timezone.0;

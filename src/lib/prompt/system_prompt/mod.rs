@@ -14,7 +14,6 @@ use crate::prompt::prompt_files::{Files, PromptFile, prompt_dirs};
 use crate::provider::{SystemBlock, Tier};
 use crate::skills::{Shelf, Skill, Skills};
 use crate::text;
-use crate::trust::fence;
 use crate::workspace::Marks;
 
 /// Skills that are listed: the names of more fill a prompt and help nobody.
@@ -187,23 +186,25 @@ impl Sources {
     }
 
     /// Returns what is known of a person, whole: what was written by hand, then, where nobody else reads it
-    /// (`alone`), what the agent noted. Where a guest speaks (`of_guest`) the run is untrusted already, so that what
-    /// was noted of their words is told, too, without what could pass for a frame.
-    pub fn partner(&self, id: &str, alone: bool, of_guest: bool) -> Vec<String> {
+    /// (`alone`), what the agent noted, which may repeat the person's words. Where a guest speaks (`of_guest`) the
+    /// run is untrusted already, so that what was noted of their words is told, too.
+    pub fn partner(
+        &self,
+        id: &str,
+        alone: bool,
+        of_guest: bool,
+    ) -> (Option<Arc<str>>, Option<Arc<str>>) {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if id.is_empty() || !id.chars().all(is_name) {
-            return Vec::new();
+            return (None, None);
         }
-        let mut paths = vec![format!("memory/people/{id}.md")];
-        if alone {
-            paths.push(format!("memory/people/{id}.episodes.md"));
-        }
-        let files = self.files.all_at(&paths, of_guest).into_iter();
-        let texts = files.map(|file| match of_guest {
-            true => fence::tame(&file.text),
-            false => file.text.to_string(),
-        });
-        texts.collect()
+        let file = |ending: &str, with_marked: bool| {
+            let path = format!("memory/people/{id}{ending}");
+            let files = self.files.all_at(&[path], with_marked);
+            files.into_iter().next().map(|file| file.text)
+        };
+        let noted = alone.then(|| file(".episodes.md", of_guest)).flatten();
+        (file(".md", false), noted)
     }
 
     /// Returns where descriptions of files are that somebody wrote, the first place first: for this agent, then for all.
