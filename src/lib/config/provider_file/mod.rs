@@ -154,13 +154,13 @@ impl Models {
         })
     }
 
-    /// Returns the model for a source or role: what `[routing]` says, else `primary`; speech
-    /// without routing is off.
+    /// Returns the model for a source or role: what `[routing]` says, else `primary`; speech and the
+    /// description of pictures are off without routing.
     pub fn for_role(&self, role: &str) -> Option<Arc<Model>> {
-        let speech = matches!(role, "speech_to_text" | "text_to_speech");
+        let is_off = matches!(role, "speech_to_text" | "text_to_speech" | "vision");
         let name = match self.routing.get(role) {
             Some(name) => name,
-            None if speech => return None,
+            None if is_off => return None,
             None => &self.primary,
         };
         self.by_name

@@ -66,7 +66,8 @@ impl Place<'_> {
     ) -> Option<Vec<Block>> {
         let client = self.live.agent.client();
         let is_shown = client.sees_pictures(self.model) && !is_planned(self.live, self.envelope);
-        client.models().for_role("vision").filter(|_| !is_shown)?;
+        let describer = client.models().for_role("vision");
+        describer.filter(|model| model.vision && !is_shown)?;
         let is_picture = |media: &Media| {
             let of_type = media.content_type.as_deref();
             of_type.is_some_and(|claimed| claimed.starts_with("image/"))
