@@ -176,8 +176,5 @@ pub(crate) fn text(live: &Live, envelope: &Envelope, known: &Circumstances<'_>) 
 
 /// Returns a name that its owner chose, short and on one line.
 fn named(name: &str) -> String {
-    crate::text::shorten(
-        &crate::text::visible(&name.replace(['⟦', '⟧', '"'], "")),
-        80,
-    )
+    shorten(&visible(&name.replace(['⟦', '⟧', '"'], "")), 80)
 }
