@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::agent::plan::{Act, Task};
 use crate::agent::{Context, Reach, Rights, Single, Tool, ToolOutput};
+use crate::channel::FetchError;
 use crate::clock;
 use crate::memory::Viewer;
 use crate::message::{Command, Envelope, MediaKind, OutFile, Route, SessionKey, Source, ToolCall};
@@ -179,13 +180,14 @@ impl Pipeline {
         let (channel, route) = self
             .channel(envelope)
             .ok_or_else(|| Failure::never("its channel is off"))?;
-        let handle = channel
-            .sticker(set, name)
-            .await
-            .map_err(|error| match error {
-                crate::channel::FetchError::Again(why) => Failure::later(why),
-                error => Failure::never(error.to_string()),
-            })?;
+        let handle = match channel.sticker(set, name).await {
+            Err(FetchError::Again(why)) => return Err(Failure::later(why)),
+            Err(error) => {
+                tracing::warn!(set, %error, "a sticker cannot be sent");
+                None
+            }
+            Ok(handle) => handle,
+        };
         let part = NewPart::plain(route, String::new());
         let sticker = handle.map(|handle| OutFile {
             kind: MediaKind::Sticker,
