@@ -77,7 +77,7 @@ pub struct Told {
 pub enum AfterFailure {
     /// It is tried again, after a pause.
     Again,
-    /// The rest of its graph is dropped, and its message is a dead letter.
+    /// What depends on it is dropped, after the last retry all of its graph, and its message is a dead letter.
     GivenUp,
     /// It was cancelled meanwhile.
     Gone,
@@ -347,11 +347,24 @@ fn fail(
             "UPDATE tasks SET state = 'dead', reason = ?2, finished_at = ?3 WHERE seq = ?1",
         )?
         .execute((seq, reason, now))?;
-    connection
-        .prepare_cached(
-            "UPDATE tasks SET state = 'cancelled', finished_at = ?2 WHERE run_id = ?1 AND state IN ('blocked', 'ready')",
-        )?
-        .execute((&run_id, now))?;
+    if is_retryable {
+        // Nothing works: the rest would fare no better.
+        connection
+            .prepare_cached(
+                "UPDATE tasks SET state = 'cancelled', finished_at = ?2 WHERE run_id = ?1 AND state IN ('blocked', 'ready')",
+            )?
+            .execute((&run_id, now))?;
+    } else {
+        connection
+            .prepare_cached(
+                "WITH RECURSIVE after(id) AS (
+                   SELECT id FROM tasks WHERE seq = ?1
+                   UNION SELECT t.id FROM tasks t, json_each(t.depends_on) d JOIN after ON after.id = d.value WHERE t.run_id = ?2)
+                 UPDATE tasks SET state = 'cancelled', finished_at = ?3
+                 WHERE run_id = ?2 AND state IN ('blocked', 'ready') AND id IN (SELECT id FROM after)",
+            )?
+            .execute((seq, &run_id, now))?;
+    }
     connection
         .prepare_cached("UPDATE inbox SET state = 'dead', reason = ?2 WHERE id = ?1")?
         .execute((&inbox_id, format!("its plan was given up: {reason}")))?;
@@ -618,13 +631,13 @@ mod tests {
     async fn what_cannot_succeed_is_given_up_at_once() {
         let bench = Bench::new();
         bench.accept("m1", 0).await;
-        bench
-            .finish(
-                "m1",
-                vec![task("a", "sticker", &[], 0), task("b", "send", &["a"], 0)],
-                0,
-            )
-            .await;
+        let graph = vec![
+            task("a", "send_media", &[], 0),
+            task("b", "send", &["a"], 0),
+            task("c", "send", &["b"], 0),
+            task("d", "send", &[], 5),
+        ];
+        bench.finish("m1", graph, 0).await;
         let failing = bench.first().await;
         let after = bench
             .store
@@ -632,6 +645,10 @@ mod tests {
             .await
             .expect("failed");
         assert_eq!(after, AfterFailure::GivenUp);
-        assert_eq!(bench.ready().await, [] as [String; 0]);
+        assert_eq!(bench.ready().await, ["d@5"], "the others go on");
+        assert_eq!(
+            bench.states().await,
+            ["dead", "cancelled", "cancelled", "ready"]
+        );
     }
 }

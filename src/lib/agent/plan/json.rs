@@ -200,7 +200,9 @@ fn draft(task: &Value) -> Result<Draft, String> {
     Ok(Draft {
         id: task.get("id").and_then(word),
         depends_on,
-        reply_to: task.get("reply_to").and_then(word),
+        reply_to: ["reply_to", "message_id"]
+            .iter()
+            .find_map(|name| task.get(*name).and_then(word)),
         deed: deed(task)?,
     })
 }
