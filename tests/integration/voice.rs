@@ -73,3 +73,33 @@ fn a_server_speaks_for_the_tool_and_is_paid_by_the_character() {
         [[SqlValue::Text("mouth".into()), SqlValue::Integer(105_000)].to_vec()]
     );
 }
+
+/// With the line that the manual page shows, where Debian's espeak-ng and opus-tools are installed.
+#[test]
+fn a_real_engine_speaks() {
+    let is_there = |program: &str| std::path::Path::new("/usr/bin").join(program).exists();
+    if !is_there("espeak-ng") || !is_there("opusenc") {
+        return eprintln!("skipped: espeak-ng and opusenc are not installed");
+    }
+    let house = House::with(
+        r#"
+        [agent]
+        voice = "always"
+        [media]
+        speak = ["sh", "-c", "espeak-ng -f \"$1\" --stdout | opusenc --quiet - \"$2\"", "sh", "{text}", "{out}"]
+        "#,
+    );
+    house
+        .telegram
+        .say(OWNER, OWNER, "[[say Hello Ada, how are you?]]");
+    house
+        .telegram
+        .wait_sent(|sent| sent.method == "sendVoice", SOON);
+    let sound = voices(&house).remove(0);
+    let is_opus = sound.windows(8).any(|bytes| bytes == b"OpusHead");
+    assert!(
+        sound.starts_with(b"OggS") && is_opus && sound.len() > 3000,
+        "{}",
+        sound.len()
+    );
+}
