@@ -27,10 +27,20 @@ impl Client {
         seconds: Option<u32>,
     ) -> Result<String, Error> {
         let model = self.models.get(model, "the request")?;
+        self.admitted(&model, || self.listen(purpose, &model, recording, seconds))
+            .await
+    }
+
+    /// Makes attempts at a model that listens or speaks, unless it is known to be away.
+    async fn admitted<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        model: &Model,
+        work: impl Fn() -> F,
+    ) -> Result<T, Error> {
         let circuits = &self.outages.circuits;
         let attempt = || async {
-            let permit = circuits.admit(&model).map_err(Error::Away)?;
-            match self.listen(purpose, &model, recording, seconds).await {
+            let permit = circuits.admit(model).map_err(Error::Away)?;
+            match work().await {
                 Err(Error::Failed(error)) if error.retryable() => {
                     Err(Error::Away(permit.failed(&error)))
                 }
@@ -56,10 +66,8 @@ impl Client {
         text: &str,
     ) -> Result<Vec<u8>, Error> {
         let model = self.models.get(model, "the request")?;
-        self.repeated(&model, Limit::default(), &|_| {}, |_| {
-            self.say(purpose, &model, text)
-        })
-        .await
+        self.admitted(&model, || self.say(purpose, &model, text))
+            .await
     }
 
     async fn say(&self, purpose: Purpose<'_>, model: &Model, text: &str) -> Result<Vec<u8>, Error> {
