@@ -140,7 +140,7 @@ impl Pipeline {
             // The daemon has no pages for it; see the answer.
             Act::Wait { .. } | Act::Retrieve { .. } => Ok(Result::default()),
             Act::Send { text } => {
-                let spoken = self.voiced(&ready.envelope, &text, &ready.run_id).await;
+                let spoken = Box::pin(self.voiced(&ready.envelope, &text, &ready.run_id)).await;
                 let mut parts = match spoken {
                     Some(part) => vec![part],
                     None => self.parts(&answering, Saying::Markdown(text)),
@@ -330,7 +330,7 @@ impl Pipeline {
             input,
         };
         let asking = Asking::beside_turns(self.clone(), envelope.clone(), &ready.run_id);
-        let permitted = live.agent.permit(&single, &call, own, &asking).await;
+        let permitted = Box::pin(live.agent.permit(&single, &call, own, &asking)).await;
         permitted.map_err(|why| Failure {
             why: format!("{tool}: {why}"),
             next: Next::Skip,

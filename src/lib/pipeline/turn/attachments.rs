@@ -197,7 +197,7 @@ impl Place<'_> {
             }
         };
         let claimed = media.content_type.as_deref();
-        let seen = match self.described(number, media, label).await {
+        let seen = match Box::pin(self.described(number, media, label)).await {
             Some(described) => described.into(),
             None => self.content(&path, label, media.kind, claimed).await,
         };

@@ -213,10 +213,12 @@ impl Pipeline {
             .unwrap_or_default()
             .to_owned();
         let mut parts = match outcome.text {
-            Some(Saying::Markdown(text)) => match self.voiced(envelope, &text, run_id).await {
-                Some(part) => vec![part],
-                None => self.parts(envelope, Saying::Markdown(text)),
-            },
+            Some(Saying::Markdown(text)) => {
+                match Box::pin(self.voiced(envelope, &text, run_id)).await {
+                    Some(part) => vec![part],
+                    None => self.parts(envelope, Saying::Markdown(text)),
+                }
+            }
             Some(saying) => self.parts(envelope, saying),
             None => Vec::new(),
         };

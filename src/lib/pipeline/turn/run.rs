@@ -326,7 +326,7 @@ impl Pipeline {
             return Ok(Some(said(envelope, "", None).mapped(named)));
         }
         let form = if planned {
-            Some(self.form(&mut setting, &session, target.as_deref()).await?)
+            Some(Box::pin(self.form(&mut setting, &session, target.as_deref())).await?)
         } else {
             None
         };
@@ -348,8 +348,7 @@ impl Pipeline {
         }
         let outcome = match ended {
             TurnEnd::Reply(reply) => Some(
-                self.outcome_of_plan(&setting, &session, target.as_deref(), &reply)
-                    .await,
+                Box::pin(self.outcome_of_plan(&setting, &session, target.as_deref(), &reply)).await,
             ),
             ended => self.outcome(envelope, &session_id, ended),
         };
