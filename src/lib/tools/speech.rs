@@ -146,7 +146,7 @@ impl SpeakProgram {
             writable: vec![dir.clone()],
             hidden: self.hidden.clone(),
             read_only: self.reads.clone(),
-            network: false,
+            exit: None,
             env: vec![
                 ("PATH".to_owned(), self.search_path.clone()),
                 ("HOME".to_owned(), dir.display().to_string()),

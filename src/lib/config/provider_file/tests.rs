@@ -275,7 +275,7 @@ fn wrong_values_name_file_line_and_key() {
     };
     check(
         "type = \"claude\"\n",
-        "providers.d/a.toml:1: `type`: unknown variant `claude`, expected one of `anthropic`, `openai`, `gemini`, `offline`",
+        "providers.d/a.toml:1: `type`: unknown variant `claude`, expected one of `anthropic`, `openai`, `gemini`, `elevenlabs`, `offline`",
     );
     check(
         "base_url = \"x\"\n",

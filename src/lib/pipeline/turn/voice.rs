@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use pulldown_cmark::{Event, Parser, TagEnd};
+
 use crate::config::Voice;
 use crate::message::{Envelope, MediaKind, OutFile};
 use crate::pipeline::Pipeline;
@@ -32,14 +34,11 @@ impl Pipeline {
         if !wanted || !envelope.source.is_person() || envelope.reply_to.is_none() {
             return None;
         }
-        let (channel, route) = self.channel(envelope)?;
-        let plain: Vec<String> = channel
-            .render(markdown)
-            .into_iter()
-            .map(|part| part.plain)
-            .collect();
+        let (_, route) = self.channel(envelope)?;
         let of = (run_id, envelope.session_key.0.as_str());
-        let spoken = speaker.speak(&plain.join("\n"), of, &self.closed).await;
+        let spoken = speaker
+            .speak(&spoken_words(markdown), of, &self.closed)
+            .await;
         let (sound, ending) = spoken
             .map_err(|why| tracing::warn!(why, run = run_id, "an answer is written and not spoken"))
             .ok()?;
@@ -69,5 +68,36 @@ impl Pipeline {
             files: vec![file],
             ..NewPart::plain(route, String::new())
         })
+    }
+}
+
+/// Returns the words of a Markdown text, without its marks.
+fn spoken_words(markdown: &str) -> String {
+    let mut words = String::new();
+    for event in Parser::new(markdown) {
+        match event {
+            Event::Text(text) | Event::Code(text) => words.push_str(&text),
+            Event::SoftBreak => words.push(' '),
+            Event::HardBreak
+            | Event::End(
+                TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::CodeBlock,
+            ) => words.push('\n'),
+            _ => {}
+        }
+    }
+    words.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_spoken_and_no_marks() {
+        let markdown = "# Plan\n**Hello** `Ada`,\nsee [this](https://a.example/).\n\n- one\n- two";
+        assert_eq!(
+            spoken_words(markdown),
+            "Plan\nHello Ada, see this.\none\ntwo"
+        );
     }
 }

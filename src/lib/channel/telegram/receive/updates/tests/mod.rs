@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::*;
-use crate::message::{Command, Media, MediaKind};
+use crate::message::{Command, FileIdentity, Media, MediaKind};
 
 const BOT: i64 = 42;
 
@@ -190,7 +190,11 @@ fn a_rich_message_is_read_block_by_block() {
         content_type: None,
         bytes: Some(1009),
         seconds: None,
-        identity: None,
+        identity: Some(FileIdentity {
+            unique_id: "u".into(),
+            thumbnail: None,
+            sticker: None,
+        }),
     };
     assert_eq!((incoming.media, incoming.kind), (vec![photo], None));
     let code = json!([{"type": "pre", "text": "Robo"}, {"type": "paragraph", "text": "hi"}]);
