@@ -27,7 +27,11 @@ const CALLS: usize = 3;
 /// The first request of a bare "hi", with all tools and the files that `init` makes.
 const FIRST_REQUEST: usize = 8_000;
 /// The tools in it.
-const TOOLS: usize = 6_000;
+const TOOLS: usize = 6_400;
+/// The same for a model that is small or pays in full for what it read before.
+const TOOLS_OF_SMALL: usize = 5_000;
+/// Tools that only the others are shown outright.
+const SHOWN_WHERE_CHEAP: [&str; 3] = ["cron", "schedule_message", "sessions_spawn"];
 
 /// strace on a process that runs; it lets go when it is dropped.
 struct Strace(Child);
@@ -185,4 +189,36 @@ fn the_first_request_is_small() {
     println!("{bytes} bytes, {section} of them tools");
     assert!(bytes <= FIRST_REQUEST, "{bytes} bytes");
     assert!(section < TOOLS, "{section} bytes of tools");
+    assert_eq!(shown_where_cheap(&exchanges[0].body), SHOWN_WHERE_CHEAP);
+}
+
+fn shown_where_cheap(request: &serde_json::Value) -> Vec<&str> {
+    let tools = request["tools"].as_array().expect("a list").iter();
+    tools
+        .filter_map(|tool| tool["name"].as_str())
+        .filter(|name| SHOWN_WHERE_CHEAP.contains(name))
+        .collect()
+}
+
+#[test]
+fn a_small_model_and_one_without_a_cache_read_of_seldom_used_tools_when_they_ask() {
+    let of_small = "context_window = 32000\ncost_per_mtok = [3.0, 15.0, 0.3, 3.75]\n";
+    let uncached = "context_window = 200000\ncost_per_mtok = [3.0, 15.0, 3.0, 3.75]\n";
+    for settings in [of_small, uncached] {
+        let model = FakeModel::start();
+        let sandbox = Sandbox::new().with_anthropic(&model);
+        let provider = format!(
+            "type = \"anthropic\"\nbase_url = \"{}\"\napi_key_env = \"MOCK_KEY\"\n[models.primary]\nmodel = \"m\"\n{settings}",
+            model.url()
+        );
+        sandbox.put("providers.d/mock.toml", provider.as_bytes());
+        let _daemon = sandbox.ready();
+        let call = r#"[[tool more_tools {"name":"schedule_message","input":{"at":"2199-01-01T09:00","text":"tea"}}]]"#;
+        let told = sandbox.send(&["--wait", call]).stdout;
+        let request = &model.requests()[0];
+        assert_eq!(shown_where_cheap(request), Vec::<&str>::new());
+        let section = request["tools"].to_string().len();
+        assert!(section < TOOLS_OF_SMALL, "{section} bytes of tools");
+        assert!(told.contains("2199"), "{told}");
+    }
 }

@@ -22,7 +22,7 @@ pub use compaction::Room;
 pub use end_turn::break_off;
 pub use single_call::Single;
 pub use subagents::{Errand, Sent, Team};
-pub use tool::{Context, Effect, Registry, Rights, Rules, Tool, ToolOutput};
+pub use tool::{Context, Effect, Registry, Rights, Rules, Shown, Tool, ToolOutput};
 pub use tool_policy::{Asked, Owner, Question, Reach, Rule, Verdict};
 pub use turn_loop::{Agent, UNREADABLE};
 pub use turn_request::{Ended, Form, Formed, Limits, Order, Reply, Written};

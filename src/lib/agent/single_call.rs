@@ -88,7 +88,7 @@ impl Agent {
         own: Option<&dyn Tool>,
         owner: &dyn Owner,
     ) -> Result<(), String> {
-        let offer = self.offer();
+        let offer = self.offer("primary");
         let offered = offer.get(&call.name).cloned();
         let tool = own.or(offered.as_deref());
         let tool = tool.ok_or_else(|| format!("there is no {} here", call.name))?;
@@ -124,7 +124,7 @@ impl Agent {
 
     /// Makes a call that nobody is asked about.
     pub async fn call(&self, of: &Single, name: &str, input: &Value) -> ToolOutput {
-        let offer = self.offer();
+        let offer = self.offer("primary");
         let record = self.audit.begin(
             audit::Call {
                 session: &of.conversation.0,

@@ -196,6 +196,17 @@ pub enum Rights {
     Owner,
 }
 
+/// To which models a tool is described outright; the others read what it does when they ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// To all.
+    Always,
+    /// To those that pay little for it, see [`config::Model::reads_tools_cheaply`].
+    WhereCheap,
+    /// To none: it is seldom needed.
+    WhenAsked,
+}
+
 /// Returns the first line of a result, short enough for a receipt.
 pub(crate) fn receipt_of(answer: &str) -> String {
     text::shorten(answer.lines().next().unwrap_or_default(), RECEIPT)
@@ -232,9 +243,9 @@ pub trait Tool: Send + Sync {
     /// Returns whose it is.
     fn rights(&self) -> Rights;
 
-    /// Returns true for a tool that is seldom needed: the model reads what it does only when it asks.
-    fn is_rare(&self) -> bool {
-        false
+    /// Returns to whom it is described outright.
+    fn shown(&self) -> Shown {
+        Shown::Always
     }
 
     /// Returns what a call would do, for the gate. Arguments fit the schema.
@@ -352,8 +363,8 @@ impl Registry {
         }
     }
 
-    /// Returns what a turn is offered.
-    pub fn offer(&self) -> Offer {
+    /// Returns what a turn is offered whose model reads tools cheaply or not.
+    pub fn offer(&self, cheap: bool) -> Offer {
         let changing = self
             .changing
             .as_ref()
@@ -369,7 +380,11 @@ impl Registry {
                 tools.push(tool.clone());
             }
         }
-        let (rare, usual): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| tool.is_rare());
+        let (rare, usual): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| match tool.shown() {
+            Shown::Always => false,
+            Shown::WhereCheap => !cheap,
+            Shown::WhenAsked => true,
+        });
         let rare: Vec<ToolSpec> = rare.into_iter().map(|tool| tool.spec()).collect();
         let specs = usual
             .into_iter()

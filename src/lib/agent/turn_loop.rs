@@ -138,14 +138,16 @@ impl Agent {
         &self.client
     }
 
-    /// Returns the estimated tokens of the tools that a turn of these bounds is offered.
-    pub fn tool_tokens(&self, bounds: Option<&Bounds>) -> u64 {
-        self.registry.offer().within(bounds).tokens()
+    /// Returns the estimated tokens of the tools that a turn of `model` within these bounds is offered.
+    pub fn tool_tokens(&self, model: &str, bounds: Option<&Bounds>) -> u64 {
+        self.offer(model).within(bounds).tokens()
     }
 
-    /// Returns the tools of this moment.
-    pub(super) fn offer(&self) -> Offer {
-        self.registry.offer()
+    /// Returns the tools of this moment as `model` is shown them.
+    pub(super) fn offer(&self, model: &str) -> Offer {
+        let model = self.client.models().get(model, "the request");
+        self.registry
+            .offer(model.is_ok_and(|model| model.reads_tools_cheaply()))
     }
 
     /// Returns the events of all runs from now on.
@@ -238,7 +240,7 @@ impl<'a> Running<'a> {
         Self {
             agent,
             key,
-            offer: agent.registry.offer().within(order.bounds),
+            offer: agent.offer(order.model).within(order.bounds),
             others_read: !owners_alone,
             is_exposed: false,
             asked_without: 0,

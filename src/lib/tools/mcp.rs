@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::changed_files::ChangedFiles;
 use super::network;
-use crate::agent::{Context, Question, Reach, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Question, Reach, Rights, Shown, Tool, ToolOutput};
 use crate::audit;
 use crate::mcp::{Offered, Server, Servers};
 use crate::provider::{BoxFuture, ToolSpec};
@@ -130,8 +130,8 @@ impl Tool for ServerTool {
         Rights::Owner
     }
 
-    fn is_rare(&self) -> bool {
-        true
+    fn shown(&self) -> Shown {
+        Shown::WhenAsked
     }
 
     /// The owner trusts the server, and so what it says of its tools.

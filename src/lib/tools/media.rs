@@ -24,7 +24,6 @@ pub(super) struct SendMedia(pub(super) Arc<Needs>);
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct MediaArgs {
-    /// such as outbox/plan.png
     paths: Vec<PathBuf>,
     #[serde(default)]
     caption: String,
@@ -35,7 +34,7 @@ impl TypedTool for SendMedia {
 
     const ABOUT: About = About {
         name: "send_media",
-        description: "Send files of outbox/ into this chat: pictures, sounds, films, documents; several pictures are an album.",
+        description: "Send files of outbox/ into this chat; several pictures are an album.",
         properties: &[],
     };
 
@@ -158,7 +157,7 @@ impl TypedTool for React {
 
     const ABOUT: About = About {
         name: "react",
-        description: "Put an emoji on the message you are answering, such as 👍. You still answer, unless you use silent.",
+        description: "Put an emoji on the message you answer. You still answer, unless you use silent.",
         properties: &[Property::Anybody],
     };
 

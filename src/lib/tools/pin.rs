@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::typed::{About, TypedTool};
+use super::typed::{About, Property, TypedTool};
 use crate::agent::{Context, Effect, ToolOutput};
 
 /// Pinned rules of one conversation: all of them are in every request after a compaction.
@@ -27,7 +27,7 @@ impl TypedTool for Pin {
     const ABOUT: About = About {
         name: "pin",
         description: "Keep a rule the person set for this conversation, word for word, however long it gets.",
-        properties: &[],
+        properties: &[Property::Rare],
     };
 
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {

@@ -84,16 +84,16 @@ struct CronArgs {
     op: Op,
     id: Option<String>,
     name: Option<String>,
-    /// once: 2026-11-24T09:00
+    /// 2026-11-24T09:00
     at: Option<String>,
     /// 30m, 2h, 1d
     every: Option<String>,
-    /// crontab line: 0 8 * * mon-fri
+    /// 0 8 * * mon-fri
     cron: Option<String>,
     tz: Option<String>,
     #[serde(default)]
     text: String,
-    /// send the answer here (default true)
+    /// default true
     deliver: Option<bool>,
     delete_after_run: Option<bool>,
 }
@@ -103,9 +103,9 @@ impl TypedTool for Cron {
 
     const ABOUT: About = About {
         name: "cron",
-        description: "Do something by yourself at its time: add a job (at, every or cron; `text` is what you will be told then), \
-                      or list, run, pause, resume, remove jobs. Times without an offset are the owner's.",
-        properties: &[Property::Rare],
+        description: "Do something by yourself at its time: add a job (at, every or cron; text: what you are told then), list, \
+                      run, pause, resume or remove jobs.",
+        properties: &[Property::RareWhereDear],
     };
 
     fn reach(&self, args: &CronArgs, _context: &Context) -> Reach {
@@ -187,7 +187,7 @@ struct ScheduleMessage(Arc<Needs>);
 
 #[derive(Deserialize, JsonSchema)]
 struct MessageArgs {
-    /// 2026-11-24T09:00, the owner's time unless it has an offset
+    /// as in cron
     at: String,
     text: String,
     tz: Option<String>,
@@ -198,8 +198,8 @@ impl TypedTool for ScheduleMessage {
 
     const ABOUT: About = About {
         name: "schedule_message",
-        description: "Send these very words here at a later time: a reminder. It costs nothing then.",
-        properties: &[Property::Anybody, Property::Rare],
+        description: "Send these very words here later: a reminder.",
+        properties: &[Property::Anybody, Property::RareWhereDear],
     };
 
     async fn run(&self, args: MessageArgs, context: &Context) -> ToolOutput {

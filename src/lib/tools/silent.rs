@@ -10,7 +10,7 @@ impl TypedTool for Silent {
 
     const ABOUT: About = About {
         name: "silent",
-        description: "End this turn without sending anything to the user. Only when no answer is wanted.",
+        description: "End this turn and send nothing. Only when no answer is wanted.",
         properties: &[Property::Anybody],
     };
 

@@ -21,10 +21,8 @@ pub(super) struct Spawn(pub(super) Arc<Needs>);
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(super) struct Args {
     task: String,
-    /// two or three words
     label: Option<String>,
     model: Option<String>,
-    /// the only tools it may use
     #[serde(default)]
     tools: Vec<String>,
     max_turns: Option<u64>,
@@ -53,10 +51,13 @@ impl TypedTool for Spawn {
 
     const ABOUT: About = About {
         name: "sessions_spawn",
-        description: "Send a sub-agent that works beside you on one task and knows nothing but the task: give it all it needs. \
-                      Call it several times in one step for several at once. You are told when they have ended; with `wait` the \
-                      answer is the result of the call.",
-        properties: &[Property::Rare, Property::Parallel, Property::Resumable],
+        description: "Send a sub-agent that works beside you and knows only its task; several calls in one step run at once. \
+                      You are told when it has ended; with wait the result is its answer.",
+        properties: &[
+            Property::RareWhereDear,
+            Property::Parallel,
+            Property::Resumable,
+        ],
     };
 
     /// The calls of the sub-agent pass the tool policy themselves.

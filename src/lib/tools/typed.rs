@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::agent::tool::receipt_of;
-use crate::agent::{Context, Question, Reach, Rights, Tool, ToolOutput};
+use crate::agent::{Context, Question, Reach, Rights, Shown, Tool, ToolOutput};
 use crate::config::Policy;
 use crate::provider::{BoxFuture, ToolSpec};
 
@@ -29,6 +29,8 @@ pub(super) enum Property {
     ReadOnly,
     /// The model reads its description only when it asks for it.
     Rare,
+    /// As [`Self::Rare`], for a model to which a longer list of tools costs something.
+    RareWhereDear,
     /// Its results are pages: an address that is in one was not put together by the model.
     BringsPages,
     /// Several calls in a row run at once, although they change something.
@@ -124,8 +126,14 @@ impl<T: TypedTool> Tool for Typed<T> {
         }
     }
 
-    fn is_rare(&self) -> bool {
-        Self::is(Property::Rare)
+    fn shown(&self) -> Shown {
+        if Self::is(Property::Rare) {
+            Shown::WhenAsked
+        } else if Self::is(Property::RareWhereDear) {
+            Shown::WhereCheap
+        } else {
+            Shown::Always
+        }
     }
 
     fn brings_pages(&self) -> bool {
@@ -206,6 +214,10 @@ fn simplify(schema: &mut Value) {
     }
     if let Some(Value::Array(choices)) = fields.get_mut("enum") {
         choices.retain(|choice| !choice.is_null());
+    }
+    // No count of anything is less, and the parser says so.
+    if fields.get("minimum").and_then(Value::as_u64) == Some(0) {
+        fields.shift_remove("minimum");
     }
     if let Some(items) = fields.get_mut("items") {
         simplify(items);

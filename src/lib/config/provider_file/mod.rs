@@ -123,6 +123,19 @@ pub struct Model {
     pub fallbacks: Vec<String>,
 }
 
+/// A window that a longer list of tools hardly fills, tokens.
+const LARGE_WINDOW: u64 = 100_000;
+
+impl Model {
+    /// Returns true where a longer list of tools costs next to nothing: the model is no small one, and what it read
+    /// before is cached at a quarter of the price or less.
+    pub fn reads_tools_cheaply(&self) -> bool {
+        let is_cached =
+            |[input, _, cache_read, _]: [f64; 4]| input > 0.0 && cache_read * 4.0 <= input;
+        self.cache && self.context_window >= LARGE_WINDOW && self.rates.is_some_and(is_cached)
+    }
+}
+
 /// The loaded providers, their models, and what `[routing]` makes of them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Models {

@@ -85,6 +85,29 @@ fn a_server_of_ones_own_needs_no_key() {
 }
 
 #[test]
+fn tools_are_read_cheaply_by_a_large_model_whose_cached_words_cost_a_quarter_at_most() {
+    let check = |settings: &str, expected: bool| {
+        let file = format!("type = \"openai\"\n[models.primary]\nmodel = \"m\"\n{settings}");
+        let primary = models(&[("o", file.as_str())], "")
+            .get("primary", "test")
+            .expect("primary");
+        assert_eq!(primary.reads_tools_cheaply(), expected, "{settings}");
+    };
+    check("cost_per_mtok = [2.0, 8.0, 0.5]", true);
+    check("cost_per_mtok = [2.0, 8.0, 0.6]", false);
+    check("cost_per_mtok = [0, 0, 0, 0]", false);
+    check("", false);
+    check(
+        "context_window = 32000\ncost_per_mtok = [2.0, 8.0, 0.5]",
+        false,
+    );
+    check(
+        "cache_control = false\ncost_per_mtok = [2.0, 8.0, 0.5]",
+        false,
+    );
+}
+
+#[test]
 fn gemini_has_its_own_address_and_key() {
     let file = "type = \"gemini\"\n[models.primary]\nmodel = \"gemini-3-pro\"\ncost_per_mtok = [2, 12, 0.2]\n";
     let primary = models(&[("g", file)], "")

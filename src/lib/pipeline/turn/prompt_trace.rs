@@ -53,7 +53,7 @@ pub(crate) fn of(
     let tools = setting
         .live
         .agent
-        .tool_tokens(task.map(|task| &task.bounds));
+        .tool_tokens(&setting.model, task.map(|task| &task.bounds));
     let block = |name: &str, tier, tokens| PromptBlock {
         name: name.to_owned(),
         tier,

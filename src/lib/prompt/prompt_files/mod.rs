@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::sandbox::Root;
-use crate::workspace::{Marks, is_memory};
+use crate::workspace::{Marks, is_memory, template};
 use load::Texts;
 
 const STABLE: [&str; 5] = ["SOUL.md", "IDENTITY.md", "AGENTS.md", "USER.md", "TOOLS.md"];
 const SEMI_STABLE: [&str; 1] = ["MEMORY.md"];
+/// Of these a new home has only what tells the owner to fill them in.
+const TO_BE_FILLED: [&str; 4] = ["IDENTITY.md", "USER.md", "TOOLS.md", "MEMORY.md"];
 const OPERATIONAL: [&str; 3] = ["SOUL.md", "AGENTS.md", "HEARTBEAT.md"];
 
 /// A file as it goes into the prompt.
@@ -169,16 +171,23 @@ impl Files {
         let file_of = |name: &&str| {
             let path = self.dir.join(name);
             match self.texts.of_file(&path) {
-                Ok(text) => Some(PromptFile {
-                    name: (*name).to_owned(),
-                    path,
-                    text: text?,
-                }),
+                Ok(text) => {
+                    let text = text.filter(|text| !is_unfilled(name, text))?;
+                    Some(PromptFile {
+                        name: (*name).to_owned(),
+                        path,
+                        text,
+                    })
+                }
                 Err(error) => left_out(name, &error),
             }
         };
         names.iter().filter_map(file_of).collect()
     }
+}
+
+fn is_unfilled(name: &str, text: &str) -> bool {
+    TO_BE_FILLED.contains(&name) && text == template(name).trim()
 }
 
 fn left_out(file: &str, error: &std::io::Error) -> Option<PromptFile> {

@@ -45,6 +45,20 @@ fn files_come_in_order_and_missing_and_blank_ones_are_skipped() {
 }
 
 #[test]
+fn what_only_tells_the_owner_to_fill_it_in_is_not_told() {
+    let dir = tempfile::tempdir().expect("dir");
+    for name in ["SOUL.md", "USER.md", "TOOLS.md", "MEMORY.md"] {
+        put(dir.path(), name, template(name).as_bytes());
+    }
+    let files = Files::new(dir.path());
+    let names = || read(&files).into_iter().map(|(name, _)| name);
+    assert_eq!(names().collect::<Vec<_>>(), ["SOUL.md"]);
+    let filled = format!("{}\nAda, Berlin.\n", template("USER.md"));
+    put(dir.path(), "USER.md", filled.as_bytes());
+    assert_eq!(names().collect::<Vec<_>>(), ["SOUL.md", "USER.md"]);
+}
+
+#[test]
 fn a_change_is_seen_and_no_change_is_not_read() {
     let dir = tempfile::tempdir().expect("dir");
     put(dir.path(), "SOUL.md", b"one");

@@ -71,7 +71,6 @@ pub(super) struct Args {
     command: String,
     #[schemars(range(min = 1))]
     timeout_secs: Option<u64>,
-    /// relative to the workspace
     #[serde(default)]
     cwd: String,
 }

@@ -42,7 +42,7 @@ impl TypedTool for Read {
 
     const ABOUT: About = About {
         name: "read",
-        description: "Read a text file of the workspace with line numbers, or list a directory.",
+        description: "Read a file of the workspace with line numbers, or list a directory.",
         properties: &[Property::ReadOnly],
     };
 

@@ -35,7 +35,7 @@ impl TypedTool for Write {
 
     const ABOUT: About = About {
         name: "write",
-        description: "Write a whole text file of the workspace, making its directories; an old one is replaced.",
+        description: "Write a whole file; an old one is replaced.",
         properties: &[],
     };
 
@@ -72,7 +72,7 @@ impl TypedTool for Edit {
 
     const ABOUT: About = About {
         name: "edit",
-        description: "Replace a text in a file of the workspace. old_string must stand there exactly once, or set replace_all.",
+        description: "Replace a text in a file. old_string must stand there exactly once, or set replace_all.",
         properties: &[],
     };
 

@@ -57,7 +57,6 @@ struct SearchArgs {
     /// YYYY-MM-DD
     #[serde(default)]
     after: String,
-    /// YYYY-MM-DD
     #[serde(default)]
     before: String,
     kind: Option<String>,
@@ -67,7 +66,7 @@ struct SearchArgs {
     min_score: Option<f32>,
 }
 
-/// The sources by their names.
+// The sources by their names; no documentation, which the model would read.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum SourceName {
@@ -216,7 +215,7 @@ impl TypedTool for Get {
     const ABOUT: About = About {
         name: "memory_get",
         description: "Show lines of a file that memory_search named.",
-        properties: &[Property::Anybody, Property::ReadOnly],
+        properties: &[Property::Anybody, Property::ReadOnly, Property::Rare],
     };
 
     fn reach(&self, _args: &GetArgs, _context: &Context) -> Reach {
@@ -256,7 +255,7 @@ impl TypedTool for Read {
     const ABOUT: About = About {
         name: "memory_read",
         description: "Read an item of memory/items by its id.",
-        properties: &[Property::ReadOnly],
+        properties: &[Property::ReadOnly, Property::Rare],
     };
 
     fn reach(&self, _args: &ReadArgs, _context: &Context) -> Reach {

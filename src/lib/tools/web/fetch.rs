@@ -37,7 +37,7 @@ pub(in crate::tools) struct WebFetch(pub(in crate::tools) Arc<Web>);
 #[derive(Deserialize, JsonSchema)]
 pub(in crate::tools) struct Args {
     url: String,
-    /// the character to go on at
+    /// character
     #[serde(default)]
     offset: usize,
 }

@@ -46,7 +46,7 @@ impl TypedTool for WebSearch {
 
     const ABOUT: About = About {
         name: "web_search",
-        description: "Search the web; read what you find with web_fetch.",
+        description: "Search the web.",
         properties: &[Property::Anybody, Property::ReadOnly, Property::BringsPages],
     };
 
