@@ -93,6 +93,11 @@ fn a_plan_is_carried_out_and_the_next_one_sees_what_was_said() {
     house.telegram.say(ANA, ANA, "fine");
     house.telegram.wait_sent(|sent| sent.text == "Good.", SOON);
     let request = house.model.requests().pop().expect("a request");
+    assert_eq!(
+        request.to_string().matches("likes tea").count(),
+        1,
+        "{request:#}"
+    );
     let told = system(&request);
     assert!(told.contains("likes tea"), "{told}");
     let all = request["messages"].to_string();

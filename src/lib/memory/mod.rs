@@ -31,7 +31,7 @@ use consolidate::{Means, Options};
 use facts::commitments;
 use facts::commitments::{Change, Commitment};
 use index::{Filter, Found, Place, Query, Searcher, Source};
-use known::Partner;
+use known::{Known, Partner};
 use recall::{Recall, Recalled, Relevant, Request};
 
 use crate::config::{Home, Synthesis};
@@ -304,6 +304,11 @@ impl Memory {
         let bytes = std::fs::read(&path).map_err(crate::sys::Error::at("read", &path))?;
         let file = [(key.to_owned(), bytes)];
         self.marks.set_all(&file, run, crate::clock::now_ms())
+    }
+
+    /// Returns all that is known of the one who speaks, see [`known::whole`].
+    pub fn all_of(&self, partner: &Partner, budget: usize) -> Known {
+        known::whole(self.home(), partner, budget)
     }
 
     /// Returns what is known of the one who speaks, see [`known::of`].

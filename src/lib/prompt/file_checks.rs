@@ -191,7 +191,7 @@ fn tiers(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for (tier, own) in &loaded.config.context.tiers {
         for file in &own.files {
-            let why = match sources.files().beneath(file, false) {
+            let why = match sources.files().beneath(file) {
                 Ok(Some(_)) => continue,
                 Ok(None) => "is not there, or empty".to_owned(),
                 Err(error) => format!("cannot be used: {error}"),

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::history::History;
 use crate::agent::plan;
 use crate::clock;
-use crate::message::Envelope;
+use crate::memory::known::Known;
+use crate::message::{Envelope, Trust};
 use crate::pipeline::retry::Recorded;
 use crate::pipeline::turn::run::Setting;
 use crate::pipeline::{Live, Pipeline};
@@ -17,6 +18,9 @@ use crate::provider::{SystemBlock, Tier};
 use crate::session::Session;
 use crate::text::{estimate_tokens, shorten, visible};
 use crate::trust::fence;
+
+/// Characters that are told of what is known of the partner, as of any file of a prompt.
+const MEMORY: usize = 20_000;
 
 /// What a turn needs for a plan.
 pub(crate) struct PlanForm {
@@ -37,18 +41,19 @@ impl Pipeline {
             .persist("what was done of plans", || self.queue.told_tasks(key))
             .await?;
         let config = &setting.live.config;
-        let (prompt, id, alone, of_guest) = (
-            self.prompt.clone(),
-            setting.envelope.sender.id.clone(),
-            setting.envelope.group.is_none(),
-            !setting.envelope.from_owner,
-        );
-        let partner = crate::sys::blocking(move || prompt.partner(&id, alone, of_guest)).await;
+        let partner = match self.partner(setting) {
+            None => None,
+            Some(partner) => {
+                let (memory, name) = (self.memory.clone(), partner.named());
+                let known = crate::sys::blocking(move || memory.all_of(&partner, MEMORY)).await;
+                Some((name, known))
+            }
+        };
         let stickers = self.stickers(setting).await;
         let known = Circumstances {
             stickers: &stickers,
             partner,
-            marker: &fence::marker(setting.run_id),
+            marker: (setting.envelope.trust != Trust::Owner).then(|| fence::marker(setting.run_id)),
             target,
         };
         let text = text(setting.live, setting.envelope, &known);
@@ -119,10 +124,10 @@ Never write ⟦ or ⟧: the lines in them are notes of the system.";
 pub(crate) struct Circumstances<'a> {
     /// The stickers that may be sent, one a line.
     pub stickers: &'a [String],
-    /// What is remembered of the partner: written by hand, and noted by the agent.
-    pub partner: (Option<Arc<str>>, Option<Arc<str>>),
-    /// The marker of the turn.
-    pub marker: &'a str,
+    /// Of whom something is remembered, and what.
+    pub partner: Option<(String, Known)>,
+    /// The marker of an untrusted turn: what was noted may be the words of others.
+    pub marker: Option<String>,
     /// The message to answer.
     pub target: Option<&'a str>,
 }
@@ -136,25 +141,23 @@ pub(crate) fn text(live: &Live, envelope: &Envelope, known: &Circumstances<'_>) 
             known.stickers.join("\n")
         ));
     }
-    let (curated, noted) = &known.partner;
-    if curated.is_some() || noted.is_some() {
-        let noted = noted.as_ref().map(|noted| {
-            fence::around(
-                known.marker,
-                "what you noted in earlier conversations",
-                noted,
-            )
-        });
-        let memory: Vec<&str> = curated
-            .as_deref()
+    if let Some((name, Known { curated, noted })) = &known.partner {
+        let noted = match &known.marker {
+            Some(marker) if !noted.is_empty() => {
+                fence::around(marker, "what you noted in earlier conversations", noted)
+            }
+            _ => noted.clone(),
+        };
+        let memory: Vec<&str> = [curated.as_str(), &noted]
             .into_iter()
-            .chain(noted.as_deref())
+            .filter(|text| !text.is_empty())
             .collect();
-        let name = named(&envelope.sender.name);
-        parts.push(format!(
-            "# What you remember of {name}\n\n{}",
-            memory.join("\n\n")
-        ));
+        if !memory.is_empty() {
+            parts.push(format!(
+                "# What you remember of {name}\n\n{}",
+                memory.join("\n\n")
+            ));
+        }
     }
     let zone = live.config.agent.timezone.0;
     parts.push(format!(

@@ -8,15 +8,12 @@ use crate::memory::known::Partner;
 use crate::memory::recall::{HEAD, Recalled, Request};
 use crate::message::{Block, Envelope, Trust};
 use crate::pipeline::Pipeline;
+use crate::pipeline::plan::is_planned;
 use crate::session::Session;
 
 impl Pipeline {
-    /// Returns what is known of the one who speaks and not in the conversation yet.
-    pub(crate) async fn known_of(
-        &self,
-        setting: &Setting<'_>,
-        session: &Session,
-    ) -> Option<String> {
+    /// Returns with whom the agent speaks; `None` for what is no message of a person.
+    pub(crate) fn partner(&self, setting: &Setting<'_>) -> Option<Partner> {
         let envelope = setting.envelope;
         if !brings_memories(envelope) {
             return None;
@@ -24,19 +21,11 @@ impl Pipeline {
         let config = &setting.live.config;
         let mut ids = vec![envelope.sender.id.clone()];
         ids.extend(same_person(setting.live, envelope));
-        // Nothing in the owner's turn would tell marked words from the owner's own.
-        let marked = (envelope.trust == Trust::Owner).then(|| self.undo.marks.all());
-        let untrusted = match marked {
-            None => Vec::new(),
-            Some(Some(marked)) => marked,
-            // Nobody can tell.
-            Some(None) => return None,
-        };
         let dirs = self.prompt.config_path(config);
         let dirs = dirs
             .iter()
             .map(|dir| dir.join("agents").join(&config.agent.name).join("memory"));
-        let partner = Partner {
+        Some(Partner {
             name: envelope.sender.name.clone(),
             ids,
             group: envelope
@@ -44,9 +33,25 @@ impl Pipeline {
                 .is_some()
                 .then(|| envelope.session_key.clone()),
             dirs: dirs.collect(),
-            untrusted,
+            marked: self.undo.marks.all(),
+            // Nothing in the owner's turn would tell marked words from the owner's own.
+            shows_marked: envelope.trust != Trust::Owner,
+        })
+    }
+
+    /// Returns what is known of the one who speaks and not in the conversation yet; for a persona, who has it in its
+    /// system text, all of it.
+    pub(crate) async fn known_of(
+        &self,
+        setting: &Setting<'_>,
+        session: &Session,
+    ) -> Option<String> {
+        let partner = self.partner(setting)?;
+        let earlier = match is_planned(setting.live, setting.envelope) {
+            true => Vec::new(),
+            false => told(session, known::HEAD),
         };
-        let (memory, earlier) = (self.memory.clone(), told(session, known::HEAD));
+        let memory = self.memory.clone();
         let work = move || memory.known_of(&partner, &earlier);
         crate::sys::blocking(work).await
     }

@@ -405,6 +405,7 @@ impl Pipeline {
         let recalled = self
             .recall(&messages, setting, session, known.as_deref())
             .await;
+        let known = known.filter(|_| !plan::is_planned(setting.live, envelope));
         let (overdue, memories) = match &recalled {
             Some(recalled) => (recalled.overdue.clone(), recalled.memories.clone()),
             None => Default::default(),

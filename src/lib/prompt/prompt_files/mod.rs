@@ -79,14 +79,7 @@ impl Files {
     /// Returns the files at these paths of the workspace, those that exist and are not blank. No link
     /// leads out of it, and what is the owner's memory is it under any other name, too.
     pub(crate) fn at(&self, paths: &[String]) -> Vec<PromptFile> {
-        self.all_at(paths, false)
-    }
-
-    /// As [`Self::at`], also those that a run wrote which had read untrusted words when `with_marked`.
-    pub(crate) fn all_at(&self, paths: &[String], with_marked: bool) -> Vec<PromptFile> {
-        let found = paths
-            .iter()
-            .map(|path| (path, self.beneath(path, with_marked)));
+        let found = paths.iter().map(|path| (path, self.beneath(path)));
         found
             .filter_map(|(path, file)| file.unwrap_or_else(|error| left_out(path, &error)))
             .collect()
@@ -96,11 +89,7 @@ impl Files {
     ///
     /// # Errors
     /// When it leads outside, is no regular file or cannot be read.
-    pub(crate) fn beneath(
-        &self,
-        path: &str,
-        with_marked: bool,
-    ) -> std::io::Result<Option<PromptFile>> {
+    pub(crate) fn beneath(&self, path: &str) -> std::io::Result<Option<PromptFile>> {
         let root = Root::open(&self.dir).map_err(std::io::Error::other)?;
         let Some(text) = self.texts.beneath(&root, Path::new(path))? else {
             return Ok(None);
@@ -108,7 +97,7 @@ impl Files {
         // The name that rules about places know.
         let real = root.real(Path::new(path)).map_err(std::io::Error::other)?;
         let is_marked = |marks: &Marks| marks.has(&real.to_string_lossy());
-        if !with_marked && self.marks.as_ref().is_some_and(is_marked) {
+        if self.marks.as_ref().is_some_and(is_marked) {
             return Err(std::io::Error::other(
                 "it was written by a run that had read untrusted words; write it again, or by hand",
             ));

@@ -185,28 +185,6 @@ impl Sources {
         }
     }
 
-    /// Returns what is known of a person, whole: what was written by hand, then, where nobody else reads it
-    /// (`alone`), what the agent noted, which may repeat the person's words. Where a guest speaks (`of_guest`) the
-    /// run is untrusted already, so that what was noted of their words is told, too.
-    pub fn partner(
-        &self,
-        id: &str,
-        alone: bool,
-        of_guest: bool,
-    ) -> (Option<Arc<str>>, Option<Arc<str>>) {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if id.is_empty() || !id.chars().all(is_name) {
-            return (None, None);
-        }
-        let file = |ending: &str, with_marked: bool| {
-            let path = format!("memory/people/{id}{ending}");
-            let files = self.files.all_at(&[path], with_marked);
-            files.into_iter().next().map(|file| file.text)
-        };
-        let noted = alone.then(|| file(".episodes.md", of_guest)).flatten();
-        (file(".md", false), noted)
-    }
-
     /// Returns where descriptions of files are that somebody wrote, the first place first: for this agent, then for all.
     pub fn media_dirs(&self, config: &Config) -> Vec<PathBuf> {
         let dirs = self.config_path(config);
