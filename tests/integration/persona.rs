@@ -48,6 +48,16 @@ fn settled(sandbox: &Sandbox) {
     });
 }
 
+/// Waits until the model was asked `count` times and no task is open.
+fn settled_after(house: &House, count: usize) {
+    house.model.wait_requests(count, SOON);
+    let open = "SELECT 1 FROM inbox WHERE state IN ('pending', 'running')";
+    wait_for("the answer", SOON, || {
+        house.sandbox.query("queue", open).is_empty().then_some(())
+    });
+    settled(&house.sandbox);
+}
+
 #[test]
 fn a_plan_is_carried_out_and_the_next_one_sees_what_was_said() {
     let house = house("");
@@ -225,7 +235,9 @@ fn chatter_in_a_group_cancels_nothing_and_a_callout_does() {
 
 #[test]
 fn a_sticker_goes_out_by_the_id_of_its_file_and_its_set_is_asked_for_once() {
-    let house = house("[agent.stickers]\nsets = [\"Cats\"]\nstickers = [\"Dogs :: 🐶\"]\n");
+    let house = house(
+        "[agent.stickers]\nsets = [\"Cats\", \"AnimatedEmojies\"]\nstickers = [\"Dogs :: 🐶\"]\n",
+    );
     house.telegram.offer_stickers("Cats", &["😿", "😺"]);
     house.model.push(plan(&json!([
         {"kind": "sticker", "set": "Cats", "name": "😺"},
@@ -249,7 +261,18 @@ fn a_sticker_goes_out_by_the_id_of_its_file_and_its_set_is_asked_for_once() {
         1,
         "no such sticker: its emoji"
     );
-    assert_eq!(house.telegram.calls_of("getStickerSet").len(), 1);
+    house.model.push(plan(
+        &json!([{"kind": "sticker", "set": "AnimatedEmojies", "name": "😺"}]),
+    ));
+    house.telegram.say(ANA, ANA, "and?");
+    settled_after(&house, 2);
+    let asked = house.telegram.calls_of("getStickerSet").into_iter();
+    let asked: Vec<Value> = asked.map(|call| call.params["name"].clone()).collect();
+    assert_eq!(
+        asked,
+        [json!("Cats"), json!("AnimatedEmojies")],
+        "once each"
+    );
     let told = system(&house.model.requests()[0]);
     assert!(
         told.contains("Cats :: 😿") && told.contains("Dogs :: 🐶"),

@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::overheard;
 use super::overheard::Note;
 use super::{Store, from_json, to_json};
+use super::{overheard, tasks};
 use crate::db;
 use crate::message::{Button, ChatRef, OutFile, Route, SessionKey};
 use crate::text;
@@ -166,6 +166,7 @@ impl Store {
                         .execute([id]),
                     Aftermath::Dead { reason } => {
                         tell_the_agent(connection, id, reason, now)?;
+                        drop_what_followed(connection, id, now)?;
                         connection
                             .prepare_cached("UPDATE outbox SET state = 'dead', reason = ?2 WHERE id = ?1")?
                             .execute((id, reason))
@@ -175,6 +176,16 @@ impl Store {
             })
             .await
     }
+}
+
+/// Cancels what a plan would do after words that did not arrive. A reaction that is refused is no loss.
+fn drop_what_followed(connection: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
+    let task: Option<i64> = connection
+        .prepare_cached("SELECT task FROM outbox WHERE id = ?1 AND reaction IS NULL")?
+        .query_row([id], |row| row.get(0))
+        .optional()?
+        .flatten();
+    task.map_or(Ok(()), |task| tasks::cancel_after(connection, task, now))
 }
 
 /// Leaves word of a lost part for the next turn of its conversation: the agent is not to think that it

@@ -189,7 +189,9 @@ impl Store {
             .write_lazily(move |connection| {
                 let mut told: Vec<Told> = connection
                     .prepare_cached(
-                        "SELECT answer, task, state, finished_at, (SELECT o.message_id FROM outbox o WHERE o.task = t.seq ORDER BY o.id DESC LIMIT 1)
+                        "SELECT answer, task,
+                           CASE WHEN EXISTS (SELECT 1 FROM outbox o WHERE o.task = t.seq AND o.state = 'dead') THEN 'dead' ELSE state END,
+                           finished_at, (SELECT o.message_id FROM outbox o WHERE o.task = t.seq ORDER BY o.id DESC LIMIT 1)
                          FROM tasks t WHERE session_key = ?1 AND kind != 'wait' ORDER BY seq DESC LIMIT ?2",
                     )?
                     .query_map((key, TOLD), |row| {
@@ -296,6 +298,21 @@ pub(super) fn stop(
         .map(drop)
 }
 
+/// Cancels what depends on a task, and on that.
+pub(super) fn cancel_after(connection: &Connection, seq: i64, now: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "WITH RECURSIVE after(run_id, id) AS (
+               SELECT run_id, id FROM tasks WHERE seq = ?1
+               UNION SELECT t.run_id, t.id FROM tasks t, json_each(t.depends_on) d
+                 JOIN after ON after.id = d.value AND after.run_id = t.run_id)
+             UPDATE tasks SET state = 'cancelled', finished_at = ?2
+             WHERE state IN ('blocked', 'ready') AND (run_id, id) IN (SELECT run_id, id FROM after)",
+        )?
+        .execute((seq, now))
+        .map(drop)
+}
+
 /// Makes ready what waited only for tasks that are done; its time begins now.
 fn unblock(connection: &Connection, run_id: &str, now: i64) -> rusqlite::Result<()> {
     connection
@@ -355,15 +372,7 @@ fn fail(
             )?
             .execute((&run_id, now))?;
     } else {
-        connection
-            .prepare_cached(
-                "WITH RECURSIVE after(id) AS (
-                   SELECT id FROM tasks WHERE seq = ?1
-                   UNION SELECT t.id FROM tasks t, json_each(t.depends_on) d JOIN after ON after.id = d.value WHERE t.run_id = ?2)
-                 UPDATE tasks SET state = 'cancelled', finished_at = ?3
-                 WHERE run_id = ?2 AND state IN ('blocked', 'ready') AND id IN (SELECT id FROM after)",
-            )?
-            .execute((seq, &run_id, now))?;
+        cancel_after(connection, seq, now)?;
     }
     connection
         .prepare_cached("UPDATE inbox SET state = 'dead', reason = ?2 WHERE id = ?1")?
@@ -388,7 +397,7 @@ fn ready(row: &Row<'_>) -> rusqlite::Result<ReadyTask> {
 mod tests {
     use super::*;
     use crate::message::{ChatRef, Route, Sender, Source};
-    use crate::queue::{Arrival, Ended, Finish, Verdict};
+    use crate::queue::{Aftermath, Arrival, Ended, Finish, Verdict};
 
     const KEY: &str = "agent:a:telegram:dm:1002";
 
@@ -625,6 +634,34 @@ mod tests {
             .finish("m2", vec![task("a", "send", &[], 0)], now)
             .await;
         assert_eq!(bench.ready().await.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn words_that_do_not_arrive_end_what_follows_and_were_never_said() {
+        for (reaction, expected) in [
+            (None, ["dead", "cancelled"]),
+            (Some("🦄"), ["dead", "ready"]),
+        ] {
+            let bench = Bench::new();
+            bench.accept("m1", 0).await;
+            let graph = vec![task("a", "send", &[], 0), task("b", "send", &["a"], 9)];
+            bench.finish("m1", graph, 0).await;
+            let part = NewPart {
+                reaction: reaction.map(str::to_owned),
+                ..part()
+            };
+            let done = bench
+                .store
+                .complete_task(&bench.first().await, vec![part], None, 1)
+                .await;
+            let (parts, _) = done.expect("stored").expect("it was open");
+            let id = parts.first().expect("a part").id;
+            let dead = Aftermath::Dead {
+                reason: "blocked by the user".into(),
+            };
+            bench.store.settle(id, dead, 2).await.expect("settled");
+            assert_eq!(bench.states().await, expected);
+        }
     }
 
     #[tokio::test]

@@ -51,8 +51,8 @@ pub struct Telegram {
     pace: Pace,
     /// The new ids of groups, by the old ones.
     moved_groups: Mutex<HashMap<i64, i64>>,
-    /// The stickers of sets that were asked for.
-    stickers: Mutex<HashMap<String, Vec<Sticker>>>,
+    /// The stickers of sets that were asked for, or why there are none.
+    stickers: Mutex<HashMap<String, Result<Vec<Sticker>, String>>>,
 }
 
 impl Telegram {

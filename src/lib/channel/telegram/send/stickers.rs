@@ -20,26 +20,27 @@ pub(crate) struct Sticker {
 }
 
 impl Telegram {
-    /// Returns the stickers of a set.
+    /// Returns the stickers of a set. One that Telegram refuses is not asked for again.
     pub(crate) async fn sticker_set(&self, set: &str) -> Result<Vec<Sticker>, FetchError> {
         if let Some(known) = self.stickers.lock().get(set) {
-            return Ok(known.clone());
+            return known.clone().map_err(FetchError::Never);
         }
         let request = Request::new("getStickerSet", json!({"name": set}));
-        let answer = self.call(request).await.map_err(|error| match error {
-            Error::Refused { status: 400, .. } if says(&error, "STICKERSET_INVALID") => {
-                FetchError::Never(format!("there is no set of stickers called {set}"))
-            }
-            Error::Refused {
-                status: 400..=404, ..
-            } => FetchError::Never(error.to_string()),
-            error => FetchError::Again(error.to_string()),
-        })?;
-        let stickers = stickers(&answer);
-        self.stickers
-            .lock()
-            .insert(set.to_owned(), stickers.clone());
-        Ok(stickers)
+        let found = match self.call(request).await {
+            Ok(answer) => Ok(stickers(&answer)),
+            Err(error) => match &error {
+                Error::Refused { status: 400, .. } if says(&error, "STICKERSET_INVALID") => {
+                    Err(format!("there is no set of stickers called {set}"))
+                }
+                Error::Refused {
+                    status: 400 | 404, ..
+                } => Err(error.to_string()),
+                _ => return Err(FetchError::Again(error.to_string())),
+            },
+        };
+        let mut known = self.stickers.lock();
+        known.insert(set.to_owned(), found.clone());
+        found.map_err(FetchError::Never)
     }
 
     /// Returns the id of the file of a sticker; `None` when the set has none of that name.
