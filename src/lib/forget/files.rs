@@ -271,6 +271,7 @@ fn in_state(home: &Home, path: &Path) -> Rule {
         "undo" => Rule::WithDirectory("undo"),
         "downloads" => Rule::WithDirectory("downloads"),
         "replies" => Rule::Whole("replies"),
+        "media" => Rule::Whole("descriptions"),
         "spool" => Rule::Whole("spool"),
         "monitor.json" | "status.json" => Rule::Whole("status"),
         "audit.jsonl" | "audit.head" => Rule::Left(

@@ -3,11 +3,12 @@
 //! ```text
 //! <config_path>/agents/<name>/media/<unique_id>.json   written by hand, for one agent; earlier directories win
 //! <config_path>/media/<unique_id>.json                 written by hand, for all agents
-//! state/media/<unique_id>.json                         by a model; kept until it is removed by hand
+//! state/media/<unique_id>.json                         by a model; kept until it is removed
 //! ```
 //! Each is a [`Record`]; by hand only `description` is needed. `unique_id` is the channel's id of a file, the same
 //! wherever it is sent.
 
+use std::collections::BTreeSet;
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
@@ -22,6 +23,7 @@ use crate::{clock, text};
 const MAX_CHARS: usize = 1000;
 /// The largest file that is read as a record.
 const MAX_BYTES: u64 = 64 << 10;
+const NO_NAME: &str = "the id is no name of a file";
 /// Before the first retry after a failure that may pass, and the longest pause.
 const BACKOFF_MS: (i64, i64) = (60_000, 24 * 3_600_000);
 
@@ -116,21 +118,72 @@ impl Descriptions {
         by_hand.next().or_else(|| read(&self.cache.join(&name)))
     }
 
-    /// Keeps a record. Blocks on the disk.
+    /// Returns all that is known, of each file the record that counts, in no order. Blocks on the disk.
+    pub fn all(&self) -> Vec<Record> {
+        let dirs = self.curated.iter().chain([&self.cache]);
+        let files = dirs.flat_map(|dir| dir.read_dir().into_iter().flatten().flatten());
+        let ids: BTreeSet<String> = files
+            .filter_map(|file| {
+                let name = file.file_name().into_string().ok()?;
+                name.strip_suffix(".json").map(str::to_owned)
+            })
+            .collect();
+        let record = |id: &String| {
+            Some(Record {
+                unique_id: id.clone(),
+                ..self.known(id)?
+            })
+        };
+        ids.iter().filter_map(record).collect()
+    }
+
+    /// Keeps a record in the cache. Blocks on the disk.
     ///
     /// # Errors
     /// Why it is not kept.
     pub fn keep(&self, record: &Record) -> Result<(), String> {
-        let name = file_name(&record.unique_id).ok_or("the id is no name of a file")?;
-        DirBuilder::new()
-            .mode(0o700)
-            .recursive(true)
-            .create(&self.cache)
-            .map_err(|error| error.to_string())?;
-        let bytes = serde_json::to_vec_pretty(record).map_err(|error| error.to_string())?;
-        atomic::write(&self.cache.join(name), &bytes, atomic::Durability::Rename)
-            .map_err(|error| error.to_string())
+        write(&self.cache, record, 0o700)
     }
+
+    /// Writes a record down as one that somebody wrote, and clears that of the cache. Blocks on the disk.
+    ///
+    /// # Errors
+    /// Why it is not written.
+    pub fn curate(&self, dir: &Path, record: Record) -> Result<(), String> {
+        let record = Record {
+            status: Status::Curated,
+            failure_reason: None,
+            failures: 0,
+            ts: clock::rfc3339(clock::now_ms()),
+            ..record
+        };
+        write(dir, &record, 0o755)?;
+        self.clear(&record.unique_id)
+    }
+
+    /// Removes a record from the cache: the file is described again when it comes. Blocks on the disk.
+    ///
+    /// # Errors
+    /// Why it stays.
+    pub fn clear(&self, unique_id: &str) -> Result<(), String> {
+        let name = file_name(unique_id).ok_or(NO_NAME)?;
+        match std::fs::remove_file(self.cache.join(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.to_string()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn write(dir: &Path, record: &Record, mode: u32) -> Result<(), String> {
+    let name = file_name(&record.unique_id).ok_or(NO_NAME)?;
+    DirBuilder::new()
+        .mode(mode)
+        .recursive(true)
+        .create(dir)
+        .map_err(|error| error.to_string())?;
+    let bytes = serde_json::to_vec_pretty(record).map_err(|error| error.to_string())?;
+    atomic::write(&dir.join(name), &bytes, atomic::Durability::Rename)
+        .map_err(|error| error.to_string())
 }
 
 /// Returns the name of a record's file; `None` for an id that leads elsewhere.
@@ -198,7 +251,13 @@ mod tests {
             .expect("written");
             assert_eq!(words().as_deref(), Some(text));
         }
+        assert_eq!(known.all().len(), 1, "of each file one");
+        let corrected = record(Some("corrected"), Status::Generated);
+        known.curate(&own, corrected).expect("written");
+        assert_eq!(words().as_deref(), Some("corrected"));
+        assert!(!known.cache.join("AgAD.json").exists());
         assert_eq!(known.known("../AgAD"), None);
+        assert!(known.clear("../AgAD").is_err() && known.clear("gone").is_ok());
         assert!(known.keep(&Record::default()).is_err());
     }
 

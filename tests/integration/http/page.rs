@@ -136,3 +136,85 @@ fn the_page_is_the_owners_and_a_password_opens_nothing_else() {
         403
     );
 }
+
+#[test]
+fn descriptions_are_looked_at_and_corrected_by_no_other_sites_page() {
+    let api = Api::with("[agent]\nconfig_path = [\"own\"]\n");
+    let sticker = json!({
+        "unique_id": "AgAD1", "kind": "sticker", "sticker_set_name": "Cats", "sticker_name": "😿",
+        "description": "A <b>dog</b>.", "status": "generated", "mime_type": "image/webp", "ts": "2026-05-04T10:00:00Z",
+    });
+    api.sandbox
+        .put("state/media/AgAD1.json", sticker.to_string().as_bytes());
+    let basic = password("me", TOKEN);
+    let stranger = Client::tcp(api.port, None);
+    assert_eq!(stranger.get("/media").status, 401);
+    let page = stranger.request(
+        "GET",
+        "/media?q=dog+cats",
+        &[("authorization", &basic)],
+        b"",
+    );
+    let text = page.text();
+    assert_eq!(page.header("referrer-policy"), Some("same-origin"));
+    for shown in [
+        "Cats :: 😿",
+        "AgAD1",
+        "A &lt;b&gt;dog&lt;/b&gt;.",
+        "by a model",
+    ] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    assert!(!api.get("/media?q=bird").text().contains("AgAD1"));
+
+    let ours = format!("http://127.0.0.1:{}", api.port);
+    let form = ("content-type", "application/x-www-form-urlencoded");
+    let send = |origin: Option<&str>, body: &str| {
+        let mut headers = vec![("authorization", basic.as_str()), form];
+        headers.extend(origin.map(|origin| ("origin", origin)));
+        stranger.request("POST", "/media", &headers, body.as_bytes())
+    };
+    let correct = "unique_id=AgAD1&description=A+sad+cat%2C%0Acrying.&do=agent";
+    for origin in [None, Some("null"), Some("http://evil.example")] {
+        assert_eq!(send(origin, correct).status, 403, "{origin:?}");
+    }
+    for wrong in [
+        "unique_id=../../x&description=x&do=all",
+        "unique_id=AgAD1&description=+&do=all",
+        "unique_id=AgAD1&do=shout",
+        "unique_id=AgAD1&description=%00%ff&do=",
+        "&&&",
+    ] {
+        assert_eq!(send(Some(&ours), wrong).status, 400, "{wrong}");
+    }
+    assert!(api.sandbox.read("own/media/AgAD1.json").is_none());
+    let done = send(Some(&ours), correct);
+    assert_eq!(
+        (done.status, done.header("location")),
+        (303, Some("/media"))
+    );
+    let written = api.sandbox.read_json("own/agents/agent/media/AgAD1.json");
+    let written = written.expect("a file");
+    assert_eq!(
+        (
+            &written["description"],
+            &written["status"],
+            &written["sticker_set_name"]
+        ),
+        (
+            &json!("A sad cat, crying."),
+            &json!("curated"),
+            &json!("Cats")
+        )
+    );
+    assert!(api.sandbox.read("state/media/AgAD1.json").is_none());
+    assert!(api.get("/media").text().contains("A sad cat, crying."));
+
+    api.sandbox.put(
+        "state/media/AgAD2.json",
+        br#"{"status": "unsupported", "failure_reason": "no"}"#,
+    );
+    assert!(api.get("/media").text().contains("AgAD2"));
+    assert_eq!(send(Some(&ours), "unique_id=AgAD2&do=clear").status, 303);
+    assert!(api.sandbox.read("state/media/AgAD2.json").is_none());
+}

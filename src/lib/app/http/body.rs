@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Query, Request};
 use http_body_util::BodyExt;
-use hyper::StatusCode;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, TRANSFER_ENCODING};
+use hyper::{StatusCode, Uri};
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
@@ -36,12 +36,32 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     text::json::parse(bytes).map_err(|error| ApiError::bad(format!("invalid body: {error}")))
 }
 
+/// Reads the form that a browser sends.
+///
+/// # Errors
+/// 400, 408, 413 or 415.
+pub(super) async fn form<T: DeserializeOwned>(request: Request) -> Result<T, ApiError> {
+    if !has_type(request.headers(), "application/x-www-form-urlencoded") {
+        return Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "not_a_form",
+            "the body must be a form",
+        ));
+    }
+    let bytes = read_all(request).await?;
+    // A form is written as the query of an address is.
+    let uri = [b"/?", bytes.as_slice()].concat();
+    let uri = Uri::try_from(uri).map_err(|_| ApiError::bad("the form cannot be read"))?;
+    let form = Query::try_from_uri(&uri).map_err(|error| ApiError::bad(error.body_text()))?;
+    Ok(form.0)
+}
+
 /// Reads the bytes of a JSON request.
 ///
 /// # Errors
 /// 400, 408, 413 or 415.
 pub(super) async fn bytes(request: Request) -> Result<Vec<u8>, ApiError> {
-    if !is_json(request.headers()) {
+    if !has_type(request.headers(), "application/json") {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "not_json",
@@ -69,7 +89,7 @@ pub(super) async fn json_or_nothing<T: DeserializeOwned + Default>(
     json(request).await
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+fn has_type(headers: &HeaderMap, wanted: &str) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let (Some(one), None) = (types.next(), types.next()) else {
         return false;
@@ -80,7 +100,7 @@ fn is_json(headers: &HeaderMap) -> bool {
         .split(';')
         .next()
         .unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case("application/json")
+    essence.trim().eq_ignore_ascii_case(wanted)
 }
 
 async fn read_all(request: Request) -> Result<Vec<u8>, ApiError> {
@@ -189,7 +209,11 @@ mod tests {
             for value in types {
                 headers.append(CONTENT_TYPE, value.parse().expect("value"));
             }
-            assert_eq!(is_json(&headers), expected, "{types:?}");
+            assert_eq!(
+                has_type(&headers, "application/json"),
+                expected,
+                "{types:?}"
+            );
         };
         check(&["application/json"], true);
         check(&["Application/JSON; charset=utf-8"], true);

@@ -98,7 +98,7 @@ fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
         return Ok(Passed::Preflight);
     }
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    let is_page = request.uri().path() == page::PATH;
+    let is_page = page::is_page(request.uri().path());
     // A browser cannot be told to send a bearer token.
     let by_browser = || api.token_check.basic(request.headers());
     let bearer = match api.token_check.bearer(request.headers()) {

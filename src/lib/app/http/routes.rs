@@ -55,6 +55,10 @@ pub(super) fn router() -> Router<Arc<Api>> {
     router
         // For people, so not in the OpenAPI description.
         .route(page::PATH, get(page::page))
+        .route(
+            page::media::PATH,
+            get(page::media::show).post(page::media::change),
+        )
         .fallback(|| async { ApiError::not_found("nothing is here").hint("GET /openapi.json") })
         // The router adds the header Allow.
         .method_not_allowed_fallback(|| async { ApiError::method() })

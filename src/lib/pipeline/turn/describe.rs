@@ -2,6 +2,7 @@
 //! else from the cache, else by the model of `[routing] vision`. A message may cost at most [`BUDGET`] looks; what is
 //! over that is named and described the next time it comes.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::media;
 use crate::media::descriptions::{Descriptions, Record, Status};
 use crate::media::{Content, Pictures};
 use crate::message::{Block, FileIdentity, Media, MediaKind, Message, Role};
+use crate::pipeline::Pipeline;
 use crate::pipeline::plan::is_planned;
 use crate::prompt::Label;
 use crate::provider::{SystemBlock, Tier};
@@ -45,6 +47,21 @@ impl Budget {
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
             .is_ok()
+    }
+}
+
+impl Pipeline {
+    /// Returns what is known of pictures in words.
+    pub fn descriptions(&self) -> Descriptions {
+        Descriptions {
+            curated: self.prompt.media_dirs(&self.live().config),
+            cache: self.media_cache.clone(),
+        }
+    }
+
+    /// Returns the directories of `agent.config_path`, whole.
+    pub fn config_path(&self) -> Vec<PathBuf> {
+        self.prompt.config_path(&self.live().config)
     }
 }
 
@@ -96,10 +113,7 @@ impl Place<'_> {
 
     /// Returns the description of a file, or why there is none.
     async fn words_for(&self, subject: &Subject<'_>) -> Result<String, String> {
-        let records = Arc::new(Descriptions {
-            curated: self.pipeline.prompt.media_dirs(&self.live.config),
-            cache: self.pipeline.media_cache.clone(),
-        });
+        let records = Arc::new(self.pipeline.descriptions());
         let (look_up, id) = (records.clone(), subject.identity.unique_id.clone());
         let known = crate::sys::blocking(move || look_up.known(&id)).await;
         if let Some(known) = &known {

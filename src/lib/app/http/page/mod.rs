@@ -5,6 +5,7 @@
 
 mod chart;
 mod html;
+pub(super) mod media;
 
 use std::sync::Arc;
 
@@ -34,6 +35,12 @@ use html::Html;
 
 /// Where it stands.
 pub(super) const PATH: &str = "/";
+
+/// Returns true for what is shown to a person with a browser.
+pub(super) fn is_page(path: &str) -> bool {
+    path == PATH || path == media::PATH
+}
+
 const STYLE: &str = include_str!("page.css");
 /// Conversations, jobs and dead letters that are shown.
 const SHOWN: usize = 12;
@@ -67,13 +74,18 @@ pub(super) async fn page(
         api.pipeline.memory().clone(),
     );
     let text = crate::sys::blocking(move || draw(&home, &env, &memory, &question)).await;
+    Ok(document(text, "no-referrer"))
+}
+
+/// Returns a page as it is sent; `referrer` says which pages are told where their visitor comes from.
+fn document(text: String, referrer: &'static str) -> Response {
     let mut response = text.into_response();
     let headers = response.headers_mut();
     headers.insert(
         CONTENT_TYPE,
         HeaderValue::from_static("text/html; charset=utf-8"),
     );
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static(referrer));
     headers.insert(
         HeaderName::from_static("cross-origin-resource-policy"),
         HeaderValue::from_static("same-origin"),
@@ -81,7 +93,7 @@ pub(super) async fn page(
     if let Ok(policy) = HeaderValue::from_str(&policy()) {
         headers.insert(CONTENT_SECURITY_POLICY, policy);
     }
-    Ok(response)
+    response
 }
 
 /// Nothing runs, nothing is loaded, nobody frames it; its own style is known by its hash.
@@ -99,25 +111,38 @@ fn policy() -> String {
 fn draw(home: &Home, env: &Environment, memory: &Memory, question: &str) -> String {
     let (zone, _) = documents::zone(home, env);
     let now = clock::now_ms();
-    let mut page = Html::default();
-    page.raw("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>agent</title>");
-    page.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
     // A question that is being read is not taken away.
-    if question.is_empty() {
-        page.raw("<meta http-equiv=\"refresh\" content=\"30\">");
-    }
-    page.raw("<style>")
-        .raw(STYLE)
-        .raw("</style></head><body><main>");
+    let mut page = begin("agent", question.is_empty().then_some(30));
     state(&mut page, home, env, zone);
     search(&mut page, memory, question, zone);
     costs(&mut page, home, env, zone, now);
     queue(&mut page, home);
     sessions(&mut page, home, env, now);
     jobs(&mut page, home, zone);
+    end(page, zone)
+}
+
+/// Begins a page, which is loaded again after `refresh` seconds.
+fn begin(title: &str, refresh: Option<u32>) -> Html {
+    let mut page = Html::default();
+    page.raw("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
+    page.text(title).raw("</title>");
+    page.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
+    if let Some(seconds) = refresh {
+        page.raw(&format!(
+            "<meta http-equiv=\"refresh\" content=\"{seconds}\">"
+        ));
+    }
+    page.raw("<style>")
+        .raw(STYLE)
+        .raw("</style></head><body><main>");
+    page
+}
+
+fn end(mut page: Html, zone: Tz) -> String {
     page.raw("<footer>").text(&format!(
         "{} · agent-toolkit {}",
-        clock::local_text(now, zone),
+        clock::local_text(clock::now_ms(), zone),
         env!("CARGO_PKG_VERSION")
     ));
     page.raw("</footer></main></body></html>");
@@ -136,7 +161,8 @@ fn state(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
     let monitor = crate::monitor_state::read(&home.monitor());
     let monitor = monitor.ok().flatten().unwrap_or_default();
     page.raw("<header><h1>agent</h1><p class=\"state\">");
-    page.text(&monitor.state).raw("</p></header>");
+    page.text(&monitor.state)
+        .raw("</p><p><a href=\"/media\">pictures in words</a></p></header>");
     page.raw("<section><h2>Now</h2><dl>");
     for (name, value) in render::status::facts(&status) {
         page.pair(&name, &value);

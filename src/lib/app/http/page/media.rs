@@ -1,0 +1,214 @@
+//! The page at `/media`: what pictures, stickers and films were described as, to be corrected by hand. A form of its
+//! own writes a file below `[agent] config_path`, or clears an entry of the cache; no other site's page can send it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use hyper::StatusCode;
+use hyper::header::{LOCATION, ORIGIN};
+use serde::Deserialize;
+
+use super::html::Html;
+use super::{MAX_QUESTION, begin, document, end, stamp};
+use crate::app::documents;
+use crate::app::http::error::ApiError;
+use crate::app::http::{Api, body};
+use crate::media::descriptions::{Descriptions, Record, Status};
+
+/// Where it stands.
+pub(in crate::app::http) const PATH: &str = "/media";
+/// Descriptions that are shown at once.
+const SHOWN: usize = 60;
+
+/// What is looked for.
+#[derive(Debug, Deserialize)]
+pub(in crate::app::http) struct Asked {
+    q: Option<String>,
+}
+
+/// What a form says.
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "the form of /media")]
+struct Change {
+    unique_id: String,
+    #[serde(default)]
+    description: String,
+    #[serde(rename = "do")]
+    deed: Deed,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Deed {
+    /// Written for this agent.
+    Agent,
+    /// Written for all agents.
+    All,
+    /// The entry of the cache is removed: the file is described again when it comes.
+    Clear,
+}
+
+/// Shows the page.
+pub(in crate::app::http) async fn show(
+    State(api): State<Arc<Api>>,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let question = asked
+        .map_err(|error| ApiError::bad(error.body_text()))?
+        .0
+        .q
+        .unwrap_or_default();
+    let question = crate::text::shorten(question.trim(), MAX_QUESTION);
+    let (home, env, known) = (
+        api.home.clone(),
+        api.env.clone(),
+        api.pipeline.descriptions(),
+    );
+    let draw = move || {
+        let (zone, _) = documents::zone(&home, &env);
+        let mut page = begin("agent: pictures in words", None);
+        page.raw("<header><h1>Pictures in words</h1><p><a href=\"/\">the agent</a></p></header>");
+        page.raw("<section><form method=\"get\" action=\"/media\"><input type=\"search\" name=\"q\" maxlength=\"400\" ");
+        page.raw("aria-label=\"Search the descriptions\" placeholder=\"Search the descriptions\" value=\"")
+            .text(&question);
+        page.raw("\"> <button>Search</button></form>");
+        let (found, more) = found(&known, &question);
+        if found.is_empty() {
+            page.raw("<p class=\"quiet\">Nothing is described.</p>");
+        }
+        if known.curated.is_empty() {
+            page.raw("<p class=\"trouble\">");
+            page.text("Set [agent] config_path in agent.toml: what you write is kept in its first directory.");
+            page.raw("</p>");
+        }
+        for record in &found {
+            article(
+                &mut page,
+                record,
+                &stamp(&record.ts, zone),
+                !known.curated.is_empty(),
+            );
+        }
+        if more > 0 {
+            page.raw("<p class=\"quiet\">");
+            page.text(&format!("and {more} more")).raw("</p>");
+        }
+        page.raw("</section>");
+        end(page, zone)
+    };
+    let text = crate::sys::blocking(draw).await;
+    // A form that a page without a referrer sends has no Origin either.
+    Ok(document(text, "same-origin"))
+}
+
+/// Returns the newest records in which all words of the question stand, and how many more there are.
+fn found(known: &Descriptions, question: &str) -> (Vec<Record>, usize) {
+    let words: Vec<String> = question
+        .to_lowercase()
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
+    let is_asked_for = |record: &Record| {
+        let set = record.sticker_set_name.as_deref().unwrap_or_default();
+        let name = record.sticker_name.as_deref().unwrap_or_default();
+        let what = record.description.as_deref().unwrap_or_default();
+        let all = format!("{} {} {set} {name} {what}", record.unique_id, record.kind);
+        let all = all.to_lowercase();
+        words.iter().all(|word| all.contains(word))
+    };
+    let mut found = known.all();
+    found.retain(is_asked_for);
+    found.sort_by(|one, other| other.ts.cmp(&one.ts));
+    let more = found.len().saturating_sub(SHOWN);
+    found.truncate(SHOWN);
+    (found, more)
+}
+
+fn article(page: &mut Html, record: &Record, at: &str, may_write: bool) {
+    page.raw("<article><h3>").text(&record.kind);
+    if let Some((set, name)) = record
+        .sticker_set_name
+        .as_ref()
+        .zip(record.sticker_name.as_ref())
+    {
+        page.text(&format!(" {set} :: {name}"));
+    }
+    let state = match record.status {
+        Status::Curated => "by hand",
+        Status::Generated => "by a model",
+        Status::Unsupported => "nobody can look at it",
+        Status::TemporaryFailure => "failed, is tried again",
+        Status::PermanentFailure => "failed",
+    };
+    page.raw(" <span>");
+    page.text(&format!("{} · {state} · {at}", record.unique_id));
+    page.raw("</span></h3>");
+    if let Some(why) = &record.failure_reason {
+        page.raw("<p class=\"trouble\">").text(why).raw("</p>");
+    }
+    page.raw("<form method=\"post\" action=\"/media\"><input type=\"hidden\" name=\"unique_id\" value=\"");
+    page.text(&record.unique_id);
+    page.raw("\"><input name=\"description\" maxlength=\"1000\" aria-label=\"What it appears as\" value=\"");
+    page.text(record.description.as_deref().unwrap_or_default());
+    page.raw("\">");
+    if may_write {
+        page.raw("<button name=\"do\" value=\"agent\">For this agent</button>");
+        page.raw("<button name=\"do\" value=\"all\">For all</button>");
+    }
+    if record.status != Status::Curated {
+        page.raw("<button name=\"do\" value=\"clear\">Describe again</button>");
+    }
+    page.raw("</form></article>");
+}
+
+/// Carries out what a form says, and shows the page again.
+pub(in crate::app::http) async fn change(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    // A browser names the page that sends a form, and adds a password by itself wherever the form comes from.
+    if !request.headers().contains_key(ORIGIN) {
+        return Err(ApiError::forbidden("a form is sent with the header Origin"));
+    }
+    let change: Change = body::form(request).await?;
+    let (known, dirs) = (api.pipeline.descriptions(), api.pipeline.config_path());
+    let name = api.pipeline.live().config.agent.name.clone();
+    let work = move || carry_out(&known, &dirs, &name, change);
+    let done = crate::sys::blocking(work).await;
+    done.map_err(ApiError::bad)?;
+    Ok((StatusCode::SEE_OTHER, [(LOCATION, PATH)]).into_response())
+}
+
+fn carry_out(
+    known: &Descriptions,
+    dirs: &[PathBuf],
+    agent: &str,
+    change: Change,
+) -> Result<(), String> {
+    let id = change.unique_id;
+    let first = || {
+        dirs.first()
+            .ok_or("[agent] config_path in agent.toml names no directory")
+    };
+    let dir = match change.deed {
+        Deed::Clear => return known.clear(&id),
+        Deed::Agent => first()?.join("agents").join(agent).join("media"),
+        Deed::All => first()?.join("media"),
+    };
+    let words = change.description.split_whitespace().collect::<Vec<_>>();
+    if words.is_empty() {
+        return Err("the description is empty".to_owned());
+    }
+    let record = known.known(&id).unwrap_or_default();
+    known.curate(
+        &dir,
+        Record {
+            unique_id: id,
+            description: Some(words.join(" ")),
+            ..record
+        },
+    )
+}
