@@ -96,8 +96,8 @@ struct Rounds {
     last: Option<SessionKey>,
     /// Tasks that are being carried out.
     busy: HashSet<i64>,
-    /// When "typing" is shown again.
-    pulses: HashMap<Route, i64>,
+    /// The task for which "typing" is shown, and when it is shown again: a message that arrives ends it.
+    pulses: HashMap<Route, (i64, i64)>,
 }
 
 impl Rounds {
@@ -126,18 +126,20 @@ impl Rounds {
 
     /// Returns where "typing" is to be shown now.
     fn typing(&mut self, ready: &[ReadyTask], now: i64) -> Vec<Route> {
-        let mut routes: HashMap<Route, i64> = HashMap::new();
+        let mut routes: HashMap<Route, (i64, i64)> = HashMap::new();
         for task in ready
             .iter()
             .filter(|task| is_typed(task) && task.due_at > now)
         {
             if let Some(route) = &task.envelope.route {
-                let next = self.pulses.get(route).copied().unwrap_or(now);
-                routes.insert(route.clone(), next);
+                let known = self.pulses.get(route).filter(|(seq, _)| *seq == task.seq);
+                routes
+                    .entry(route.clone())
+                    .or_insert_with(|| known.copied().unwrap_or((task.seq, now)));
             }
         }
         let mut due = Vec::new();
-        for (route, next) in &mut routes {
+        for (route, (_, next)) in &mut routes {
             if *next <= now {
                 *next = now + PULSE_MS;
                 due.push(route.clone());
@@ -153,7 +155,9 @@ impl Rounds {
             .iter()
             .filter(|task| !self.busy.contains(&task.seq))
             .map(|task| task.due_at);
-        let next = due.chain(self.pulses.values().copied()).min()?;
+        let next = due
+            .chain(self.pulses.values().map(|(_, next)| *next))
+            .min()?;
         Some(Duration::from_millis((next - now).max(1).unsigned_abs()))
     }
 }
@@ -250,6 +254,8 @@ mod tests {
             Some(Duration::from_millis(1_000))
         );
         assert_eq!(rounds.typing(&ready, 4_000).len(), 1);
+        let next = [task(3, "a", "send", 9_000)];
+        assert_eq!(rounds.typing(&next, 4_500).len(), 1, "of the next message");
         assert_eq!(rounds.typing(&[], 5_000).len(), 0);
         assert_eq!(rounds.wait(&[], 5_000), None);
     }
