@@ -52,6 +52,7 @@ mod service;
 mod sessions;
 mod setup;
 mod shell;
+mod shipped_skills;
 mod signin;
 mod skills;
 mod speech;

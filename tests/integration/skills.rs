@@ -147,6 +147,8 @@ fn skills_are_in_the_owners_own_conversations_only() {
 #[test]
 fn what_another_user_could_have_written_waits_for_the_owners_word() {
     let (model, sandbox) = Sandbox::with_model();
+    let no_share = sandbox.home().with_file_name("none").display().to_string();
+    let sandbox = sandbox.env("AGENT_SHARE", &no_share);
     sandbox.put(
         "workspace/skills/backup/SKILL.md",
         &skill("backup", "Make a backup.", "Copy."),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use nix::fcntl::OFlag;
 
 use super::find::{Entry, Tree};
-use super::{MAX_FILE, Off, Shelf, Skill, Why, front_matter, hash, ownership, shown};
+use super::{MAX_FILE, Needs, Off, Shelf, Skill, Why, front_matter, hash, ownership, shown};
 use crate::config::Home;
 use crate::sys::Version;
 use crate::text;
@@ -48,6 +48,8 @@ pub struct SkillStatus {
     pub path: PathBuf,
     /// What it is for; empty when it is off.
     pub description: String,
+    /// What it needs; nothing when it is off.
+    pub needs: Needs,
     /// Why it is off; `None` = it is on.
     pub off: Option<Why>,
     /// The hash over all its files, or why it has none.
@@ -149,9 +151,9 @@ impl Skills {
                 Ok((sha256, files)) => (Ok(sha256), files),
                 Err(why) => (Err(why), Vec::new()),
             };
-            let (description, off) = match contents {
-                Ok(contents) => (contents.description, None),
-                Err(why) => (String::new(), Some(why)),
+            let (description, needs, off) = match contents {
+                Ok(contents) => (contents.description, contents.needs, None),
+                Err(why) => (String::new(), Needs::default(), Some(why)),
             };
             SkillStatus {
                 is_untrusted: !candidate.bundled && self.untrusted(&candidate).is_some(),
@@ -161,6 +163,7 @@ impl Skills {
                 name: candidate.name,
                 path: candidate.entry.path.clone(),
                 description,
+                needs,
                 off,
                 sha256,
                 files,
@@ -197,6 +200,8 @@ impl Skills {
                     name,
                     description: contents.description,
                     always_on: contents.always_on,
+                    brief: contents.brief,
+                    needs: contents.needs,
                     location,
                     body: contents.body.into(),
                 }),

@@ -1,8 +1,10 @@
 //! A SKILL.md as text: its head, and what stands below.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::is_name;
+use super::needs::Needs;
 use crate::text;
 use crate::text::front_matter::FrontMatter;
 use crate::text::hidden_chars;
@@ -21,6 +23,8 @@ const MAX_HIDDEN: usize = 20;
 pub(super) struct Contents {
     pub description: String,
     pub always_on: bool,
+    pub brief: bool,
+    pub needs: Needs,
     pub body: String,
 }
 
@@ -30,6 +34,16 @@ struct Head {
     name: Option<String>,
     description: Option<String>,
     always_on: Option<bool>,
+    brief: Option<bool>,
+    needs: Option<Declared>,
+}
+
+/// `needs` as we read it; somebody else's may mean something else by the word.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Declared {
+    Ours(Needs),
+    Other(IgnoredAny),
 }
 
 /// Reads the SKILL.md of the directory called `dir`.
@@ -95,6 +109,11 @@ pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Contents, Why> {
     Ok(Contents {
         description,
         always_on: head.always_on.unwrap_or(false),
+        brief: head.brief.unwrap_or(false),
+        needs: match head.needs {
+            Some(Declared::Ours(needs)) => needs,
+            Some(Declared::Other(_)) | None => Needs::default(),
+        },
         body: body.to_owned(),
     })
 }

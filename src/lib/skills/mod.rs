@@ -10,6 +10,7 @@
 //! name: backup                         the name of its directory, [a-z0-9-], at most 64
 //! description: Make a backup and …     when to use it, at most 1,024 characters
 //! always_on: false                     true: the whole text is in every prompt
+//! brief: false                         true: the prompt lists the name only; needs: see `needs`
 //! ---
 //! # The text
 //! ```
@@ -21,9 +22,11 @@ mod catalog;
 mod find;
 mod front_matter;
 mod hash;
+mod needs;
 mod ownership;
 
 pub use catalog::{SkillStatus, Skills};
+pub use needs::{Needs, Surroundings};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +46,10 @@ pub struct Skill {
     pub description: String,
     /// Whether its text is in every prompt.
     pub always_on: bool,
+    /// Whether the prompt lists its name only.
+    pub brief: bool,
+    /// What it needs to work.
+    pub needs: Needs,
     /// Where its SKILL.md lies, as the model is told: `skills/NAME/SKILL.md` of the workspace, or
     /// `share/skills/…`.
     pub location: String,

@@ -132,7 +132,7 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
         tools.push(tool(speech::Tts(needs.clone())));
     }
     tools.push(tool(pin::Pin));
-    tools.push(tool(skill::LoadSkill(needs.skills.clone())));
+    tools.push(tool(skill::LoadSkill(needs.clone())));
     tools.push(tool(status::SessionStatus(needs)));
     tools.push(tool(silent::Silent));
     tools

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::blocking;
 use super::typed::{About, Property, TypedTool};
+use super::{Needs, blocking};
 use crate::agent::{Context, Reach, ToolOutput};
-use crate::skills::Skills;
+use crate::config::Network;
+use crate::skills::Surroundings;
 
 /// Names that are offered instead of a wrong one.
 const MAX_NAMES: usize = 50;
 
 /// Only the owner's, as a file of the workspace: a skill may say what nobody else is to know.
-pub(super) struct LoadSkill(pub(super) Arc<Skills>);
+pub(super) struct LoadSkill(pub(super) Arc<Needs>);
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Args {
@@ -35,17 +36,25 @@ impl TypedTool for LoadSkill {
     }
 
     async fn run(&self, args: Args, _context: &Context) -> ToolOutput {
-        let skills = self.0.clone();
-        blocking(move || load(&skills, &args.name)).await
+        let needs = self.0.clone();
+        blocking(move || load(&needs, &args.name)).await
     }
 }
 
-fn load(skills: &Skills, name: &str) -> Result<String, String> {
-    let shelf = skills.shelf();
+fn load(needs: &Needs, name: &str) -> Result<String, String> {
+    let shelf = needs.skills.shelf();
     if let Some(skill) = shelf.get(name) {
         let dir = skill.location.trim_end_matches("SKILL.md");
+        let lacking = match skill.needs.is_empty() {
+            true => Vec::new(),
+            false => skill.needs.lacking(&surroundings(needs)),
+        };
+        let lacking = match lacking.is_empty() {
+            true => String::new(),
+            false => format!("\n[it lacks: {}]", lacking.join("; ")),
+        };
         return Ok(format!(
-            "{}\n\n[the files it names lie in {dir}]",
+            "{}\n\n[the files it names lie in {dir}]{lacking}",
             skill.body
         ));
     }
@@ -66,4 +75,15 @@ fn load(skills: &Skills, name: &str) -> Result<String, String> {
         true => format!("no skill is called {name}: there are none"),
         false => format!("no skill is called {name}; there are: {}", names.join(", ")),
     })
+}
+
+/// Returns what the agent's commands have of what skills need; nothing where no command runs.
+fn surroundings(needs: &Needs) -> Surroundings {
+    let workspace = needs.memory.home().workspace();
+    let Some(exec) = &needs.exec else {
+        return Surroundings::of("", &Network::Closed, workspace);
+    };
+    let path = exec.env.iter().find(|(name, _)| name == "PATH");
+    let path = path.map_or("", |(_, path)| path.as_str());
+    Surroundings::of(path, &exec.rules.network, workspace)
 }

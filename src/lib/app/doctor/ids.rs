@@ -139,6 +139,10 @@ pub(super) const IDS: &[(&str, &str)] = &[
     ),
     ("signed-out", "a sign-in has ended"),
     ("skill-broken", "a skill cannot be used"),
+    (
+        "skill-lacks",
+        "a skill that is set up lacks something it needs",
+    ),
     ("skill-untrusted", "a skill waits for your trust"),
     ("spool-ignored", "a file in the spool is no command"),
     ("spool-stuck", "the daemon takes no commands from the spool"),

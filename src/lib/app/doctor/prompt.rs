@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::Finding;
 use super::subject::{Patient, quote};
 use crate::config;
+use crate::config::Loaded;
 use crate::prompt;
 use crate::prompt::{About, Remark, Sources};
-use crate::skills::Skills;
+use crate::skills::{Skill, Skills, Surroundings};
 
 /// Findings of one kind that are told; more would hide the others.
 const MOST: usize = 10;
@@ -17,7 +18,8 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         return Vec::new();
     };
     let skills = Skills::new(&patient.home, config::share_dir(&patient.env).as_deref());
-    let remarks = prompt::survey(&Sources::new(&patient.home, Arc::new(skills)), loaded);
+    let skills = Arc::new(skills);
+    let remarks = prompt::survey(&Sources::new(&patient.home, skills.clone()), loaded);
     let mut told: Vec<About> = Vec::new();
     let few = |remark: &Remark| {
         told.push(remark.about);
@@ -27,7 +29,31 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         .into_iter()
         .filter(few)
         .map(|remark| finding(patient, &remark))
+        .chain(lacking(patient, loaded, &skills))
         .collect()
+}
+
+/// Skills that the owner made or noted something for, and that cannot work; the others may never be wanted.
+fn lacking(patient: &Patient, loaded: &Loaded, skills: &Skills) -> Vec<Finding> {
+    let workspace = patient.home.workspace();
+    let path = patient.env.get("PATH").unwrap_or_default();
+    let network = &loaded.config.tools.exec.network;
+    let here = Surroundings::of(&path.to_string_lossy(), network, workspace);
+    let shelf = skills.shelf();
+    let wanted = shelf
+        .skills
+        .iter()
+        .filter(|skill| match &skill.needs.notes {
+            Some(section) => here.has_notes(section),
+            None => !skill.location.starts_with("share/"),
+        });
+    let finding = |skill: &Skill| {
+        let lacking = skill.needs.lacking(&here);
+        let evidence = format!("the skill {} lacks {}", skill.name, lacking.join("; "));
+        let list = patient.program("agent-send", "--skill list");
+        (!lacking.is_empty()).then(|| Finding::warning("skill-lacks", evidence, list))
+    };
+    wanted.filter_map(finding).take(MOST).collect()
 }
 
 fn finding(patient: &Patient, remark: &Remark) -> Finding {

@@ -12,7 +12,7 @@ use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
 use crate::config;
 use crate::config::Home;
-use crate::skills::{SkillStatus, Skills, Why};
+use crate::skills::{SkillStatus, Skills, Surroundings, Why};
 use crate::trust::approved_hashes::Decision;
 use crate::{clock, logging, text};
 
@@ -192,10 +192,11 @@ fn over(standing: &SkillStatus, sha256: &str) -> Vec<String> {
 fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
     let home = context.home;
     let standings = skills.statuses();
+    let here = surroundings(context);
     if context.json {
         let skills: Vec<serde_json::Value> = standings
             .iter()
-            .map(|standing| document(home, standing))
+            .map(|standing| document(home, standing, &here))
             .collect();
         cli::json(&json!({"skills": skills}));
         return Ok(Exit::Ok);
@@ -227,17 +228,37 @@ fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
                 )
             }
         });
+        if !standing.needs.is_empty() {
+            let lacking = standing.needs.lacking(&here);
+            let lacks = match lacking.is_empty() {
+                true => "all of it is there".to_owned(),
+                false => format!("lacks {}", lacking.join("; ")),
+            };
+            let words = format!("needs {}: {lacks}", standing.needs.words());
+            cli::out(&format!("     {}", text::visible(&words)));
+        }
     }
     Ok(Exit::Ok)
 }
 
-fn document(home: &Home, standing: &SkillStatus) -> serde_json::Value {
+/// Returns what commands have here, as far as this shell's `$PATH` is the daemon's.
+fn surroundings(context: &Context<'_>) -> Surroundings {
+    let network = config::load_config(context.home, context.env)
+        .map(|config| config.tools.exec.network)
+        .unwrap_or_default();
+    let path = context.env.get("PATH").unwrap_or_default();
+    Surroundings::of(&path.to_string_lossy(), &network, context.home.workspace())
+}
+
+fn document(home: &Home, standing: &SkillStatus, here: &Surroundings) -> serde_json::Value {
     json!({
         "name": standing.name,
         "path": home.display(&standing.path),
         "on": standing.off.is_none(),
         "why": standing.off.as_ref().map(ToString::to_string),
         "description": standing.description,
+        "needs": standing.needs,
+        "lacks": standing.needs.lacking(here),
         "sha256": standing.sha256.as_ref().ok(),
         "trusted_sha256": standing.trusted,
     })

@@ -144,6 +144,12 @@ impl Rules {
         self.hosts.iter().any(is_local)
     }
 
+    /// Returns whether a host, with its port or on the port of HTTPS, is allowed by name.
+    pub fn names(&self, host: &str) -> bool {
+        let destination = Destination::parse(host, Some(443));
+        destination.is_some_and(|destination| self.check(&destination).is_ok())
+    }
+
     /// Decides about a destination by what is written there.
     pub(super) fn check(&self, destination: &Destination) -> Result<(), Refusal> {
         let Destination { host, port } = destination;

@@ -325,6 +325,12 @@ fn list(skills: &[&Skill]) -> Body {
             "<skill><name>{name}</name><description>{words}</description><location>{location}</location></skill>\n"
         )
     };
+    let (brief, skills): (Vec<&Skill>, Vec<&Skill>) = skills.iter().partition(|skill| skill.brief);
+    let names: Vec<&str> = brief.iter().map(|skill| skill.name.as_str()).collect();
+    let names = match names.is_empty() {
+        true => String::new(),
+        false => format!("<names>{}</names>\n", names.join(" ")),
+    };
     let more = skills.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 {
         format!("[… {more} more are not listed …]\n")
@@ -332,9 +338,9 @@ fn list(skills: &[&Skill]) -> Body {
         String::new()
     };
     Body::List {
-        head:
-            "Before you do what one of these is for, read it with load_skill.\n<available_skills>\n"
-                .to_owned(),
+        head: format!(
+            "Before you do what one of these is for, read it with load_skill.\n<available_skills>\n{names}"
+        ),
         entries: skills.iter().take(MAX_LISTED).map(entry).collect(),
         tail: format!("{more}</available_skills>"),
     }

@@ -120,6 +120,24 @@ const FILES: [(&str, &str); 9] = [
 ];
 
 #[test]
+fn a_brief_skill_is_listed_by_its_name() {
+    let brief = |name: &str| format!("---\nname: {name}\ndescription: x\nbrief: true\n---\nDo it.");
+    let place = Place::new(
+        "",
+        &[
+            ("workspace/skills/mail/SKILL.md", &brief("mail")),
+            ("workspace/skills/git/SKILL.md", &brief("git")),
+        ],
+    );
+    let expected = "semi: # Skills\n\nBefore you do what one of these is for, read it with load_skill.\n\
+                    <available_skills>\n<names>git mail</names>\n</available_skills>";
+    assert_eq!(
+        place.system(None, true).last().map(String::as_str),
+        Some(expected)
+    );
+}
+
+#[test]
 fn the_system_text_has_its_pieces_in_a_fixed_order_and_the_owners_only_for_them() {
     let place = Place::new("", &FILES);
     let list = "# Skills\n\nBefore you do what one of these is for, read it with load_skill.\n<available_skills>\n<skill><name>b</name>\
