@@ -1,0 +1,487 @@
+//! The ranges of values: each rule names its key and what is expected.
+
+use std::path::Path;
+
+use super::formats::{
+    NO_VARIABLE, can_be_shown, is_amount, is_command, is_host, is_http, is_private_way,
+    is_prompt_name, is_variable,
+};
+use crate::config::error::Error;
+use crate::config::key_names;
+use crate::config::types::{
+    Agent, Config, Http, Keep, MAX_CARRIED, McpServer, Media, Memory, Pattern, SearchEngine,
+    Session, Subagents, Telegram, Tools, Typing,
+};
+
+/// A key, whether its value is good, and what is expected of it.
+type Rule = (&'static str, bool, &'static str);
+
+/// Checks ranges. `origin` says where the value of a key came from.
+pub(in crate::config) fn values(
+    config: &Config,
+    origin: &dyn Fn(&str) -> String,
+) -> Result<(), Error> {
+    let rules = [
+        agent(&config.agent),
+        context_and_compaction(config),
+        telegram(&config.telegram, &config.http),
+        http(&config.http),
+        tools(&config.tools),
+        web(&config.tools),
+        media(&config.media),
+        session(&config.session),
+        subagents(&config.subagents),
+        amounts(config),
+        memory(&config.memory),
+        vec![(
+            "log.keep_days",
+            config.log.keep_days >= 1,
+            "expected at least 1 day",
+        )],
+    ];
+    let fault = |key: String, message: String| Error::Value {
+        origin: origin(&key),
+        key,
+        message,
+    };
+    if let Some((key, _, message)) = rules.into_iter().flatten().find(|(_, good, _)| !good) {
+        return Err(fault(key.to_owned(), message.to_owned()));
+    }
+    if let Some(message) = config.tools.exec.patterns.iter().find_map(Pattern::fault) {
+        return Err(fault("tools.exec.patterns".to_owned(), message));
+    }
+    for (name, server) in &config.mcp.servers {
+        if let Some((field, message)) = tool_server(name, server) {
+            let table = key_names::join("mcp.servers", name);
+            let key = if field.is_empty() {
+                table
+            } else {
+                key_names::join(&table, field)
+            };
+            return Err(fault(key, message.to_owned()));
+        }
+    }
+    for (name, tier) in &config.context.tiers {
+        if let Some(path) = tier.files.iter().find(|path| !is_below(path)) {
+            let key = key_names::join(&key_names::join("context.tiers", name), "files");
+            let message = format!(
+                "`{path}` is no file of the workspace: expected paths like `SOUL.md` or `notes/ops.md`"
+            );
+            return Err(fault(key, message));
+        }
+    }
+    Ok(())
+}
+
+fn agent(agent: &Agent) -> Vec<Rule> {
+    let name_fits = is_prompt_name(&agent.name);
+    vec![
+        (
+            "agent.name",
+            name_fits,
+            "expected 1 to 64 letters, digits, `_` or `-`",
+        ),
+        (
+            "agent.max_concurrent_runs",
+            agent.max_concurrent_runs >= 1,
+            "expected at least 1",
+        ),
+        (
+            "agent.max_turns",
+            agent.max_turns >= 1,
+            "expected at least 1",
+        ),
+        (
+            "agent.history_size",
+            agent.history_size >= 1,
+            "expected at least 1",
+        ),
+        (
+            "agent.typing",
+            typing_fits(&agent.typing),
+            "expected 0 to 3600 seconds, and a number of signs",
+        ),
+        (
+            "agent.stickers.stickers",
+            agent
+                .stickers
+                .stickers
+                .iter()
+                .all(|one| sticker(one).is_some()),
+            "expected `SET :: NAME`",
+        ),
+        (
+            "agent.call_timeout_secs",
+            agent.call_timeout_secs >= 1,
+            "expected at least 1 second",
+        ),
+        (
+            "agent.run_timeout_secs",
+            agent.run_timeout_secs >= 1,
+            "expected at least 1 second",
+        ),
+        (
+            "agent.roles",
+            agent.roles.iter().all(|role| is_prompt_name(role)),
+            NO_PROMPT,
+        ),
+        (
+            "agent.max_turns_for",
+            agent.max_turns_for.values().all(|turns| *turns >= 1),
+            "expected at least 1 for each",
+        ),
+        (
+            "agent.max_turns_for",
+            agent
+                .max_turns_for
+                .keys()
+                .all(|source| SOURCES.contains(&source.as_str())),
+            NO_SOURCE,
+        ),
+    ]
+}
+
+fn context_and_compaction(config: &Config) -> Vec<Rule> {
+    let (context, compaction) = (&config.context, &config.compaction);
+    vec![
+        (
+            "context.tiers",
+            !context.tiers.contains_key("full"),
+            "`full` is everything; choose another name",
+        ),
+        (
+            "compaction.compact_at",
+            compaction.compact_at == 0 || compaction.compact_at >= 1000,
+            NO_SIZE,
+        ),
+        (
+            "compaction.keep",
+            compaction.keep != Some(Keep::Tokens(0)),
+            "expected at least 1 token",
+        ),
+    ]
+}
+
+fn telegram(telegram: &Telegram, http: &Http) -> Vec<Rule> {
+    vec![
+        (
+            "telegram.api_url",
+            is_http(&telegram.api_url),
+            "expected an address that begins with http:// or https://",
+        ),
+        (
+            "telegram.token_env",
+            is_variable(&telegram.token_env),
+            NO_VARIABLE,
+        ),
+        (
+            "telegram.poll_timeout_secs",
+            (1..=50).contains(&telegram.poll_timeout_secs),
+            "expected 1 to 50 seconds",
+        ),
+        (
+            "telegram.webhook",
+            telegram.webhook.is_empty() || telegram.webhook_path().is_some(),
+            "expected an address that begins with https:// (http:// on this machine only) and has no `?`, or nothing",
+        ),
+        (
+            "telegram.webhook",
+            !(http.enabled && telegram.webhook_path().is_some_and(is_path_of_api)),
+            "its path is one of the HTTP API, which is enabled; choose another path",
+        ),
+    ]
+}
+
+fn http(http: &Http) -> Vec<Rule> {
+    vec![
+        (
+            "http.listen",
+            http.address().is_some(),
+            "expected ADDRESS:PORT or unix:/path",
+        ),
+        ("http.token_env", is_variable(&http.token_env), NO_VARIABLE),
+        (
+            "http.reads_per_minute",
+            http.reads_per_minute >= 1,
+            "expected at least 1",
+        ),
+        (
+            "http.writes_per_minute",
+            http.writes_per_minute >= 1,
+            "expected at least 1",
+        ),
+    ]
+}
+
+fn tools(tools: &Tools) -> Vec<Rule> {
+    let exec = &tools.exec;
+    vec![
+        (
+            "tools.max_output",
+            tools.max_output >= 1_000,
+            "expected at least 1000 characters",
+        ),
+        (
+            "tools.exec.timeout_secs",
+            (1..=exec.max_timeout_secs).contains(&exec.timeout_secs),
+            "expected 1 to max_timeout_secs seconds",
+        ),
+        (
+            "tools.exec.env",
+            exec.env.iter().all(|name| is_variable(name)),
+            "expected names of variables",
+        ),
+        (
+            "tools.allowed_paths",
+            tools.allowed_paths.iter().all(|path| path.is_absolute()),
+            "expected absolute paths",
+        ),
+    ]
+}
+
+fn web(tools: &Tools) -> Vec<Rule> {
+    let web = &tools.web;
+    vec![
+        (
+            "tools.web.allow",
+            web.allow.iter().all(|host| is_host(host)),
+            "expected hosts: `nas.lan`, `127.0.0.1:8931`",
+        ),
+        (
+            "tools.web.ports",
+            !web.ports.contains(&0),
+            "expected ports, 1 to 65535",
+        ),
+        (
+            "tools.web.search_url",
+            is_http(&web.search_url)
+                || (web.search_url.is_empty() && web.search != SearchEngine::Searxng),
+            "expected the address of your SearXNG, which begins with https:// or http://",
+        ),
+        (
+            "tools.web.search_url",
+            web.search != SearchEngine::Brave
+                || web.search_url.is_empty()
+                || is_private_way(&web.search_url),
+            "the key of Brave is sent to https:// only (or http:// on this machine)",
+        ),
+        (
+            "tools.web.search_key_env",
+            is_variable(&web.search_key_env),
+            NO_VARIABLE,
+        ),
+    ]
+}
+
+fn media(media: &Media) -> Vec<Rule> {
+    vec![
+        (
+            "media.transcribe",
+            is_command(&media.transcribe),
+            "expected a program and its arguments, `{file}` among them",
+        ),
+        (
+            "media.transcribe_reads",
+            media.transcribe_reads.iter().all(|path| can_be_shown(path)),
+            NO_DIRECTORY,
+        ),
+    ]
+}
+
+fn session(session: &Session) -> Vec<Rule> {
+    vec![
+        (
+            "session.idle_minutes",
+            session.idle_minutes >= 1,
+            "expected at least 1 minute",
+        ),
+        (
+            "session.carry_turns",
+            session.carry_turns <= MAX_CARRIED,
+            "expected 0 to 20 turns",
+        ),
+    ]
+}
+
+fn subagents(subagents: &Subagents) -> Vec<Rule> {
+    vec![(
+        "subagents.timeout_secs",
+        (1..=subagents.max_timeout_secs).contains(&subagents.timeout_secs),
+        "expected 1 to `subagents.max_timeout_secs`",
+    )]
+}
+
+fn amounts(config: &Config) -> Vec<Rule> {
+    let cost = &config.cost;
+    vec![
+        ("cost.day_usd", is_amount(cost.day_usd), NO_AMOUNT),
+        ("cost.month_usd", is_amount(cost.month_usd), NO_AMOUNT),
+        ("cost.session_usd", is_amount(cost.session_usd), NO_AMOUNT),
+        ("cost.job_usd", is_amount(cost.job_usd), NO_AMOUNT),
+        ("cost.message_usd", is_amount(cost.message_usd), NO_AMOUNT),
+        (
+            "heartbeat.day_usd",
+            is_amount(config.heartbeat.day_usd),
+            NO_AMOUNT,
+        ),
+    ]
+}
+
+fn memory(memory: &Memory) -> Vec<Rule> {
+    let embeddings = &memory.embeddings;
+    vec![
+        (
+            "memory.vector_weight",
+            memory
+                .vector_weight
+                .is_none_or(|share| (0.0..=1.0).contains(&share)),
+            "expected 0 to 1",
+        ),
+        (
+            "memory.embeddings.model",
+            embeddings.provider != "local" || embeddings.model.is_empty(),
+            "expected nothing: `local` is the table that ships with the project, and models in directories are not read; \
+             for another model set `memory.embeddings.provider` to a server (Ollama, llama-server, vLLM: \
+             a provider of type `openai`)",
+        ),
+        (
+            "memory.embeddings.dims",
+            embeddings.dims <= MAX_DIMS,
+            "expected 0 (the model's own) to 16384",
+        ),
+    ]
+}
+
+/// Returns what is wrong with a tool server: the key, empty for the table, and what is expected.
+fn tool_server(name: &str, server: &McpServer) -> Option<(&'static str, &'static str)> {
+    let McpServer {
+        command,
+        url,
+        env,
+        token_env,
+        network: _,
+        reads,
+        writes,
+        trust,
+        timeout_secs,
+    } = server;
+    let is_name = name.len() <= 24
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let is_program = command.first().is_none_or(|program| !program.is_empty())
+        && !command.iter().any(|word| word.contains('\0'));
+    let is_hash = trust
+        .strip_prefix("sha256:")
+        .is_some_and(|hash| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()));
+    let rules = [
+        (
+            "",
+            is_name,
+            "a server is called by a letter, then letters, digits or `_`, at most 24 in all",
+        ),
+        (
+            "",
+            command.is_empty() != url.is_empty(),
+            "expected `command = [\"program\", \"argument\"]` or `url = \"https://…\"`, one of the two",
+        ),
+        (
+            "command",
+            is_program,
+            "expected a program and its arguments",
+        ),
+        (
+            "url",
+            url.is_empty() || is_http(url),
+            "expected an address that begins with http:// or https://",
+        ),
+        (
+            "url",
+            token_env.is_empty() || is_private_way(url),
+            "a token is sent to https:// only (or http:// on this machine)",
+        ),
+        (
+            "token_env",
+            token_env.is_empty() || is_variable(token_env),
+            NO_VARIABLE,
+        ),
+        (
+            "env",
+            env.iter().all(|name| is_variable(name)),
+            "expected names of variables; their values belong in .env",
+        ),
+        (
+            "reads",
+            reads.iter().all(|path| can_be_shown(path)),
+            NO_DIRECTORY,
+        ),
+        (
+            "writes",
+            writes.iter().all(|path| can_be_shown(path)),
+            NO_DIRECTORY,
+        ),
+        (
+            "trust",
+            trust.is_empty() || is_hash,
+            "expected `sha256:` and the 64 digits that `agent-send --mcp list` shows",
+        ),
+        (
+            "timeout_secs",
+            (1..=3600).contains(timeout_secs),
+            "expected 1 to 3600 seconds",
+        ),
+    ];
+    rules
+        .into_iter()
+        .find(|(_, good, _)| !good)
+        .map(|(key, _, message)| (key, message))
+}
+
+/// A path that stays below where it begins.
+fn is_below(path: &str) -> bool {
+    !path.is_empty()
+        && Path::new(path)
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)))
+}
+
+/// The left sides of `[agent.max_turns_for]`.
+const SOURCES: [&str; 9] = [
+    "telegram",
+    "cli",
+    "http",
+    "system",
+    "notify",
+    "job",
+    "heartbeat",
+    "subagent",
+    "report",
+];
+const NO_SOURCE: &str = "expected `telegram`, `cli`, `http`, `system`, `notify`, `job`, `heartbeat`, `subagent` or `report` on the left";
+const NO_SIZE: &str = "expected at least 1000 tokens, or 0 for the preset's";
+
+/// More than any known model's vectors have.
+const MAX_DIMS: u32 = 16_384;
+const NO_AMOUNT: &str = "expected US dollars, 0 or more (0 = no cap)";
+const NO_DIRECTORY: &str = "expected absolute paths, none of them `/` or in /proc, /sys or /dev";
+const NO_PROMPT: &str =
+    "expected names of 1 to 64 letters, digits, `_` or `-`: `Memory` stands for Memory.md";
+
+fn typing_fits(typing: &Typing) -> bool {
+    let seconds = [typing.start_delay_secs, typing.sticker_delay_secs];
+    seconds.iter().all(|secs| (0.0..=3600.0).contains(secs)) && typing.chars_per_sec >= 0.0
+}
+
+/// Returns the set and the name of `SET :: NAME`.
+fn sticker(text: &str) -> Option<(&str, &str)> {
+    let (set, name) = text.split_once("::")?;
+    let (set, name) = (set.trim(), name.trim());
+    (!set.is_empty() && !name.is_empty()).then_some((set, name))
+}
+
+/// What the HTTP API answers, or may one day.
+fn is_path_of_api(path: &str) -> bool {
+    ["/api/", "/v1/"]
+        .iter()
+        .any(|of_api| path.starts_with(of_api))
+        || ["/metrics", "/openapi.json"].contains(&path)
+}
