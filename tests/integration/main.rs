@@ -72,3 +72,4 @@ mod voice;
 mod watchdog;
 mod web;
 mod webhook;
+mod week;
