@@ -35,7 +35,7 @@ pub use key_names::UnknownKey;
 pub(crate) use key_names::edits;
 pub use load::{Loaded, Origin, Setting, load, load_config, providers_wanted};
 pub use provider_file::{
-    Model, Models, OAuth, Provider, ProviderType, present as provider_files, provider,
+    Model, Models, OAuth, Provider, ProviderType, Ttl, present as provider_files, provider,
 };
 pub use secrets::{SecretOrigin, Secrets};
 pub use share_dir::share_dir;

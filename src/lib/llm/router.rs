@@ -214,6 +214,7 @@ impl Client {
             may_call: prompt.may_call && model.tools,
             messages: shown.of(&prompt.messages, model, &self.outages.refused),
             cache: model.cache && shown == Shown::All,
+            cache_ttl: model.cache_ttl,
             thinking: model.thinking && shown == Shown::All,
             begin_within,
             schema: prompt.schema.clone().filter(|_| shown == Shown::All),

@@ -309,6 +309,7 @@ fn a_picture_is_reserved_for_as_its_tokens_and_not_as_its_bytes() {
         may_call: true,
         messages: picture(),
         cache: false,
+        cache_ttl: Default::default(),
         thinking: false,
         begin_within: None,
         schema: None,

@@ -284,6 +284,7 @@ mod tests {
                 may_call: true,
                 messages: vec![message],
                 cache: false,
+                cache_ttl: Default::default(),
                 thinking: false,
                 begin_within: None,
                 schema: None,

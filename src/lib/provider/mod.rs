@@ -29,6 +29,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::Ttl;
 use crate::message::{Message, StopReason, Usage};
 
 /// A boxed future, so that `dyn Provider` can be async.
@@ -51,6 +52,8 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// Whether prompt-cache breakpoints are set where the vendor has them.
     pub cache: bool,
+    /// How long what stands before each is kept: tools and stable files, semi-stable files, the conversation.
+    pub cache_ttl: [Ttl; 3],
     /// Whether the model is asked to think first, where the vendor has a switch for it.
     pub thinking: bool,
     /// How long the server may take until its answer begins, because a fallback is ready; `None` = as

@@ -45,6 +45,7 @@ fn asked(file: &Value) -> Request {
         may_call: request["may_call"] != false,
         messages,
         cache: is("cache"),
+        cache_ttl: Default::default(),
         thinking: is("thinking"),
         begin_within: Some(Duration::from_secs(5)),
         schema: None,

@@ -226,6 +226,7 @@ pub(super) fn request(messages: Vec<Message>) -> Request {
         may_call: true,
         messages,
         cache: false,
+        cache_ttl: Default::default(),
         thinking: false,
         begin_within: None,
         schema: None,

@@ -5,8 +5,10 @@ pub mod front_matter;
 mod hex;
 pub mod hidden_chars;
 pub(crate) mod json;
+mod line_diff;
 
 pub use hex::{hex, sha256_hex, sha256_of};
+pub use line_diff::line_diff;
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 

@@ -234,6 +234,7 @@ fn requests(messages: Vec<Message>) -> impl Iterator<Item = Request> {
         may_call,
         messages: messages.clone(),
         cache: true,
+        cache_ttl: Default::default(),
         thinking,
         begin_within: None,
         schema: None,

@@ -68,7 +68,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
                     .hint("ask shorter questions"),
             )
         } else {
-            answer(&mut searcher, context.today(), &line)
+            answer(&mut searcher, context, &line)
         };
         // Whoever listened has gone.
         if cli::stream(|out| writeln!(out, "{answer}")).is_none() {
@@ -90,7 +90,7 @@ fn skip_line(input: &mut impl BufRead) {
     }
 }
 
-fn answer(searcher: &mut Searcher, today: Option<NaiveDate>, line: &[u8]) -> Value {
+fn answer(searcher: &mut Searcher, context: &Context<'_>, line: &[u8]) -> Value {
     let asked: Asked = match serde_json::from_slice(line) {
         Ok(asked) => asked,
         Err(why) => {
@@ -127,7 +127,8 @@ fn answer(searcher: &mut Searcher, today: Option<NaiveDate>, line: &[u8]) -> Val
             ..Filter::default()
         },
         strategy: search::strategy(asked.strategy.as_deref().unwrap_or_default()),
-        today,
+        share: context.vector_weight,
+        today: context.today(),
         ..Query::new(asked.query)
     };
     match searcher.search(&query) {

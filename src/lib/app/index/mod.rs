@@ -138,11 +138,12 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     cli::must_be_there(&home)?;
     let place = Place::of(&home).with(embedder::opener(&home, &env, None));
-    let zone = config::load_config(&home, &env)?.agent.timezone.0;
+    let config = config::load_config(&home, &env)?;
     let context = Context {
         place,
         home,
-        zone,
+        zone: config.agent.timezone.0,
+        vector_weight: config.memory.vector_weight,
         shared,
         json: *json,
     };
@@ -181,6 +182,7 @@ struct Context<'a> {
     home: Home,
     place: Place,
     zone: Tz,
+    vector_weight: Option<f32>,
     shared: &'a Shared,
     json: bool,
 }

@@ -26,6 +26,7 @@ pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exi
             ..Filter::default()
         },
         strategy: strategy(&wanted.strategy),
+        share: context.vector_weight,
         today: context.today(),
         ..Query::new(
             std::iter::once(&wanted.query)

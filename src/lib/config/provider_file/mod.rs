@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::error::Error;
 use super::home::Home;
 use super::key_names;
@@ -113,6 +115,9 @@ pub struct Model {
     pub cost_per_request: Option<f64>,
     /// Whether prompt-cache breakpoints are set; default true.
     pub cache: bool,
+    /// How long the vendor keeps what stands before a breakpoint: tools and stable files, semi-stable files, the
+    /// conversation; default five minutes each.
+    pub cache_ttl: [Ttl; 3],
     /// Whether it sees images; default false.
     pub vision: bool,
     /// Whether it is asked to think before it answers; default false.
@@ -121,6 +126,18 @@ pub struct Model {
     pub tools: bool,
     /// Models to try in order when it fails; default none.
     pub fallbacks: Vec<String>,
+}
+
+/// How long a vendor keeps what it read of a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Ttl {
+    /// Five minutes.
+    #[default]
+    #[serde(rename = "5m")]
+    Minutes5,
+    /// An hour.
+    #[serde(rename = "1h")]
+    Hour,
 }
 
 /// A window that a longer list of tools hardly fills, tokens.

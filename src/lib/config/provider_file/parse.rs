@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Model, OAuth, Provider, ProviderType};
+use super::{Model, OAuth, Provider, ProviderType, Ttl};
 use crate::config::error::Error;
 use crate::config::home::Home;
 use crate::config::key_names;
@@ -61,6 +61,7 @@ struct Entry {
     thinking: bool,
     tools: Option<bool>,
     cache_control: Option<bool>,
+    cache_ttl: Vec<Ttl>,
     fallbacks: Vec<String>,
 }
 
@@ -164,6 +165,7 @@ fn built_in() -> Model {
         voice: None,
         cost_per_request: None,
         cache: false,
+        cache_ttl: [Ttl::default(); 3],
         vision: false,
         thinking: false,
         tools: true,
@@ -318,9 +320,18 @@ impl Reader<'_> {
                 ));
             }
         };
+        let cache_ttl = match entry.cache_ttl[..] {
+            [] => [Ttl::default(); 3],
+            [stable, semi_stable, conversation]
+                if stable >= semi_stable && semi_stable >= conversation =>
+            {
+                [stable, semi_stable, conversation]
+            }
+            _ => return Err(self.error(&key("cache_ttl"), CACHE_TTL)),
+        };
         let rates = match &entry.cost_per_mtok {
             Some(rates) => Some(
-                four_rates(rates, provider.kind)
+                four_rates(rates, provider.kind, cache_ttl[0])
                     .ok_or_else(|| self.error(&key("cost_per_mtok"), RATES))?,
             ),
             None => offline.then_some([0.0; 4]),
@@ -381,6 +392,7 @@ impl Reader<'_> {
             voice: entry.voice,
             cost_per_request,
             cache,
+            cache_ttl,
             vision,
             thinking,
             tools,
@@ -408,19 +420,22 @@ impl Reader<'_> {
 const RATES: &str = "expected [input, output, cache_read] or [input, output, cache_read, cache_write], \
                      US dollars a million tokens, none negative";
 
+const CACHE_TTL: &str = "expected three of \"5m\" and \"1h\", none longer than the one before it: tools and stable files, \
+                         semi-stable files, the conversation";
+
 /// A missing write rate is the dearest known: Anthropic takes 1.25 × input to write a cache of five
-/// minutes (its price page, 2025-11), the compatible servers take nothing beyond input.
-fn four_rates(rates: &[f64], kind: ProviderType) -> Option<[f64; 4]> {
+/// minutes, 2 × for one of an hour (its price page, 2025-11), the compatible servers take nothing beyond input.
+fn four_rates(rates: &[f64], kind: ProviderType, longest: Ttl) -> Option<[f64; 4]> {
     let rates = match *rates {
         [input, output, read, write] => [input, output, read, write],
         [input, output, read] => [
             input,
             output,
             read,
-            if kind == ProviderType::Anthropic {
-                input * 1.25
-            } else {
-                input
+            match (kind, longest) {
+                (ProviderType::Anthropic, Ttl::Minutes5) => input * 1.25,
+                (ProviderType::Anthropic, Ttl::Hour) => input * 2.0,
+                _ => input,
             },
         ],
         _ => return None,

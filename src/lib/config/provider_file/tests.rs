@@ -108,6 +108,25 @@ fn tools_are_read_cheaply_by_a_large_model_whose_cached_words_cost_a_quarter_at_
 }
 
 #[test]
+fn a_cache_of_an_hour_is_written_at_twice_the_price() {
+    let of = |settings: &str| {
+        let file = format!(
+            "type = \"anthropic\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [3.0, 15.0, 0.3]\n{settings}"
+        );
+        let primary = models(&[("a", file.as_str())], "")
+            .get("primary", "test")
+            .expect("primary");
+        (primary.cache_ttl, primary.rates.map(|[.., write]| write))
+    };
+    let (short, hour) = (Ttl::Minutes5, Ttl::Hour);
+    assert_eq!(of(""), ([short; 3], Some(3.75)));
+    assert_eq!(
+        of("cache_ttl = [\"1h\", \"1h\", \"5m\"]"),
+        ([hour, hour, short], Some(6.0))
+    );
+}
+
+#[test]
 fn gemini_has_its_own_address_and_key() {
     let file = "type = \"gemini\"\n[models.primary]\nmodel = \"gemini-3-pro\"\ncost_per_mtok = [2, 12, 0.2]\n";
     let primary = models(&[("g", file)], "")

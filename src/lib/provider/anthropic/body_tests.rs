@@ -189,3 +189,29 @@ fn a_running_loop_without_its_own_thinking_is_not_asked_to_think() {
     // The person's next words come with the results: still the same loop.
     assert_eq!(sent(vec![step("1", None)], Some("and?")), (false, 0));
 }
+
+#[test]
+fn each_tier_is_kept_as_long_as_the_settings_say() {
+    let mut asked = request(vec![message(
+        Role::User,
+        vec![Block::Text { text: "hi".into() }],
+    )]);
+    asked.cache = true;
+    asked.cache_ttl = [Ttl::Hour, Ttl::Hour, Ttl::Minutes5];
+    asked.system = system();
+    asked.tools = tools();
+    let sent = body(&asked);
+    let ttl = |value: &Value| value["cache_control"]["ttl"].as_str().map(str::to_owned);
+    let kept: Vec<Option<String>> = sent["system"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(ttl)
+        .collect();
+    assert_eq!(kept.last(), Some(&Some("1h".to_owned())), "{sent}");
+    assert_eq!(ttl(&sent["tools"][1]), Some("1h".to_owned()));
+    assert_eq!(
+        sent["messages"][0]["content"][0]["cache_control"],
+        json!({"type": "ephemeral"})
+    );
+}

@@ -12,7 +12,8 @@ use super::api_key::Key;
 use super::http::{Answer, Endpoint};
 use super::wire;
 use super::wire::Turn;
-use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
+use super::{BoxFuture, Error, OnText, Provider, Request, Response, Tier, ToolSpec};
+use crate::config::Ttl;
 use crate::message::{Block, Role};
 use response::MessageAnswer;
 use thinking::Mode;
@@ -71,6 +72,7 @@ pub fn body(request: &Request) -> Value {
         turns.retain(|turn| !turn.blocks.is_empty());
     }
     let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let [stable, semi_stable, conversation] = request.cache_ttl;
     let mut system: Vec<Value> = Vec::new();
     let mut blocks = request
         .system
@@ -80,7 +82,11 @@ pub fn body(request: &Request) -> Value {
     while let Some(block) = blocks.next() {
         let mut value = json!({"type": "text", "text": block.text});
         if request.cache && blocks.peek().is_none_or(|next| next.tier != block.tier) {
-            mark(&mut value);
+            let ttl = match block.tier {
+                Tier::Stable => stable,
+                Tier::SemiStable => semi_stable,
+            };
+            mark(&mut value, ttl);
         }
         system.push(value);
     }
@@ -91,11 +97,11 @@ pub fn body(request: &Request) -> Value {
             .checked_sub(3)
             .filter(|_| added(&turns) > LOOK_BACK);
         match last_call {
-            Some(at) => mark_end(&mut messages, at),
-            None => drop(tools.last_mut().map(mark)),
+            Some(at) => mark_end(&mut messages, at, conversation),
+            None => drop(tools.last_mut().map(|tool| mark(tool, stable))),
         }
         let end = messages.len().saturating_sub(1);
-        mark_end(&mut messages, end);
+        mark_end(&mut messages, end, conversation);
     }
 
     let mut body =
@@ -123,16 +129,21 @@ pub fn body(request: &Request) -> Value {
     body
 }
 
-fn mark(block: &mut Value) {
-    block["cache_control"] = json!({"type": "ephemeral"});
+fn mark(block: &mut Value, ttl: Ttl) {
+    block["cache_control"] = match ttl {
+        Ttl::Minutes5 => json!({"type": "ephemeral"}),
+        Ttl::Hour => json!({"type": "ephemeral", "ttl": "1h"}),
+    };
 }
 
 /// Marks the last block of a message; a user's never ends on thinking, which takes no mark.
-fn mark_end(messages: &mut [Value], at: usize) {
-    messages
+fn mark_end(messages: &mut [Value], at: usize, ttl: Ttl) {
+    let blocks = messages
         .get_mut(at)
-        .and_then(|message| message.get_mut("content")?.as_array_mut()?.last_mut())
-        .map(mark);
+        .and_then(|message| message.get_mut("content")?.as_array_mut());
+    if let Some(block) = blocks.and_then(|blocks| blocks.last_mut()) {
+        mark(block, ttl);
+    }
 }
 
 /// Returns how many blocks stand after the user turn with which the last call ended.

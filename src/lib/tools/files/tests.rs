@@ -9,13 +9,14 @@ use nix::fcntl::{RenameFlags, renameat2};
 use tokio_util::sync::CancellationToken;
 
 use super::render::Window;
-use super::write_edit::EditArgs;
+use super::write_edit::{Edit, EditArgs, Write, WriteArgs};
 use super::*;
 use crate::agent::{Context, Reach};
 use crate::memory::Viewer;
 use crate::message::{Envelope, Sender, SessionKey, Source};
 use crate::sandbox::Root;
 use crate::sys::atomic;
+use crate::tools::typed::TypedTool as _;
 use crate::workspace::Marks;
 
 struct House {
@@ -388,6 +389,44 @@ fn no_file_is_made_with_a_name_that_hides_something() {
     // One that is there already can be changed.
     house.put("a\nb", b"x");
     assert_eq!(house.edit("a\nb", "x", "y"), "edited a\\u{a}b: 1 replaced");
+}
+
+#[test]
+fn a_change_of_what_shapes_the_agent_is_asked_about_as_a_diff_of_the_text_that_is_there() {
+    let house = house();
+    house.put("USER.md", b"# Owner\n\nAda, Berlin.\nLikes tea.\n");
+    let edit = Edit(house.files.clone());
+    let question = || {
+        let args = EditArgs {
+            path: "USER.md".to_owned(),
+            old_string: "Berlin".to_owned(),
+            new_string: "Paris".to_owned(),
+            replace_all: false,
+        };
+        edit.question(&args, &serde_json::json!({}))
+    };
+    let first = question();
+    assert_eq!(
+        first.text,
+        "edit USER.md:\n  # Owner\n  \n- Ada, Berlin.\n+ Ada, Paris.\n  Likes tea.\n"
+    );
+    assert_eq!(first.rule, None);
+    house.put(
+        "USER.md",
+        b"Ada, Berlin, and a line that nobody was shown.\n",
+    );
+    assert_ne!(
+        question().bound_to,
+        first.bound_to,
+        "another text is another question"
+    );
+    let write = Write(house.files.clone());
+    let args = WriteArgs {
+        path: "SOUL.md".to_owned(),
+        content: "kind\n".to_owned(),
+    };
+    let asked = write.question(&args, &serde_json::json!({}));
+    assert_eq!(asked.text, "write SOUL.md:\n+ kind\n");
 }
 
 #[test]

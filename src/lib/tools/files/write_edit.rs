@@ -14,7 +14,7 @@ use super::{Files, MAX_FILE, ToolOutput, blocking};
 use crate::agent::{Context, Question, Reach, Rule};
 use crate::clock;
 use crate::sandbox::Existing;
-use crate::text::visible;
+use crate::text::{line_diff, sha256_hex, visible};
 use crate::tools::typed::{About, TypedTool};
 use crate::undo::Change;
 use crate::workspace::{PathError, WriteTarget};
@@ -26,8 +26,8 @@ pub(super) struct Write(pub(super) Files);
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct WriteArgs {
-    path: String,
-    content: String,
+    pub(super) path: String,
+    pub(super) content: String,
 }
 
 impl TypedTool for Write {
@@ -47,7 +47,8 @@ impl TypedTool for Write {
         let WriteArgs { path, content } = args;
         let (lines, bytes) = (content.lines().count(), content.len());
         let what = format!("{lines} lines, {bytes} bytes:\n{content}");
-        self.0.question("write", path, input, &what)
+        let after = |_: &str| Some(content.clone());
+        self.0.question("write", path, input, &what, after)
     }
 
     async fn run(&self, args: WriteArgs, context: &Context) -> ToolOutput {
@@ -84,7 +85,12 @@ impl TypedTool for Edit {
         let all = if args.replace_all { ", everywhere" } else { "" };
         let (new, old) = (&args.new_string, &args.old_string);
         let what = format!("writes{all}:\n{new}\ninstead of:\n{old}");
-        self.0.question("edit", &args.path, input, &what)
+        let after = |before: &str| {
+            replace(before, old, new, args.replace_all)
+                .ok()
+                .map(|(text, _)| text)
+        };
+        self.0.question("edit", &args.path, input, &what, after)
     }
 
     async fn run(&self, args: EditArgs, context: &Context) -> ToolOutput {
@@ -122,17 +128,52 @@ impl Files {
         }
     }
 
-    /// The owner is shown where the path really leads.
-    fn question(&self, tool: &str, path: &str, input: &Value, what: &str) -> Question {
+    /// The owner is shown where the path really leads, and of what shapes the agent what changes in it: that is
+    /// asked about each time, and the yes is bound to the text that it changes.
+    fn question(
+        &self,
+        tool: &str,
+        path: &str,
+        input: &Value,
+        what: &str,
+        after: impl FnOnce(&str) -> Option<String>,
+    ) -> Question {
         let target = self.path_policy.write_target(path);
-        // What shapes the agent is asked about each time.
         let is_protected = target.as_ref().is_ok_and(WriteTarget::is_protected);
-        let key = target.map_or_else(|_| path.to_owned(), |target| target.key);
+        let key = target
+            .as_ref()
+            .map_or(path, |target| target.key.as_str())
+            .to_owned();
+        let change = is_protected
+            .then(|| self.change(target.ok()?, after))
+            .flatten();
+        if let Some((before, diff)) = change {
+            return Question {
+                text: format!("{tool} {key}:\n{diff}"),
+                bound_to: json!([tool, input, key, before]),
+                rule: None,
+            };
+        }
         Question {
             text: format!("{tool} {key}: {what}"),
             bound_to: json!([tool, input, key]),
             rule: (!is_protected).then(|| Rule::of("write or edit", Some(("of", &key)))),
         }
+    }
+
+    /// Returns the hash of what stands in a file now and what a change does to it, line by line; `None` when it cannot
+    /// be read, or nothing would change.
+    fn change(
+        &self,
+        target: WriteTarget,
+        after: impl FnOnce(&str) -> Option<String>,
+    ) -> Option<(String, String)> {
+        let before = match target.file.existing().ok()? {
+            Some(_) => self.load(target, "").ok()?.2,
+            None => String::new(),
+        };
+        let diff = line_diff(&before, &after(&before)?);
+        (!diff.is_empty()).then(|| (sha256_hex(before.as_bytes()), diff))
     }
 
     pub(super) fn write(
