@@ -203,3 +203,46 @@ fn what_cannot_be_done_is_said_and_nothing_is_written() {
     }
     assert!(!place.prefix().exists());
 }
+
+#[test]
+fn a_debian_package_holds_a_whole_copy() {
+    if Command::new("dpkg-deb").arg("--version").output().is_err() {
+        eprintln!("skipped: dpkg-deb is not installed");
+        return;
+    }
+    let place = Place::new();
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let packed = Command::new(root.join("scripts/package"))
+        .args(["--bin-from", &programs()])
+        .env("CARGO_TARGET_DIR", place.dir.path())
+        .env("PACKAGE_COMPRESSION", "none")
+        .output()
+        .expect("bash is there");
+    assert!(packed.status.success(), "{packed:?}");
+    let told = String::from_utf8_lossy(&packed.stdout).into_owned();
+    let package = told.lines().last().expect("its path");
+    let unpacked = Command::new("dpkg-deb")
+        .args(["-x", package])
+        .arg(place.prefix())
+        .output()
+        .expect("it starts");
+    assert!(unpacked.status.success(), "{unpacked:?}");
+    let usr = place.prefix().join("usr");
+    for file in [
+        "bin/agent-send",
+        "share/agent-toolkit/embeddings/table.bin",
+        "share/agent-toolkit/scripts/agent.sh",
+        "share/man/man1/agent-daemon.1",
+        "lib/systemd/system/agent-backup.timer",
+    ] {
+        assert!(usr.join(file).is_file(), "{file}");
+    }
+    assert!(!usr.join("share/agent-toolkit/installed.txt").exists());
+    let unit = fs::read_to_string(usr.join("lib/systemd/system/agent-daemon.service"));
+    assert!(
+        unit.expect("a unit")
+            .contains("\nExecStart=/usr/bin/agent-daemon run\n")
+    );
+    let version = place.run(&usr.join("bin/agent-daemon"), &["--version"], "");
+    assert_eq!(version.code, 0, "{version:?}");
+}
