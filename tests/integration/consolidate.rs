@@ -458,7 +458,7 @@ fn mistakes_have_their_exit_codes_and_nothing_is_an_answer() {
     let told = consolidate(&sandbox, &["facts"]);
     assert_eq!(
         (told.code, told.stdout.as_str(), told.stderr.as_str()),
-        (0, "", "agent-consolidate: there are no facts yet\n")
+        (0, "", "agent-consolidate: no facts yet\n")
     );
     sandbox.put("workspace/MEMORY.md", b"- Birthday: 3 May\n- Dog: Rex\n");
     run(&sandbox);

@@ -342,7 +342,7 @@ fn orders_to_forget_come_through_the_fifo_and_from_the_owners_chat() {
     assert!(
         nobody["error"]
             .as_str()
-            .is_some_and(|why| why.starts_with("there is no fact and no person")),
+            .is_some_and(|why| why.starts_with("no fact and no person")),
         "{nobody}"
     );
     let owner = ring(
@@ -391,7 +391,7 @@ fn orders_to_forget_come_through_the_fifo_and_from_the_owners_chat() {
         wait_for("an answer", SOON, answer).text
     };
     assert!(asked(OWNER, OWNER, "/forget").starts_with("Whom or what?"));
-    assert!(asked(OWNER, OWNER, "/forget Cornelius").starts_with("there is no fact and no person"));
+    assert!(asked(OWNER, OWNER, "/forget Cornelius").starts_with("no fact and no person"));
     assert_eq!(
         asked(GUEST, GUEST, "/forget rosalind"),
         "Only my owner may ask that."
@@ -677,7 +677,7 @@ fn a_kill_anywhere_leaves_valid_stores_and_the_next_run_finishes() {
         // A fact of hers is known until all else is done; then nothing is left to be named.
         let again = erase(&sandbox, None);
         let is_known = again.status.code() == Some(0)
-            || String::from_utf8_lossy(&again.stderr).contains("there is no fact");
+            || String::from_utf8_lossy(&again.stderr).contains("no fact");
         assert!(is_known, "call {at}: {again:?}");
         let left = standing(&sandbox, "rosalind");
         assert_eq!(

@@ -180,6 +180,23 @@ fn words_are_messages_slips_are_asked_about_and_help_is_help() {
     assert_eq!(model.requests().len(), asked, "no model was asked");
     let told = sandbox.send(&["--wait", "--", "help"]);
     assert_eq!(told.stdout, "echo: help\n", "{told:?}");
+    let dead = sandbox.query("queue", "SELECT id FROM inbox WHERE state = 'dead'");
+    assert!(
+        dead.is_empty(),
+        "a slip that was answered is no dead letter: {dead:?}"
+    );
+    for program in [
+        "agent-daemon",
+        "agent-monitor",
+        "agent-index",
+        "agent-consolidate",
+    ] {
+        let told = sandbox.run(program, &["help"], "");
+        assert!(
+            told.code == 0 && told.stdout.contains("Usage: "),
+            "{program}: {told:?}"
+        );
+    }
 }
 
 #[test]
@@ -233,6 +250,13 @@ fn unknown_names_fail_at_once_with_one_sentence() {
         (&["--skill", "trust", "nosuch"], "no skill \"nosuch\""),
         (&["--mcp", "trust", "nosuch"], "no tool server \"nosuch\""),
         (&["--reset", "nosuch"], "no session \"cli:nosuch\""),
+        (&["--stop", "nosuch"], "no session \"cli:nosuch\""),
+        (&["--compact", "nosuch"], "no session \"cli:nosuch\""),
+        (&["--undo", "nosuch"], "no run \"nosuch\""),
+        (&["--queue", "drop", "nosuch"], "no dead letter \"nosuch\""),
+        (&["--pair", "approve", "nosuch"], "no request \"nosuch\""),
+        (&["--pair", "revoke", "nosuch"], "no person \"nosuch\""),
+        (&["--history", "nosuch"], "no session \"nosuch\""),
         (&["--explain", "nosuch"], "no run or message \"nosuch\""),
         (&["--result", "nosuch"], "no message \"nosuch\""),
     ] {
@@ -248,6 +272,58 @@ fn unknown_names_fail_at_once_with_one_sentence() {
         );
     }
     assert_eq!(model.requests().len(), 0);
+}
+
+#[test]
+fn unknown_names_fail_without_a_daemon_unless_something_waits_for_one() {
+    let sandbox = Sandbox::new();
+    for (words, says) in [
+        (&["--job", "pause", "nosuch"][..], "no job \"nosuch\""),
+        (&["--reset", "nosuch"], "no session \"nosuch\""),
+    ] {
+        let told = sandbox.send(words);
+        assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
+        assert!(told.stderr.contains(says), "{told:?}");
+    }
+    assert!(sandbox.spooled().is_empty());
+    // What waits may make it.
+    let add = ["--job", "add", "look", "--name", "nosuch", "--every", "1h"];
+    assert_eq!(sandbox.send(&add).code, 75);
+    assert_eq!(sandbox.send(&["--job", "pause", "nosuch"]).code, 75);
+    let _daemon = sandbox.ready();
+    wait_for("the paused job", SOON, || {
+        let jobs = sandbox.send(&["--job", "--json"]).stdout;
+        (jobs.contains("nosuch") && jobs.contains("false")).then_some(())
+    });
+}
+
+#[test]
+fn status_shows_the_models_of_a_reload_at_once() {
+    let model = FakeModel::start();
+    let mut sandbox = Sandbox::new();
+    let daemon = sandbox.ready();
+    let models = |sandbox: &Sandbox| sandbox.send(&["--status", "--json"]).json()["models"].clone();
+    assert_eq!(models(&sandbox), json!(["offline"]));
+    sandbox = sandbox.provider_config(
+        "mock",
+        &format!(
+            r#"
+            type = "openai"
+            base_url = "{}"
+            [models.primary]
+            model = "mock-model"
+            max_tokens = 8192
+            context_window = 200000
+            cost_per_mtok = [3.0, 15.0, 0.3, 3.75]
+            "#,
+            model.url()
+        ),
+    );
+    daemon.signal(nix::sys::signal::Signal::SIGHUP);
+    // The file is written every 15 s, whatever happens.
+    wait_for("the new models", Duration::from_secs(8), || {
+        (models(&sandbox) == json!(["primary"])).then_some(())
+    });
 }
 
 #[test]

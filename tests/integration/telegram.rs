@@ -706,6 +706,22 @@ fn who_blocked_the_bot_makes_a_dead_letter_and_no_trouble() {
 // ------------------------------------------------------------------ commands
 
 #[test]
+fn a_slip_in_a_command_is_asked_about() {
+    let house = House::new();
+    let id = house.say("/stauts");
+    let answer = house.answer(id).text;
+    assert!(
+        answer.contains("Unknown command /stauts; did you mean /status?"),
+        "{answer}"
+    );
+    house.settle();
+    let dead = house
+        .sandbox
+        .query("queue", "SELECT id FROM inbox WHERE state = 'dead'");
+    assert!(dead.is_empty(), "{dead:?}");
+}
+
+#[test]
 fn new_archives_the_conversation_in_its_turn() {
     let house = House::new();
     house.say("[[sleep 300]] before");

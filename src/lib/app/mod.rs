@@ -19,6 +19,7 @@ mod progress_bar;
 pub(crate) mod render;
 pub mod send;
 mod table;
+mod unit;
 
 /// Runs the program by whose name this process was started: an installed copy is one file under five names.
 pub fn main() -> ExitCode {

@@ -44,7 +44,7 @@ impl Named {
 /// Returns that nothing is called by `words`.
 pub fn nothing(words: &str) -> String {
     format!(
-        "there is no fact and no person `{words}`; person:NAME is whoever is called so, also where no fact is known"
+        "no fact and no person \"{words}\"; person:NAME is whoever is called so, also where no fact is known"
     )
 }
 

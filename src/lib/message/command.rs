@@ -90,6 +90,11 @@ pub enum Command {
         /// Why.
         reason: String,
     },
+    /// Words that are nearly a command; their sender is asked which one was meant, at once.
+    Slip {
+        /// What they are asked.
+        question: String,
+    },
 }
 
 impl Command {

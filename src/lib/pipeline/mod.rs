@@ -398,6 +398,7 @@ impl Pipeline {
         live.agent.client().outages().retry_now();
         *self.live.write() = Arc::new(live);
         let _ = self.signals.send(Signal::Reloaded);
+        self.changed.notify_one();
     }
 
     /// Returns the keys of the sessions in which a turn runs.

@@ -40,7 +40,7 @@ pub(super) fn facts(context: &Context<'_>, wanted: &ListArguments) -> Result<(),
     };
     let found = facts::list(&facts::database(&context.home), &filter)?;
     let none = match (&wanted.query, wanted.all) {
-        (None, _) => "there are no facts yet",
+        (None, _) => "no facts yet",
         (Some(_), true) => "no fact has these words",
         (Some(_), false) => "no fact has these words now; --all shows what held once, too",
     };
@@ -107,7 +107,7 @@ fn commitment_row(one: &Commitment, zone: Tz, now: i64) -> Vec<String> {
 pub(super) fn episodes(context: &Context<'_>, wanted: &ListArguments) -> Result<(), Failure> {
     let mut found = episodes::list(&facts::database(&context.home))?;
     found.retain(|one| wanted.wants(&format!("{} {} {}", one.scope, one.date, one.words())));
-    let none = "there are no episodes yet: a model tells them, see agent-consolidate(1)";
+    let none = "no episodes yet; they need a model, see agent-consolidate(1)";
     show(
         context,
         "episodes",

@@ -28,7 +28,7 @@ pub(super) fn run(context: &Context<'_>, wanted: &WhyArguments) -> Result<(), Fa
         Meant::Nothing => None,
     };
     let Some((fact, origins)) = found else {
-        let message = format!("there is no fact `{words}`");
+        let message = format!("no fact {words:?}");
         return Err(fail(Exit::Failed, message).hint("agent-consolidate facts shows them all"));
     };
     if context.json {

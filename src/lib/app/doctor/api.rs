@@ -56,7 +56,7 @@ fn token(patient: &Patient, http: &config::Http, secrets: &Secrets) -> Option<Fi
                 env_file.display()
             );
             let finding = Finding::error("http-token-missing", evidence, edit);
-            if service::installed(patient) {
+            if service::unit(patient).is_some() {
                 let evidence = format!("{}; the unit of systemd may have it", finding.evidence);
                 return Some(Finding {
                     level: Level::Warning,

@@ -147,7 +147,8 @@ fn machine(program: &Path) -> Option<[u8; 2]> {
 
 /// A unit that is installed and starts a program that is not there.
 fn unit_program(patient: &Patient) -> Option<Finding> {
-    let (file, text) = service::installed_unit(patient)?;
+    let file = service::unit(patient)?.file;
+    let text = std::fs::read_to_string(&file).ok()?;
     let program = started(&text)?;
     (!is_program(Path::new(program))).then(|| {
         let evidence = format!(

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use notify::{RecursiveMode, Watcher};
 
+use super::Finding;
 use super::subject::{Patient, age, is_program, quote, user};
-use super::{Finding, service};
+use crate::app::unit;
 use crate::config::Sandbox;
 use crate::sandbox;
 use crate::sandbox::Level;
@@ -301,11 +302,9 @@ fn programs(patient: &Patient) -> Option<Finding> {
 
 /// A unit of the user ends with the user's last session, unless the user lingers (loginctl(1)).
 fn lingering(patient: &Patient) -> Option<Finding> {
-    let unit = service::unit(patient);
-    let enabled = service::user_units(patient)?
-        .join("default.target.wants")
-        .join(&unit);
-    std::fs::symlink_metadata(&enabled).ok()?;
+    let unit = unit::name(patient.instance.as_deref());
+    let dir = unit::own_dirs(&patient.env).into_iter().next()?;
+    std::fs::symlink_metadata(dir.join("default.target.wants").join(&unit)).ok()?;
     let name = user(patient.uid);
     (!Path::new("/var/lib/systemd/linger").join(&name).exists()).then(|| {
         let evidence = format!("{unit} is enabled for {name}, who does not linger: the daemon ends when {name} logs out");

@@ -174,7 +174,7 @@ pub(super) fn of_settings(shared: &Shared) -> Result<Vec<Finding>, Failure> {
 /// Returns the user's unit of this home, where it is installed.
 pub(super) fn user_unit(shared: &Shared) -> Option<String> {
     match Patient::meet(shared).ok()? {
-        Found::Patient(patient) => service::of_user(&patient),
+        Found::Patient(patient) => service::unit(&patient)?.of_user(),
         Found::Nobody(_) => None,
     }
 }

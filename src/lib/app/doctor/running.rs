@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::subject::{Patient, age, quote};
 use super::{Finding, service};
+use crate::app::unit;
 use crate::control::spool;
 use crate::monitor_state::{ProviderState, STALE_MS};
 use crate::queue;
@@ -104,7 +105,7 @@ fn absent(patient: &Patient) -> Option<Finding> {
             service::start(patient),
         ));
     }
-    let expected = patient.monitor.is_some() || service::enabled(patient);
+    let expected = patient.monitor.is_some() || unit::is_enabled(&patient.env, &patient.home);
     expected.then(|| {
         Finding::warning(
             "daemon-not-running",

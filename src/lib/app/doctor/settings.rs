@@ -82,7 +82,7 @@ fn shell_only(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
         return None;
     };
     let provider = loaded.config.providers.load.first()?;
-    (service::installed(patient) && patient.pid().is_none()).then(|| {
+    (service::unit(patient).is_some() && patient.pid().is_none()).then(|| {
         let evidence = format!(
             "{name} is set in this shell; a daemon that systemd starts has no model unless its unit or {} has it too",
             patient.home.env_file().display()
@@ -247,7 +247,9 @@ fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding>
     // What the daemon was started with is its own; a bot that runs has a token.
     let elsewhere = match patient.pid() {
         Some(_) => Some("the running daemon may have it"),
-        None => service::installed(patient).then_some("the unit of systemd may have it"),
+        None => service::unit(patient)
+            .is_some()
+            .then_some("the unit of systemd may have it"),
     };
     if let Some(elsewhere) = elsewhere {
         findings.retain(|finding| !has_it(patient, finding));

@@ -21,8 +21,6 @@ pub(super) struct Patient {
     pub home: Home,
     pub env: Environment,
     pub now: i64,
-    /// Whether the home is the user's usual one, named by no flag and no variable.
-    pub usual: bool,
     /// `--instance`, or its variable.
     pub instance: Option<String>,
     /// Who we are.
@@ -71,7 +69,6 @@ impl Patient {
             .ok()
             .map(|state| state.uid());
         let uid = Uid::effective().as_raw();
-        let usual = shared.home.is_none() && !env.has("AGENT_HOME");
         let variable = |name: &str| env.get(name).and_then(|value| value.into_string().ok());
         let instance = shared
             .instance
@@ -97,7 +94,6 @@ impl Patient {
         }
         Self {
             now: clock::now_ms(),
-            usual,
             instance,
             uid,
             owner,

@@ -1,6 +1,7 @@
 //! What a person does about a daemon that does nothing: the commands, as they are typed here.
 
 use crate::app::cli::{Shared, quote};
+use crate::app::unit::Unit;
 use crate::config::{Environment, Home};
 
 /// The next steps; a command and what it is for are four spaces apart.
@@ -16,14 +17,19 @@ impl Advice {
     /// holds its lock.
     pub(super) fn new(shared: &Shared, env: &Environment, home: &Home, pid: Option<i32>) -> Self {
         Self {
-            start_it: start_it(shared, env, home.config_file().exists()),
+            start_it: start_it(shared, unit_of(env, home), home.config_file().exists()),
             look_at: look_at(home, pid.filter(|pid| *pid > 0)),
             logs: quote(home.logs()),
         }
     }
 }
 
-fn start_it(shared: &Shared, env: &Environment, settled: bool) -> Vec<String> {
+/// Returns the command that starts the agent's unit, where systemd has one.
+fn unit_of(env: &Environment, home: &Home) -> Option<String> {
+    Unit::of(env, home)?.start()
+}
+
+fn start_it(shared: &Shared, unit: Option<String>, settled: bool) -> Vec<String> {
     let mut command = "agent-daemon".to_owned();
     for (flag, path) in [("--home", &shared.home), ("--config", &shared.config)] {
         if let Some(path) = path {
@@ -35,20 +41,9 @@ fn start_it(shared: &Shared, env: &Environment, settled: bool) -> Vec<String> {
     }
     let init = (!settled && shared.config.is_none())
         .then(|| format!("{command} init    makes its files, once"));
-    // A unit knows nothing of a home that somebody named here.
-    let unit = shared.home.is_none() && shared.config.is_none() && !env.has("AGENT_HOME");
-    let run = if unit {
-        let instance = shared
-            .instance
-            .clone()
-            .or_else(|| env.get("AGENT_INSTANCE")?.into_string().ok());
-        let instance = instance.map_or_else(String::new, |name| format!("@{name}"));
-        vec![
-            format!("systemctl --user start agent-daemon{instance}"),
-            format!("or: {command} run"),
-        ]
-    } else {
-        vec![format!("{command} run")]
+    let run = match unit {
+        Some(start) => vec![start, format!("or: {command} run")],
+        None => vec![format!("{command} run")],
     };
     init.into_iter().chain(run).collect()
 }
@@ -76,41 +71,20 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_is_named_where_it_would_start_this_daemon() {
-        let check = |shared: &Shared, variables: &[(&str, &str)], steps: &[&str]| {
-            assert_eq!(start_it(shared, &Environment::of(variables), true), steps);
+    fn a_unit_comes_first_and_the_command_by_hand_has_the_flags_that_were_given() {
+        let check = |shared: &Shared, unit: Option<&str>, steps: &[&str]| {
+            assert_eq!(start_it(shared, unit.map(str::to_owned), true), steps);
         };
         let none = flags(None, None, None);
-        check(
-            &none,
-            &[],
-            &[
-                "systemctl --user start agent-daemon",
-                "or: agent-daemon run",
-            ],
-        );
-        check(
-            &none,
-            &[("AGENT_INSTANCE", "work")],
-            &[
-                "systemctl --user start agent-daemon@work",
-                "or: agent-daemon run",
-            ],
-        );
-        check(&none, &[("AGENT_HOME", "/h")], &["agent-daemon run"]);
+        check(&none, None, &["agent-daemon run"]);
+        let unit = "systemctl --user start agent-daemon.service";
+        check(&none, Some(unit), &[unit, "or: agent-daemon run"]);
         let work = flags(None, Some("work"), None);
-        check(
-            &work,
-            &[],
-            &[
-                "systemctl --user start agent-daemon@work",
-                "or: agent-daemon --instance work run",
-            ],
-        );
+        check(&work, None, &["agent-daemon --instance work run"]);
         let own = flags(Some("/my home"), None, Some("/it's.toml"));
         check(
             &own,
-            &[],
+            None,
             &[r"agent-daemon --home '/my home' --config '/it'\''s.toml' run"],
         );
     }

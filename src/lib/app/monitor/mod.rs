@@ -145,6 +145,10 @@ pub fn command() -> clap::Command {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    if cli::arguments() == ["help"] {
+        cli::out(&Arguments::command().render_long_help().to_string());
+        return ExitCode::SUCCESS;
+    }
     match cli::parse::<Arguments>() {
         Ok(arguments) if arguments.check => nagios::main(&arguments.shared),
         Ok(arguments) => cli::end("agent-monitor", arguments.json, || {

@@ -14,9 +14,10 @@ use crate::app::render;
 use crate::app::render::Context;
 use crate::control::replies::Status;
 use crate::control::{Command, Id};
+use crate::jobs;
 use crate::jobs::Ask;
 use crate::message::JobOrder;
-use crate::{clock, config};
+use crate::{clock, config, text};
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
@@ -107,8 +108,12 @@ fn parse(
 
 /// Refuses what the daemon would refuse, where somebody sees it, and writes the time zone down that was meant.
 fn checked(context: &Context<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, Failure> {
-    let JobOrder::Add { job, ask } = order else {
-        return Ok(order);
+    let (job, ask) = match order {
+        JobOrder::Add { job, ask } => (job, ask),
+        other => {
+            known(context, other.job())?;
+            return Ok(other);
+        }
     };
     let wrong = |why: String| {
         Failure::new(Exit::Usage, why)
@@ -144,6 +149,16 @@ fn checked(context: &Context<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, 
         job,
         ask: serde_json::to_value(ask).expect("plain data"),
     })
+}
+
+/// Refuses a job that the file does not have, where no daemon and no waiting command can know better.
+fn known(context: &Context<'_>, called: &str) -> Result<(), Failure> {
+    let known = jobs::read(&context.home.jobs())?;
+    if known.id_of(called) != Ok(None) || !submit::nothing_waits(context.home)? {
+        return Ok(());
+    }
+    let what = format!("no job {:?}", text::visible(called));
+    Err(Failure::new(Exit::Failed, what).hint("agent-send --job lists the jobs"))
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ use super::cli::{Exit, Failure};
 use super::{documents, render};
 use crate::control::{Command, Id};
 use crate::message::DeadLetters;
+use crate::text;
 
 /// Returns the command line.
 pub fn command() -> clap::Command {
@@ -93,8 +94,10 @@ fn command_of(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exi
     } else if let Some(session) = &verbs.stop {
         submit::stop(home, session.clone(), context.json)
     } else if let Some(target) = &verbs.reset {
-        if target != "all" {
-            submit::check_session(home, target)?;
+        if target != "all" && !submit::check_session(home, target)? && submit::nothing_waits(home)?
+        {
+            let what = format!("no session {:?}", text::visible(target));
+            return Err(submit::hint_at_sessions(Failure::new(Exit::Failed, what)));
         }
         let command = Command::Reset {
             target: target.clone(),
@@ -103,9 +106,12 @@ fn command_of(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exi
         submit::send(context, &Id::new(), &command, !arguments.no_queue, wait)
             .map_err(submit::hint_at_sessions)
     } else if let Some(session) = verbs.compact.clone() {
-        if let Some(session) = &session {
-            submit::check_session(home, session)?;
-        }
+        let known = match &session {
+            Some(session) => submit::check_session(home, session)?,
+            None => true,
+        };
+        // Nobody has to wait for a model to be told that there is no such session.
+        let wait = wait.or_else(|| (!known).then_some(submit::COMMAND_WAIT));
         submit::send(
             context,
             &Id::new(),

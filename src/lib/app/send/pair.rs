@@ -10,6 +10,7 @@ use crate::clock;
 use crate::config;
 use crate::logging;
 use crate::people::Store;
+use crate::text;
 
 pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Failure> {
     let home = context.home;
@@ -35,7 +36,7 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
                 .hint("agent-send --pair lists the requests; a code is valid for one hour")),
         },
         [verb @ ("block" | "unblock" | "mute" | "unmute"), id] => {
-            let number = numeric(id)?;
+            let number = person(&store, id)?;
             let (on, block) = (!verb.starts_with("un"), verb.ends_with("block"));
             let changed = store.change(|people| if block { people.block(number, on) } else { people.mute(number, on) })?;
             let state = match (block, on) {
@@ -48,7 +49,7 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
             Ok(context.done(&json!({(*verb): number, "changed": changed}), &text))
         }
         ["revoke", id] => {
-            let number = numeric(id)?;
+            let number = person(&store, id)?;
             if store.change(|people| people.revoke(number))? {
                 let words = format!("{number} may not talk any more");
                 return Ok(context.done(&json!({"revoked": number}), &words));
@@ -73,11 +74,23 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
     }
 }
 
-fn numeric(id: &str) -> Result<i64, Failure> {
-    id.parse().map_err(|_| {
-        Failure::new(Exit::Usage, format!("{id:?} is not a numeric user id"))
-            .hint("agent-send --pair lists the ids")
-    })
+/// Returns the user id that a number, an @username or a name means.
+fn person(store: &Store, who: &str) -> Result<i64, Failure> {
+    if let Ok(id) = who.parse() {
+        return Ok(id);
+    }
+    match store.read()?.find(who).as_slice() {
+        [one] => Ok(one.id),
+        [] => {
+            let what = format!("no person {:?}", text::visible(who));
+            Err(Failure::new(Exit::Failed, what).hint("agent-send --pair lists them"))
+        }
+        several => {
+            let ids: Vec<String> = several.iter().map(|one| one.id.to_string()).collect();
+            let what = format!("{:?} may be several people", text::visible(who));
+            Err(Failure::new(Exit::Usage, what).hint(format!("use an id: {}", ids.join(", "))))
+        }
+    }
 }
 
 fn list(store: &Store, json: bool) -> Result<Exit, Failure> {

@@ -6,7 +6,8 @@ use super::wait;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
-use crate::config::Home;
+use crate::app::unit::Unit;
+use crate::config::{Environment, Home};
 use crate::control::attachments;
 use crate::control::replies::{Reply, Status};
 use crate::control::{Command, Id, MAX_COMMAND, encode, spool};
@@ -232,12 +233,19 @@ pub(super) fn hint_at_sessions(failure: Failure) -> Failure {
     }
 }
 
-/// Refuses a name that may mean several sessions.
-pub(super) fn check_session(home: &Home, target: &str) -> Result<(), Failure> {
+/// Returns whether no daemon runs and nothing waits for one: what the files do not know does not exist.
+pub(super) fn nothing_waits(home: &Home) -> Result<bool, Failure> {
+    let new = home.spool_new();
+    Ok(!is_running(home)? && (!new.is_dir() || spool::scan(&new)?.is_empty()))
+}
+
+/// Returns whether the session is known; refuses a name that may mean several.
+pub(super) fn check_session(home: &Home, target: &str) -> Result<bool, Failure> {
     let people = People::read(&home.people())?;
     let index = Index::read(&home.sessions_index(), &home.sessions())?;
     match index.find(&people, target).as_slice() {
-        [] | [_] => Ok(()),
+        [] => Ok(false),
+        [_] => Ok(true),
         several => Err(ambiguous(target, &several.join("\n  "))),
     }
 }
@@ -290,14 +298,11 @@ pub(super) fn is_running(home: &Home) -> Result<bool, Failure> {
 
 /// Returns the failure of what needs a daemon.
 pub(super) fn no_daemon(home: &Home) -> Failure {
-    let unit = if home.state().starts_with("/var/lib") {
-        "sudo systemctl"
-    } else {
-        "systemctl --user"
-    };
+    let unit = Unit::of(&Environment::of_process(), home).and_then(|unit| unit.start());
+    let or = unit.map_or_else(String::new, |start| format!("{start}, or: "));
     let what = format!("no daemon is listening on {}", home.fifo().display());
     Failure::new(Exit::NoDaemon, what).hint(format!(
-        "{unit} start agent-daemon, or: agent-daemon run; agent-monitor shows the exact command"
+        "{or}agent-daemon run; agent-monitor shows the exact command"
     ))
 }
 

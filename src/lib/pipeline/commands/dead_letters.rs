@@ -54,7 +54,7 @@ impl Pipeline {
         };
         let heard = match (count, letter) {
             (0, None | Some("all")) => Ok("There is no dead letter.".to_owned()),
-            (0, Some(letter)) => Err(format!("{letter:?} is no dead letter.")),
+            (0, Some(letter)) => Err(format!("no dead letter {letter:?}")),
             (1, _) => Ok(format!("{done} 1 message.")),
             (count, _) => Ok(format!("{done} {count} messages.")),
         };

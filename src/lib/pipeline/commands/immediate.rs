@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::control::replies::{Reply, STOPPED};
 use crate::message::{Command, Envelope, SessionKey};
 use crate::pipeline::retry::{Recorded, Unrecorded};
-use crate::pipeline::turn::outcome::{as_it_is, decided, reaction, refused, said};
+use crate::pipeline::turn::outcome::{as_it_is, decided, declined, reaction, refused, said};
 use crate::pipeline::{Pipeline, Run, Signal};
 use crate::queue::Accepted;
 use crate::{clock, cost};
@@ -44,6 +44,18 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
             Err(Unrecorded::Ending) => return,
             Err(Unrecorded::Failed(why)) => {
                 return pipeline.fail_one(&envelope, &why).await;
+            }
+            // Somebody named a session that is not there.
+            Ok(0)
+                if envelope.wants_reply
+                    && envelope.text.is_empty()
+                    && !all
+                    && !pipeline.sessions().has(&envelope.session_key) =>
+            {
+                let why = format!("no session \"{}\"", envelope.session_key);
+                return pipeline
+                    .finish_one(&envelope, refused(&envelope, &why))
+                    .await;
             }
             Ok(0) => "Nothing is running.".to_owned(),
             Ok(1) => "Stopped.".to_owned(),
@@ -101,6 +113,11 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
         Some(Command::Refused { reason }) => {
             return pipeline
                 .finish_one(&envelope, refused(&envelope, reason))
+                .await;
+        }
+        Some(Command::Slip { question }) => {
+            return pipeline
+                .finish_one(&envelope, declined(&envelope, question))
                 .await;
         }
         Some(

@@ -17,8 +17,8 @@ pub(in crate::pipeline) fn near_miss(text: &str) -> Option<Command> {
     let takes_words = Command::spoken(name, rest).is_some_and(|command| command.takes_words());
     // Of a short word one other letter is a slip, and two make another word.
     let enough = if written.len() < 5 { 1 } else { 2 };
-    (far <= enough && (rest.is_empty() || takes_words)).then(|| Command::Refused {
-        reason: format!("Unknown command /{word}; did you mean /{name}?"),
+    (far <= enough && (rest.is_empty() || takes_words)).then(|| Command::Slip {
+        question: format!("Unknown command /{word}; did you mean /{name}?"),
     })
 }
 
@@ -36,12 +36,12 @@ mod tests {
             ("/aprove k3f9w2", "/approve"),
             ("/modle big", "/model"),
         ] {
-            let Some(Command::Refused { reason }) = near_miss(slip) else {
+            let Some(Command::Slip { question }) = near_miss(slip) else {
                 panic!("{slip} is a message");
             };
             assert!(
-                reason.ends_with(&format!("did you mean {meant}?")),
-                "{reason}"
+                question.ends_with(&format!("did you mean {meant}?")),
+                "{question}"
             );
         }
         for message in [

@@ -66,7 +66,7 @@ impl Pipeline {
                 plainly(told(&undone, &when(undone.at), of_shell))
             }
             Some(Err(Error::Unknown(run))) => {
-                declined(envelope, &format!("No run is called {run}, or it changed no files. {}", choice(&runs, &when)))
+                declined(envelope, &format!("no run {run:?} that changed files; {}", choice(&runs, &when)))
             }
             Some(Err(error)) => {
                 self.failed(envelope, &format!("the undo did not come to its end, ask for it again: {error}"), &[])

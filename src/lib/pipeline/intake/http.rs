@@ -46,7 +46,9 @@ impl Pipeline {
             .first()
             .and_then(|envelope| envelope.command.as_ref())
         {
-            Some(Command::Refused { reason }) => return Err(Refusal::Unfit(reason.clone())),
+            Some(Command::Refused { reason } | Command::Slip { question: reason }) => {
+                return Err(Refusal::Unfit(reason.clone()));
+            }
             // What a client passes on may not be its own words; an answer to a question has a way of its own.
             Some(Command::Approval { .. }) if is_chat => {
                 return Err(Refusal::Unfit(

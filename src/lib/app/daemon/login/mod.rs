@@ -18,8 +18,9 @@ use serde_json::json;
 use super::auth::last_four;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
+use crate::app::unit::Unit;
 use crate::auth::{Granted, Keys, Origin, Verdict, is_openrouter, probe};
-use crate::config::Home;
+use crate::config::{Environment, Home};
 use crate::net;
 use crate::provider::Credential;
 use crate::secret::Secret;
@@ -146,7 +147,7 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
         }
         shadow(&keys, &target, &granted)?;
         if loaded || !is_untested {
-            next(&home, &target, loaded, daemon, told);
+            next((&env, &home), &target, loaded, daemon, told);
         } else {
             cli::err(
                 "the agent goes on as before; when the network is there: agent-daemon auth --check",
@@ -276,14 +277,26 @@ fn shadow(keys: &Keys, target: &Target, granted: &Granted) -> Result<(), Failure
 }
 
 /// The next step.
-fn next(home: &Home, target: &Target, loaded: bool, daemon: Option<i32>, told: bool) {
+fn next(
+    (env, home): (&Environment, &Home),
+    target: &Target,
+    loaded: bool,
+    daemon: Option<i32>,
+    told: bool,
+) {
     let name = target.name();
     let file = home.config_file().display();
     let words = match (loaded, daemon) {
-        (true, Some(_)) if told => format!("the running daemon uses {name} from its next message on"),
-        (true, Some(pid)) => format!("next: kill -HUP {pid}, so that the running daemon reads its settings again"),
+        (true, Some(_)) if told => {
+            format!("the running daemon uses {name} from its next message on")
+        }
+        (true, Some(pid)) => {
+            format!("next: kill -HUP {pid}, so that the running daemon reads its settings again")
+        }
         (true, None) => {
-            "next: agent-daemon check, then start it: systemctl --user start agent-daemon, or agent-daemon run".to_owned()
+            let unit = Unit::of(env, home).and_then(|unit| unit.start());
+            let start = unit.unwrap_or_else(|| "agent-daemon run".to_owned());
+            format!("next: agent-daemon check, then start it: {start}")
         }
         (false, _) => {
             let list = format!("add \"{name}\" to load in [providers] of {file}");
