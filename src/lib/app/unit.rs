@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use crate::config::{Environment, Home};
 
 /// Where systemd looks for units of users, beside the user's own directories (systemd.unit(5)).
-const USER_DIRS: [&str; 4] = [
+const USER_DIRS: [&str; 6] = [
     "/etc/systemd/user",
+    "/usr/local/share/systemd/user",
+    "/usr/share/systemd/user",
     "/usr/local/lib/systemd/user",
     "/usr/lib/systemd/user",
     "/lib/systemd/user",
