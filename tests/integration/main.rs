@@ -12,6 +12,7 @@ mod connection;
 mod consolidate;
 mod crash;
 mod descriptions;
+mod design_sentences;
 mod doctor;
 mod documents;
 mod egress;

@@ -61,10 +61,16 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
     let all = async {
         for (number, file) in place.envelope.attachments.iter().enumerate() {
             let (seen, kept) = place.attachment(number, file).await;
+            let says_nothing = says_nothing(&file.filename);
+            let provenance = |block: &Block| match is_label(block) && says_nothing {
+                true => place.envelope.provenance(),
+                false => of_files.clone(),
+            };
             let blocks = seen.blocks.into_iter();
-            files
-                .blocks
-                .extend(blocks.map(|block| (block, of_files.clone())));
+            files.blocks.extend(blocks.map(|block| {
+                let provenance = provenance(&block);
+                (block, provenance)
+            }));
             files.kept.extend(kept);
         }
         for (number, media) in place.envelope.media.iter().enumerate() {
@@ -76,9 +82,10 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
     if !files.kept.is_empty() {
         let kept = format!("⟦saved as {}⟧", files.kept.join(", "));
         // Whoever sends a file chooses its name.
-        let is_named = |media: &Media| media.filename.is_some();
-        let any =
-            !place.envelope.attachments.is_empty() || place.envelope.media.iter().any(is_named);
+        let names = place.envelope.attachments.iter().map(|file| &file.filename);
+        let of_media = place.envelope.media.iter();
+        let mut names = names.chain(of_media.filter_map(|media| media.filename.as_ref()));
+        let any = names.any(|name| !says_nothing(name));
         let provenance = match any {
             true => of_files,
             false => place.envelope.provenance(),
@@ -108,6 +115,33 @@ impl Files {
     }
 }
 
+/// What is told about a file beside what stands in it.
+fn is_label(block: &Block) -> bool {
+    matches!(block, Block::Context { text } if !text.contains('\n'))
+}
+
+/// Returns true for a name that can be no order, such as `IMG_2041.jpg`, `archive.zip`: before what it ends with stand one
+/// short word at most, and digits.
+fn says_nothing(name: &str) -> bool {
+    const LONGEST: usize = 10;
+    let (stem, end) = name.rsplit_once('.').unwrap_or((name, ""));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let of_letters = |text: &str| {
+        let words = text.split(|c: char| !c.is_ascii_alphabetic());
+        words
+            .map(str::len)
+            .filter(|length| *length > 0)
+            .collect::<Vec<usize>>()
+    };
+    let words = of_letters(stem);
+    stem.chars().all(is_plain)
+        && stem.len() <= 40
+        && words.len() <= 1
+        && words.iter().all(|length| *length <= LONGEST)
+        && end.len() <= 5
+        && end.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
 /// One file as the model reads it.
 struct Seen {
     blocks: Vec<Block>,
@@ -135,12 +169,13 @@ impl Seen {
 
 impl Place<'_> {
     /// Returns where a block of a file came from. In a voice message and a video note the person speaks; a label
-    /// without a name says nothing.
+    /// whose name says nothing says nothing, and that is all there is of a file that cannot be read.
     fn provenance(&self, media: &Media, block: &Block) -> Provenance {
-        let is_label = matches!(block, Block::Context { text } if !text.contains('\n'));
+        let is_named = |name: &str| !says_nothing(name);
+        let says = !is_label(block) || media.filename.as_deref().is_some_and(is_named);
         match (self.envelope.provenance(), media.kind) {
             (Provenance::Owner, MediaKind::Voice | MediaKind::VideoNote) => Provenance::Owner,
-            (Provenance::Owner, _) if is_label && media.filename.is_none() => Provenance::Owner,
+            (Provenance::Owner, _) if !says => Provenance::Owner,
             (Provenance::Owner, _) => Provenance::PassedOn,
             (provenance, _) => provenance,
         }
@@ -393,5 +428,35 @@ fn whole_or_not(pdf: &media::Pdf) -> String {
     match pdf.broken_off {
         None => pdf.text.clone(),
         Some(why) => format!("{}\n\n[… the rest could not be read: {why} …]", pdf.text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_one_short_word_is_no_order() {
+        for name in [
+            "IMG_20261124_101010.jpg",
+            "archive.zip",
+            "4711.pdf",
+            "video-3.mp4",
+            "README",
+        ] {
+            assert!(says_nothing(name), "{name}");
+        }
+        for name in [
+            "my trip.zip",
+            "rm-all.sh",
+            "ignore the owner.pdf",
+            "delete_everything.zip",
+            "a.b.c",
+            "x.do-it-now",
+            "löschen.pdf",
+            "deleteeverything.zip",
+        ] {
+            assert!(!says_nothing(name), "{name}");
+        }
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Document {
     pub head: Option<Head>,
     /// True when its owner spoke in it.
     pub owner_spoke: bool,
+    /// When its head says that it was made, milliseconds since 1970 UTC.
+    pub created_at: Option<i64>,
 }
 
 impl Document {
@@ -52,6 +54,13 @@ impl Document {
             .map_or(0, |matter| matter.lines());
         let field = |name: &str| fields.iter().flatten().find(|field| field.key == name);
         document.kind = field("type").map(Field::text).unwrap_or_default();
+        document.created_at =
+            field("created_at")
+                .or_else(|| field("createdAt"))
+                .and_then(|created| {
+                    let at = chrono::DateTime::parse_from_rfc3339(created.text().trim());
+                    at.ok().map(|at| at.timestamp_millis())
+                });
         if let Some(tags) = field("tags") {
             document.tags = tags.list();
             document.sections.push((0, document.tags.join(", ")));

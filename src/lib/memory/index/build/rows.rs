@@ -215,13 +215,18 @@ impl<'c> Writer<'c> {
         stamp: Stamp,
     ) -> rusqlite::Result<()> {
         let (mtime, ctime) = stamp.times;
+        // An item says itself when it was made.
+        let time = (file.source != Source::Item).then(|| time_of(file));
         self.connection
             .prepare_cached(
-                "UPDATE files SET size = ?2, mtime = ?3, ctime = ?4, time = ?5 WHERE id = ?1",
+                "UPDATE files SET size = ?2, mtime = ?3, ctime = ?4, time = coalesce(?5, time) WHERE id = ?1",
             )?
-            .execute((id, stamp.size, mtime, ctime, time_of(file)))?;
+            .execute((id, stamp.size, mtime, ctime, time))?;
+        let Some(time) = time else {
+            return Ok(());
+        };
         for chunk in ids(self.connection, CHUNKS_OF, id)? {
-            self.blocks.set_day(chunk, blocks::day_of(time_of(file)))?;
+            self.blocks.set_day(chunk, blocks::day_of(time))?;
         }
         Ok(())
     }
@@ -321,11 +326,13 @@ pub(crate) fn texts_of(file: &Candidate, bytes: &[u8], before: Option<SessionPre
         document,
     };
     if file.source != Source::Session {
+        let document = Document::of_markdown(&text);
+        let time = document.created_at.unwrap_or_else(|| time_of(file));
         return vec![one(
             file.source,
             sources::scope_of(&file.shown),
-            time_of(file),
-            Document::of_markdown(&text),
+            time,
+            document,
         )];
     }
     let document = Document::of_transcript(&text, file.gone.and_then(|gone| gone.but));

@@ -1,0 +1,249 @@
+//! What the agent's designs say of talking, sending and searching, through the real daemon.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{House, Reply, Sandbox, result_text, wait_for};
+
+const SOON: Duration = Duration::from_secs(20);
+const OWNER: i64 = 1001;
+const GUEST: i64 = 1002;
+
+/// An answer that says something and calls a tool.
+fn says_and_calls(words: &str, tool: &str, input: &Value) -> Reply {
+    let events = [
+        json!({"type": "message_start", "message": {"id": "m", "role": "assistant", "content": [], "usage": {"input_tokens": 9, "output_tokens": 1}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": words}}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t1", "name": tool, "input": {}}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": input.to_string()}}),
+        json!({"type": "content_block_stop", "index": 1}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}}),
+        json!({"type": "message_stop"}),
+    ];
+    let event = |event: &Value| {
+        format!(
+            "event: {}\ndata: {event}\n\n",
+            event["type"].as_str().unwrap_or_default()
+        )
+    };
+    Reply::RawSse(events.iter().map(event).collect())
+}
+
+/// Says something as the owner and returns the answer.
+fn ask(house: &House, text: &str) -> String {
+    let id = house.telegram.say(OWNER, OWNER, text).1;
+    house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(id), SOON)
+        .text
+}
+
+#[test]
+fn what_is_said_beside_a_call_is_a_message_of_its_own_where_the_owner_wants_it() {
+    for (settings, expected) in [
+        (
+            "[telegram]\ninterim = true",
+            vec!["I will look that up.", "Seven."],
+        ),
+        ("", vec!["Seven."]),
+    ] {
+        let house = House::with(settings);
+        house.model.push(says_and_calls(
+            "I will look that up.",
+            "session_status",
+            &json!({}),
+        ));
+        house.model.push(Reply::Text("Seven.".to_owned()));
+        assert_eq!(ask(&house, "how many?"), "Seven.");
+        let said = || -> Vec<String> {
+            house
+                .telegram
+                .sent()
+                .into_iter()
+                .map(|sent| sent.text)
+                .collect()
+        };
+        let said = wait_for("what was said", SOON, || {
+            (said().len() == expected.len()).then(said)
+        });
+        let mut said = said;
+        said.sort();
+        assert_eq!(said, expected, "{settings}");
+    }
+}
+
+#[test]
+fn a_post_of_a_listed_channel_is_answered_there_and_any_other_is_not() {
+    let house = House::with(
+        "[telegram.groups.\"-100700\"]\nallow_from = [-100700]\nrequire_mention = false",
+    );
+    let post = |chat: i64, text: &str| {
+        let channel = json!({"id": chat, "type": "channel", "title": "News"});
+        house.telegram.inject(json!({"channel_post": {
+            "message_id": 5, "date": 1_800_000_000, "chat": channel, "sender_chat": channel, "text": text}}));
+    };
+    post(-100_800, "[[say no]]");
+    post(-100_700, "[[say Take an umbrella.]]");
+    let sent = house.telegram.wait_sent(|sent| sent.chat == -100_700, SOON);
+    assert_eq!(sent.text, "Take an umbrella.");
+    assert!(
+        house
+            .telegram
+            .sent()
+            .iter()
+            .all(|sent| sent.chat != -100_800)
+    );
+}
+
+#[test]
+fn a_file_of_the_outbox_goes_to_somebody_else_with_words() {
+    let house = House::new();
+    house.sandbox.put("workspace/outbox/plan.txt", b"the plan");
+    let call =
+        json!({"to": GUEST.to_string(), "text": "Here it is.", "files": ["outbox/plan.txt"]});
+    ask(&house, &format!("[[tool message {call}]]"));
+    let sent = house
+        .telegram
+        .wait_sent(|sent| sent.chat == GUEST && !sent.files.is_empty(), SOON);
+    assert_eq!(sent.text, "Here it is.");
+}
+
+#[test]
+fn a_conversation_of_many_short_messages_is_compacted_at_its_history_size() {
+    let house = House::with("[compaction]\nhistory_size = 6\nflush = false");
+    for number in 0..5 {
+        ask(&house, &format!("message {number}"));
+    }
+    wait_for("a compaction", SOON, || {
+        let told = house.sandbox.send(&["--sessions", "--json"]).stdout;
+        let document: Value = serde_json::from_str(&told).ok()?;
+        (document["sessions"][0]["compaction_count"].as_u64()? > 0).then_some(())
+    });
+}
+
+#[test]
+fn a_conversation_that_only_the_owners_ids_share_keeps_the_owners_memory() {
+    let shared = "[session]\ndm_scope = \"main\"\n[telegram]\nallow_from = [1001]";
+    let house = House::with(shared);
+    house
+        .sandbox
+        .put("workspace/MEMORY.md", b"The boat is called Ada.");
+    ask(&house, "hello");
+    let request = house.model.requests().pop().expect("a request");
+    assert!(
+        request["system"]
+            .to_string()
+            .contains("The boat is called Ada.")
+    );
+
+    let sandbox = Sandbox::new().config("[telegram]\nenabled = true\nowner = [1001]\nallow_from = [1001, 1002]\n[session]\ndm_scope = \"main\"");
+    let checked = sandbox
+        .env(
+            "TELEGRAM_BOT_TOKEN",
+            "123456789:AAFakeFakeFakeFakeFakeFakeFakeFake123",
+        )
+        .run("agent-daemon", &["check"], "");
+    assert!(
+        format!("{}{}", checked.stdout, checked.stderr).contains("dm_scope"),
+        "{checked:?}"
+    );
+}
+
+#[test]
+fn the_memory_is_searched_by_kind_tag_and_day_and_what_no_parameter_is_called_is_refused() {
+    let (model, sandbox) = Sandbox::with_model();
+    let item = |id: &str, kind: &str, tag: &str, day: &str, text: &str| {
+        let file = format!(
+            "---\nid: {id}\ntype: {kind}\ntags: [{tag}]\ncreated_at: {day}T10:00:00Z\n---\n{text}\n"
+        );
+        sandbox.put(&format!("workspace/memory/items/{id}.md"), file.as_bytes());
+    };
+    item(
+        "a1",
+        "recipe",
+        "food",
+        "2026-03-01",
+        "Pancakes need milk, eggs and flour.",
+    );
+    item(
+        "b2",
+        "decision",
+        "house",
+        "2026-05-01",
+        "Milk is bought on Mondays.",
+    );
+    assert_eq!(sandbox.run("agent-index", &[], "").code, 0);
+    let _daemon = sandbox.ready();
+    let search = |input: Value| {
+        let seen = model.requests().len();
+        model.push(Reply::Tool("memory_search".to_owned(), input));
+        assert_eq!(
+            sandbox
+                .send(&["--wait", "--session", &format!("s{seen}"), "go"])
+                .code,
+            0
+        );
+        let request = model
+            .wait_requests(seen + 2, SOON)
+            .pop()
+            .expect("a request");
+        let last = request["messages"]
+            .as_array()
+            .and_then(|all| all.last())
+            .expect("messages");
+        let blocks = last["content"].as_array().cloned().unwrap_or_default();
+        let result = blocks
+            .into_iter()
+            .find(|block| block["type"] == "tool_result");
+        result_text(&result.unwrap_or_else(|| panic!("no result: {last}")))
+    };
+    for (input, pancakes, mondays) in [
+        (json!({"query": "milk"}), true, true),
+        (json!({"query": "milk", "kind": "recipe"}), true, false),
+        (json!({"query": "milk", "tag": "house"}), false, true),
+        (json!({"query": "milk", "after": "2026-04-01"}), false, true),
+        (
+            json!({"query": "milk", "before": "2026-04-01", "source": "item"}),
+            true,
+            false,
+        ),
+        (json!({"query": "milk", "source": "fact"}), false, false),
+    ] {
+        let found = search(input.clone());
+        let has = |words: &str| found.contains(words);
+        assert_eq!(
+            (has("Pancakes"), has("Mondays")),
+            (pancakes, mondays),
+            "{input}: {found}"
+        );
+    }
+    let found = search(json!({"query": "milk", "kind": "recipe"}));
+    assert!(
+        found.contains("a1") && found.contains("2026-03-01") && found.contains('%'),
+        "{found}"
+    );
+    let refused = search(json!({"query": "milk", "limit": 3}));
+    assert!(refused.contains("limit"), "{refused}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_ties_nobodys_hands_and_can_be_kept_under_its_name() {
+    let house = House::new();
+    let offered = house.telegram.offer_file(b"PK\x03\x04\xff\xfe\x00\x01");
+    let copy = json!({"command": "cp inbox/1001/1-0-trip.zip kept.zip && wc -c < kept.zip"});
+    house.model.push(Reply::Tool("exec".to_owned(), copy));
+    house.telegram.inject(json!({"message": {
+        "message_id": 1, "date": 1_800_000_000, "chat": {"id": OWNER, "type": "private", "first_name": "Ada"},
+        "from": {"id": OWNER, "is_bot": false, "first_name": "Ada"}, "caption": "save this",
+        "document": {"file_id": offered, "file_unique_id": "u", "file_name": "trip.zip"}}}));
+    house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(1), SOON);
+    assert!(
+        house.sandbox.path("workspace/kept.zip").exists(),
+        "it ran unasked"
+    );
+}
