@@ -6,6 +6,7 @@
     reason = "a test breaks files plainly, and says what it skips"
 )]
 
+mod broken;
 mod files;
 mod machine;
 mod running;
