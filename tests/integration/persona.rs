@@ -239,7 +239,10 @@ fn a_sticker_goes_out_by_the_id_of_its_file_and_its_set_is_asked_for_once() {
         "[agent.stickers]\nsets = [\"Cats\", \"AnimatedEmojies\"]\nstickers = [\"Dogs :: 🐶\"]\n",
     );
     house.telegram.offer_stickers("Cats", &["😿", "😺"]);
+    house.telegram.offer_stickers("Strange", &["😈"]);
     house.model.push(plan(&json!([
+        {"kind": "sticker", "set": "Strange", "name": "😈"},
+        {"kind": "sticker", "set": "Strange", "name": "[{}]"},
         {"kind": "sticker", "set": "Cats", "name": "😺"},
         {"kind": "sticker", "set": "Cats", "name": "👽"},
         {"kind": "send", "text": "Done."}
@@ -260,6 +263,11 @@ fn a_sticker_goes_out_by_the_id_of_its_file_and_its_set_is_asked_for_once() {
             .count(),
         1,
         "no such sticker: its emoji"
+    );
+    assert_eq!(
+        texts(&house, ANA).concat(),
+        "😈👽Done.",
+        "nobody else's stickers"
     );
     house.model.push(plan(
         &json!([{"kind": "sticker", "set": "AnimatedEmojies", "name": "😺"}]),
@@ -403,7 +411,7 @@ fn pages_are_read_and_a_new_plan_follows() {
 
 #[test]
 fn a_task_that_fails_for_now_is_tried_again_after_a_pause() {
-    let house = house("");
+    let house = house("[agent.stickers]\nstickers = [\"Cats :: 😿\"]\n");
     house.telegram.offer_stickers("Cats", &["😿"]);
     house.telegram.fault(Fault {
         method: "getStickerSet",

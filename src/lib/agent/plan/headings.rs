@@ -10,7 +10,7 @@
 //! 😿
 //! ```
 
-use super::{Act, Deed, Draft, addresses, seconds, tamed_text};
+use super::{Act, Deed, Draft, PRIVATE, addresses, is_nearly, seconds, tamed_text};
 
 const KINDS: [&str; 12] = [
     "think",
@@ -56,6 +56,8 @@ pub(super) fn find(text: &str) -> Option<Result<Vec<Draft>, String>> {
 pub(super) fn sections(text: &str) -> Option<Vec<Section<'_>>> {
     let begins = text.lines().next().and_then(heading);
     let is_task = |heading: &Heading| heading.is_marked || KINDS.contains(&heading.kind.as_str());
+    // One that is meant for a task is no part of the words before it.
+    let is_meant = |heading: &Heading| KINDS.iter().any(|kind| is_nearly(kind, &heading.kind));
     // A title of one word that begins an answer is meant for a task as well.
     let first = match begins {
         Some(heading) if is_task(&heading) || !heading.kind.contains(' ') => Some(heading),
@@ -64,8 +66,9 @@ pub(super) fn sections(text: &str) -> Option<Vec<Section<'_>>> {
     }?;
     let mut found: Vec<(Heading, usize, usize)> = Vec::new();
     for (at, line) in lines(text) {
-        let known = heading(line)
-            .filter(|next| next.level == first.level && (is_task(next) || *next == first));
+        let known = heading(line).filter(|next| {
+            next.level == first.level && (is_task(next) || is_meant(next) || *next == first)
+        });
         if let Some(next) = known {
             if let Some((_, _, end)) = found.last_mut() {
                 *end = at;
@@ -79,6 +82,30 @@ pub(super) fn sections(text: &str) -> Option<Vec<Section<'_>>> {
         body: text.get(from..to).unwrap_or_default().trim(),
     });
     Some(sections.collect())
+}
+
+/// Returns what is left for people of a text in which headings stand for tasks: what stands before the first, and below
+/// those of `send`. `None` when there are none.
+pub(super) fn public(text: &str) -> Option<String> {
+    let mut cuts: Vec<(usize, usize, bool)> = Vec::new();
+    for (at, line) in lines(text) {
+        let of_task = heading(line).filter(|heading| {
+            let is_kind = KINDS.contains(&heading.kind.as_str());
+            let is_private = PRIVATE.contains(&heading.kind.as_str());
+            is_kind && heading.level == 1 || heading.is_marked && (is_kind || is_private)
+        });
+        if let Some(heading) = of_task {
+            cuts.push((at, at + line.len(), heading.kind == "send"));
+        }
+    }
+    let (first, _, _) = *cuts.first()?;
+    let ends = cuts.iter().skip(1).map(|(at, _, _)| *at);
+    let bodies = cuts.iter().zip(ends.chain([text.len()]));
+    let said = bodies.filter(|((_, _, is_send), _)| *is_send);
+    let said = said.filter_map(|((_, from, _), to)| text.get(*from..to));
+    let parts = text.get(..first).into_iter().chain(said).map(str::trim);
+    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+    Some(parts.join("\n\n"))
 }
 
 /// Returns the lines outside of code, each with where it begins.

@@ -36,8 +36,8 @@ pub(super) fn find(text: &str) -> Found {
         .char_indices()
         .filter(|(_, c)| matches!(c, '[' | '{'))
         .map(|(at, _)| at);
-    let mut over = 0;
-    let mut looks = 0;
+    let (mut over, mut looks) = (0, 0);
+    let mut breaks_off = false;
     for at in places {
         if at < over || looks >= LOOKS {
             continue;
@@ -46,7 +46,9 @@ pub(super) fn find(text: &str) -> Found {
             continue;
         };
         looks += 1;
-        if let Ok((value, after)) = value(rest) {
+        let found = value(rest);
+        breaks_off |= end(rest).is_err();
+        if let Ok((value, after)) = found {
             if let Some(Value::Array(tasks)) = tasks_of(&value) {
                 return Found::Tasks(drafts(tasks));
             }
@@ -56,7 +58,7 @@ pub(super) fn find(text: &str) -> Found {
             over = text.len() - after.len();
         }
     }
-    if names_a_kind(text) {
+    if names_a_kind(text) || breaks_off {
         Found::Broken("the JSON cannot be read".to_owned())
     } else {
         Found::Nothing

@@ -346,7 +346,7 @@ fn tamed(text: &str) -> String {
             });
             texts.collect::<Vec<String>>().join("\n\n")
         }
-        _ => trimmed.to_owned(),
+        _ => headings::public(trimmed).unwrap_or_else(|| trimmed.to_owned()),
     }
 }
 
@@ -385,6 +385,17 @@ fn addresses(urls: Vec<String>) -> Result<Vec<String>, String> {
         return Err(format!("retrieve needs 1 to {MAX_URLS} \"urls\""));
     }
     Ok(urls)
+}
+
+/// Returns true for a kind of task that is written wrong by one sign, or breaks off.
+fn is_nearly(kind: &str, written: &str) -> bool {
+    let misses_one = || {
+        kind.char_indices().any(|(at, sign)| {
+            let rest = kind.get(at + sign.len_utf8()..);
+            written.strip_prefix(kind.get(..at).unwrap_or_default()) == rest
+        })
+    };
+    kind.starts_with(written) || misses_one()
 }
 
 /// Returns what stands in a code fence that is around everything.

@@ -215,6 +215,17 @@ fn of_what_is_broken_only_words_for_the_chat_are_said() {
 fn a_plan_within_a_text_is_not_shown() {
     let nested = json!([{"kind": "send", "text": "[{\"kind\":\"think\",\"text\":\"secret\"},{\"kind\":\"send\",\"text\":\"Hi\"}]"}]);
     assert_eq!(plan(&nested.to_string()).said(), "Hi");
+    for (text, said) in [
+        ("Hi\n# think\nsecret\n# send 57\nBye", "Hi\n\nBye"),
+        ("Hi\n## «note»\nsecret", "Hi"),
+        ("# Recipe\nEggs", "# Recipe\nEggs"),
+        ("## Plan\n1. eat", "## Plan\n1. eat"),
+        ("```\n# think\n```", "```\n# think\n```"),
+    ] {
+        let task = json!([{"kind": "send", "text": text}]).to_string();
+        assert_eq!(plan(&task).said(), said);
+    }
+    broken(&json!([{"kind": "send", "text": "# think\nsecret"}]).to_string());
 }
 
 #[test]
@@ -278,6 +289,43 @@ fn piece() -> impl Strategy<Value = String> {
         "[\\[\\]{}\":,#«»⟦⟧\n a-z0-9\\\\]{0,12}",
         any::<String>(),
     ]
+}
+
+/// Plans with a thought, in both forms.
+const WHOLE: [&str; 3] = [
+    r#"[{"kind":"think","text":"SECRET"},{"kind":"send","id":"a","text":"Hello there"},{"kind":"remember","text":"SECRET"},{"kind":"wait","depends_on":["a"],"delay":4},{"kind":"send","text":"Bye"}]"#,
+    "# think\nSECRET\n# send 57\nHello there\n# remember\nSECRET\n# wait\ndelay: 4\n# send\nBye\n",
+    "Sure:\n```json\n{\"plan\": [{\"kind\": \"think\", \"text\": \"SECRET\"}, {\"kind\": \"send\", \"text\": \"Hello there\"}]}\n```",
+];
+
+#[test]
+fn a_plan_that_breaks_off_or_misses_a_sign_tells_no_thought() {
+    for (which, whole) in WHOLE.iter().enumerate() {
+        let signs: Vec<char> = whole.chars().collect();
+        for at in 0..signs.len() {
+            let cut: String = signs.iter().take(at).collect();
+            // Without its mark a heading is a line like any other.
+            let stays =
+                |(n, sign): &(usize, &char)| *n != at || which == 1 && !sign.is_alphabetic();
+            let gap: String = signs
+                .iter()
+                .enumerate()
+                .filter(stays)
+                .map(|(_, sign)| sign)
+                .collect();
+            for answer in [cut, gap] {
+                let said = match read(&answer) {
+                    Reading::Plan(plan) => plan.said(),
+                    Reading::Prose(text) => Plan::saying(&text).said(),
+                    Reading::Broken(_) => words(&[&answer, &answer]).unwrap_or_default(),
+                };
+                let shown = ["SECRET", "\"kind", "think", "{\"", "# "]
+                    .iter()
+                    .find(|part| said.contains(**part));
+                assert_eq!(shown, None, "{answer}\n->\n{said}");
+            }
+        }
+    }
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{PRIVATE, Reading, headings, json, read, tamed, unfenced};
+use super::{PRIVATE, Reading, headings, is_nearly, json, read, tamed, unfenced};
 
 /// Returns the words for the chat in answers that are no plan, the first answer first; the next ones are what the
 /// model answered when it was asked to write its plan again. Neither JSON nor headings are among them, nor what only
@@ -77,5 +77,6 @@ fn cut_off(text: &str) -> Option<String> {
 fn is_public(kind: &str) -> bool {
     let kind = kind.trim().to_lowercase();
     let first = kind.split([' ', '_', '-']).next().unwrap_or_default();
-    !PRIVATE.contains(&kind.as_str()) && !PRIVATE.contains(&first)
+    let is_like = |private: &str| is_nearly(private, &kind) || private == first;
+    kind == "send" || !PRIVATE.iter().any(|private| is_like(private))
 }

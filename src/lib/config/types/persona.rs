@@ -58,3 +58,14 @@ pub struct Stickers {
     /// Single stickers, `SET :: NAME`; default none.
     pub stickers: Vec<String>,
 }
+
+impl Stickers {
+    /// Returns true for a sticker that may be sent.
+    pub fn allow(&self, set: &str, name: &str) -> bool {
+        let is_it = |sticker: &String| {
+            let known = sticker.split_once("::");
+            known.is_some_and(|(of, known)| of.trim() == set && known.trim() == name.trim())
+        };
+        self.sets.iter().any(|one| one == set) || self.stickers.iter().any(is_it)
+    }
+}

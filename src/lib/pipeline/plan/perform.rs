@@ -180,13 +180,18 @@ impl Pipeline {
         let (channel, route) = self
             .channel(envelope)
             .ok_or_else(|| Failure::never("its channel is off"))?;
-        let handle = match channel.sticker(set, name).await {
-            Err(FetchError::Again(why)) => return Err(Failure::later(why)),
-            Err(error) => {
-                tracing::warn!(set, %error, "a sticker cannot be sent");
-                None
+        let handle = if self.live().config.agent.stickers.allow(set, name) {
+            match channel.sticker(set, name).await {
+                Err(FetchError::Again(why)) => return Err(Failure::later(why)),
+                Err(error) => {
+                    tracing::warn!(set, %error, "a sticker cannot be sent");
+                    None
+                }
+                Ok(handle) => handle,
             }
-            Ok(handle) => handle,
+        } else {
+            tracing::warn!(set, name, "a sticker is not in [agent.stickers]");
+            None
         };
         let part = NewPart::plain(route, String::new());
         let sticker = handle.map(|handle| OutFile {
@@ -202,7 +207,7 @@ impl Pipeline {
                 ..part
             },
             // A sticker's name is its emoji: it says the same.
-            None if !name.chars().any(char::is_alphanumeric) => NewPart {
+            None if is_emoji(name) => NewPart {
                 plain: name.to_owned(),
                 ..part
             },
@@ -336,6 +341,12 @@ impl Pipeline {
             next: Next::Skip,
         })
     }
+}
+
+/// Returns true for signs that are no words, and no JSON or marks of the system either.
+fn is_emoji(name: &str) -> bool {
+    let is_sign = |c: char| !c.is_ascii() && !c.is_alphanumeric() && !"⟦⟧".contains(c);
+    (1..=16).contains(&name.chars().count()) && name.chars().all(is_sign)
 }
 
 /// Returns an input that a task leads to; its id is the task's, so there is one.
