@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{FakeModel, Pages, Reply, Sandbox, result_text, wait_for};
+use crate::support::{FakeModel, Pages, Reply, Sandbox, pdf, result_text, wait_for};
 
 const SOON: Duration = Duration::from_secs(30);
 const MAX_LINES: usize = 120;
@@ -295,6 +295,19 @@ fn lists_notes_and_invoices_are_found_by_their_commands() {
 }
 
 #[test]
+fn a_received_invoice_is_read_in_its_layout() {
+    if installed("pdftotext").is_none() {
+        return;
+    }
+    let agent = Agent::reaching(&[]);
+    agent
+        .sandbox
+        .put("workspace/inbox/bill.pdf", &pdf("Total 119.00 EUR"));
+    let read = agent.exec(&block("invoices", "pdftotext", &[("FILE", "bill")]));
+    assert!(read.contains("Total 119.00 EUR"), "{read}");
+}
+
+#[test]
 fn a_repository_is_cloned_looked_at_and_changed_on_a_branch() {
     if installed("git").is_none() {
         return;
@@ -397,6 +410,20 @@ fn events_and_people_are_added_found_and_deleted_on_a_real_server() {
     let deleted = agent.exec(&delete);
     assert!(deleted.contains("\n20"), "{deleted}");
     assert!(!agent.exec(&look).contains("SUMMARY"));
+
+    let task = "printf '%s\\r\\n' BEGIN:VCALENDAR VERSION:2.0 PRODID:-//a//EN BEGIN:VTODO UID:t1 DTSTAMP:20261124T080000Z SUMMARY:Rent \
+                DUE:20261201T090000Z STATUS:NEEDS-ACTION END:VTODO END:VCALENDAR > task.ics; curl -sS --netrc-file .netrc -X PUT \
+                -H 'Content-Type: text/calendar' --data-binary @task.ics @TASKS@t1.ics";
+    agent.exec(&task.replace("@TASKS@", calendar.trim_start_matches('"')));
+    let open = agent.exec(&block(
+        "tasks",
+        "VTODO",
+        &[("\"TASKS\"", &format!("{calendar}\""))],
+    ));
+    assert!(
+        open.contains("SUMMARY:Rent") && open.contains("STATUS:NEEDS-ACTION"),
+        "{open}"
+    );
 
     let made = agent.exec(&block("contacts", "BEGIN:VCARD", &[("\"BOOK", &book)]));
     assert!(made.contains("\n201\n"), "{made}");

@@ -93,7 +93,6 @@ struct CronArgs {
     tz: Option<String>,
     #[serde(default)]
     text: String,
-    /// default true
     deliver: Option<bool>,
     delete_after_run: Option<bool>,
 }

@@ -27,7 +27,7 @@ impl TypedTool for LoadSkill {
 
     const ABOUT: About = About {
         name: "load_skill",
-        description: "Read one of the available skills.",
+        description: "Read a skill.",
         properties: &[Property::ReadOnly],
     };
 
