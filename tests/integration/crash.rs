@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Mutex,
+        Mutex, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -15,7 +15,7 @@ use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Clock, Daemon, FakeModel, FakeTelegram, OnDrop, Reply, Sandbox, Sent, wait_for,
+    Clock, Daemon, FakeModel, FakeTelegram, Forgets, OnDrop, Reply, Sandbox, Sent, wait_for,
 };
 
 /// Long against everything that happens here, short against the patience of a reader.
@@ -32,8 +32,9 @@ const BETWEEN: Duration = Duration::from_secs(130);
 
 // ------------------------------------------------------------------ random moments, under load
 
-/// Kills of the run at random moments.
+/// Kills of the run at random moments, and cuts of the power, unless `KILLS` says otherwise.
 const KILLS: usize = 200;
+const CUTS: usize = 100;
 /// Chats that write all the time; the first is the owner's.
 const CHATS: [i64; 4] = [1001, 1002, 1003, 1004];
 /// Names under which scripts write all the time.
@@ -43,8 +44,24 @@ const IMPATIENCE: usize = 2;
 
 #[test]
 fn two_hundred_kills_at_random_moments_lose_nothing_and_double_only_what_is_marked() {
-    let seed = uuid::Uuid::new_v4().as_u64_pair().0;
-    println!("seed {seed:#018x}");
+    survives(KILLS, false);
+}
+
+/// What was not synced is gone after each, or a part of it is.
+#[test]
+fn a_hundred_power_cuts_at_random_moments_lose_nothing_and_double_only_what_is_marked() {
+    survives(CUTS, true);
+}
+
+/// Ends the daemon `deaths` times under load, by a kill or by a power cut, and looks at what is left.
+#[allow(clippy::print_stdout, reason = "a run says what it did")]
+fn survives(deaths: usize, by_power: bool) {
+    let wanted = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let deaths = wanted("KILLS").map_or(deaths, |kills: u64| {
+        usize::try_from(kills).expect("a number of kills")
+    });
+    let seed = wanted("KILLS_SEED").unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
+    println!("seed {seed}");
     let telegram = FakeTelegram::start();
     let model = FakeModel::start();
     let sandbox = Sandbox::new()
@@ -53,12 +70,18 @@ fn two_hundred_kills_at_random_moments_lose_nothing_and_double_only_what_is_mark
         .config(
             "[telegram]\nallow_from = [1001, 1002, 1003, 1004]\n[agent]\nmax_concurrent_runs = 3",
         );
-    let (sandbox, mut clock) = sandbox.with_clock();
+    let (mut sandbox, mut clock) = sandbox.with_clock();
+    let mut power = None;
+    if by_power {
+        let (cut, with) = sandbox.with_power();
+        (power, sandbox) = (Some(cut), with);
+    }
     let load = Load {
         sandbox: &sandbox,
         telegram: &telegram,
         said: Mutex::default(),
         over: AtomicBool::new(false),
+        writes: RwLock::default(),
     };
 
     let started = Instant::now();
@@ -72,10 +95,14 @@ fn two_hundred_kills_at_random_moments_lose_nothing_and_double_only_what_is_mark
         // Ends the load also when a kill panics, or the scope would wait for ever.
         let _over = OnDrop(|| load.over.store(true, Ordering::Relaxed));
         let mut random = Random(seed);
-        for _ in 0..KILLS {
+        for _ in 0..deaths {
             let mut daemon = sandbox.daemon();
             load.let_live(&mut daemon, &mut random);
             daemon.kill9();
+            if let Some(power) = &power {
+                let _nobody = load.writes.write().expect("nobody panics with it");
+                kills.forgotten += power.cut(Forgets::choose(random.below(1000)));
+            }
             kills.note(&sandbox);
         }
     });
@@ -90,11 +117,12 @@ fn two_hundred_kills_at_random_moments_lose_nothing_and_double_only_what_is_mark
     assert_eq!(daemon.term(), 0);
     let verdict = Verdict::of(&load, &kills);
     println!("{} in {killed:.1?}", verdict.summary(&kills));
-    assert_eq!(verdict.wrong, [] as [String; 0], "seed {seed:#018x}");
+    assert_eq!(verdict.wrong, [] as [String; 0], "seed {seed}");
     assert!(
         !kills.sending.is_empty(),
         "no kill fell into a send: this run proved too little"
     );
+    assert_eq!(kills.forgotten > deaths, by_power, "what was forgotten");
 }
 
 /// What was written to the agent while it was killed again and again.
@@ -103,6 +131,8 @@ struct Load<'a> {
     telegram: &'a FakeTelegram,
     said: Mutex<Vec<Said>>,
     over: AtomicBool,
+    /// Held by whoever runs a program, so that none writes while the power is cut.
+    writes: RwLock<()>,
 }
 
 #[derive(Clone, Debug)]
@@ -192,6 +222,7 @@ impl Load<'_> {
             }
             let marker = format!("{name}{number:05}");
             let kind = Kind::choose(&mut random, true);
+            let _writes = self.writes.read().expect("nobody panics with it");
             let sent = self.sandbox.send(&[
                 "--id",
                 &marker,
@@ -222,9 +253,9 @@ impl Load<'_> {
 
     /// Returns the final answer to a command.
     fn answer(&self, id: &str) -> Option<Value> {
-        let reply = self
-            .sandbox
-            .read_json(&format!("state/replies/{id}.json"))?;
+        let reply = self.sandbox.read(&format!("state/replies/{id}.json"))?;
+        // A power cut may leave an empty file, which the next start replaces.
+        let reply: Value = serde_json::from_str(&reply).ok()?;
         (reply["status"] == "done" || reply["status"] == "error").then_some(reply)
     }
 
@@ -272,6 +303,8 @@ impl Kind {
 #[derive(Default)]
 struct Kills {
     count: usize,
+    /// Changes of files that power cuts took back.
+    forgotten: usize,
     /// Sends (outbox row, attempt) that a kill found between `sending` and `sent`. A daemon that is killed
     /// before it looked at the queue leaves the same ones to the next kill.
     sending: BTreeSet<(i64, i64)>,
@@ -319,7 +352,24 @@ impl Verdict {
         verdict.inputs(load, &said, &copies);
         verdict.marks(load, kills, &copies);
         verdict.order(load);
+        verdict.stores(load);
         verdict
+    }
+
+    /// The databases are whole, and the audit log is a chain.
+    fn stores(&mut self, load: &Load<'_>) {
+        for name in ["queue", "cost", "memory", "index"] {
+            if load.sandbox.path(&format!("state/{name}.db")).exists() {
+                let found = load.sandbox.query(name, "PRAGMA integrity_check");
+                if found != [[Sql::Text("ok".to_owned())]] {
+                    self.wrong(format!("{name}.db: {found:?}"));
+                }
+            }
+        }
+        let told = load.sandbox.send(&["--log", "--verify"]);
+        if told.code != 0 {
+            self.wrong(format!("the audit log: {told:?}"));
+        }
     }
 
     fn summary(&self, kills: &Kills) -> String {
@@ -334,9 +384,9 @@ impl Verdict {
         } = self;
         let sending = kills.sending.len();
         format!(
-            "kills {}, said {said}, answered {answered}, resent {resent}, sending at a kill {sending}, \
+            "kills {}, changes forgotten {}, said {said}, answered {answered}, resent {resent}, sending at a kill {sending}, \
              tools interrupted {interrupted}, dead {dead}, sends given up {buried}",
-            kills.count
+            kills.count, kills.forgotten
         )
     }
 

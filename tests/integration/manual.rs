@@ -328,6 +328,7 @@ fn the_fields_of_monitor_json_and_of_a_reply_are_those_of_the_pages() {
         cost_usd: Some(1.0),
         silent: Some(true),
         asks: vec![ask],
+        waits_for: Some(String::new()),
         ..replies::Reply::error("x", "why")
     };
     let send = Page::read("agent-send.1");

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use toml::Table;
 
 use super::{
-    Clock,
+    Clock, Power,
     daemon::Daemon,
     model::FakeModel,
     program::{self, Output, Running, bin},
@@ -165,6 +165,25 @@ impl Sandbox {
         let environment = clock.environment().into_iter();
         let sandbox = environment.fold(self, |sandbox, (name, value)| sandbox.env(name, &value));
         (sandbox, clock)
+    }
+
+    /// Lets the disk below `state/` forget at a power cut what was not synced.
+    pub(crate) fn with_power(self) -> (Power, Self) {
+        let power = Power::new(
+            &self.home().with_file_name("power"),
+            &self.home().join("state"),
+        );
+        let (environment, library) = power.environment();
+        // Beside a clock, if there is one.
+        let preloaded = match self.environment.get("LD_PRELOAD") {
+            Some(other) => format!("{other}:{library}"),
+            None => library,
+        };
+        let sandbox = self.env("LD_PRELOAD", &preloaded);
+        let sandbox = environment
+            .into_iter()
+            .fold(sandbox, |sandbox, (name, value)| sandbox.env(name, &value));
+        (power, sandbox)
     }
 
     /// Returns the home.

@@ -11,6 +11,7 @@ mod issuer;
 mod model;
 mod nasty;
 mod pages;
+mod power;
 mod program;
 mod server;
 mod telegram;
@@ -28,6 +29,7 @@ pub(crate) use self::{
     model::{Charge, Exchange, FakeModel, Met, Recording, Reply, Usage},
     nasty::{Nasty, Way},
     pages::{Pages, pdf},
+    power::{Forgets, Power},
     program::{Output, Running, bin},
     telegram::{Call, FakeTelegram, Fault, FaultKind, Sent, Upload},
     wait::{OnDrop, wait_for},

@@ -112,8 +112,8 @@ impl Verdict {
                 None if sent.text.contains("may not have reached you") => {
                     self.seen.push("told of a dead letter".to_owned())
                 }
-                // What is waited for; it goes when the answer comes.
-                None if sent.text.starts_with("⏳ ") => {}
+                // What is waited for, or what a slow turn does; it goes when the answer comes.
+                None if !story.telegram.shown(sent.chat).contains(&sent.text) => {}
                 None => self.wrong(format!("it answers nothing: {sent:?}")),
             }
         }
