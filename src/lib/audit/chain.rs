@@ -136,7 +136,7 @@ impl Chain {
         self.file
             .sync_data()
             .map_err(sys::Error::at("sync", &self.place.log))?;
-        write_head(&self.place, &self.last, Durability::Rename)
+        write_head(&self.place, &self.last)
     }
 
     /// Somebody may have replaced the file, or written into it: the chain goes on in the file that has the
@@ -184,7 +184,7 @@ pub(super) fn begin(place: &Place) -> Result<(), sys::Error> {
     if is_there {
         Ok(())
     } else {
-        write_head(place, &Head::none(), Durability::Full)
+        write_head(place, &Head::none())
     }
 }
 
@@ -267,8 +267,9 @@ pub(super) fn read_head(path: &Path) -> Result<Option<Head>, sys::Error> {
     Ok(atomic::read(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
-fn write_head(place: &Place, head: &Head, durability: Durability) -> Result<(), sys::Error> {
+/// A power cut must not leave it empty: whoever verifies the log would take that for a hand at work.
+fn write_head(place: &Place, head: &Head) -> Result<(), sys::Error> {
     let mut bytes = serde_json::to_vec(head).unwrap_or_default();
     bytes.push(b'\n');
-    atomic::write(&place.head, &bytes, durability)
+    atomic::write(&place.head, &bytes, Durability::Full)
 }
