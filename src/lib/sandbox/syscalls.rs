@@ -73,6 +73,23 @@ pub(super) fn clone_mounts(path: &Path) -> nix::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(RawFd::try_from(fd).map_err(|_| Errno::EBADF)?) })
 }
 
+/// Renames within a directory, unless something has the new name. (nix wraps it for glibc alone.)
+pub(super) fn rename_if_absent(dir: &OwnedFd, from: &Path, to: &Path) -> nix::Result<()> {
+    let (dir, from, to) = (dir.as_raw_fd(), c_path(from)?, c_path(to)?);
+    // SAFETY: both paths outlive the call.
+    Errno::result(unsafe {
+        libc::syscall(
+            libc::SYS_renameat2,
+            dir,
+            from.as_ptr(),
+            dir,
+            to.as_ptr(),
+            libc::RENAME_NOREPLACE,
+        )
+    })
+    .map(drop)
+}
+
 /// Puts a detached copy at `target`.
 pub(super) fn attach_mounts(mounts: &OwnedFd, target: &Path) -> nix::Result<()> {
     let target = c_path(target)?;
@@ -210,7 +227,12 @@ pub(super) fn loopback_up() -> nix::Result<()> {
         i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).map_err(|_| Errno::EINVAL)?;
     // SAFETY: the request outlives the call.
     Errno::result(unsafe {
-        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
+        // musl takes the number as an int.
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCSIFFLAGS as libc::Ioctl,
+            &raw const request,
+        )
     })
     .map(drop)
 }

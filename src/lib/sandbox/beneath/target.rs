@@ -10,11 +10,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, RenameFlags, openat, renameat, renameat2};
+use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::{BeneathError, Kind, Root, by_descriptor, error, fill, io};
+use crate::sandbox::syscalls;
 use crate::sys::Version;
 
 /// A name in a directory that is held open, whether something is there or not.
@@ -217,13 +218,7 @@ impl Target {
     }
 
     fn move_where_nothing_is(&self, dir: &OwnedFd, temporary: &Path) -> Result<(), BeneathError> {
-        match renameat2(
-            dir,
-            temporary,
-            dir,
-            self.name.as_os_str(),
-            RenameFlags::RENAME_NOREPLACE,
-        ) {
+        match syscalls::rename_if_absent(dir, temporary, Path::new(&self.name)) {
             Err(Errno::EEXIST) => Err(BeneathError::Changed(self.given.clone())),
             // Not every file system can.
             Err(Errno::EINVAL | Errno::ENOSYS) => match self.look(dir)? {
