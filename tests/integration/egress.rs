@@ -313,8 +313,41 @@ fn what_a_command_brings_from_the_net_is_untrusted_and_stays_so() {
     exec(&sandbox, &model, &python);
     let marks = sandbox.read("state/untrusted.json").expect("marks");
     assert!(marks.contains("\"got/page\""), "{marks}");
-    // In a new conversation, where nothing untrusted was read.
-    let said = exec_in("two", &sandbox, &model, "cat */page");
-    assert!(!said.contains("the page"), "{said}");
-    assert!(said.contains("closed to this command"), "{said}");
+    // In a new conversation, where nothing untrusted was read: what another command opens is untrusted, and so is what
+    // it makes of it.
+    let said = exec_in("two", &sandbox, &model, "ls got > list; echo fine");
+    assert!(!said.contains("untrusted"), "{said}");
+    let said = exec_in(
+        "three",
+        &sandbox,
+        &model,
+        "cat */page > copy; tail -c 9 copy",
+    );
+    assert!(
+        said.contains("untrusted") && said.contains("page"),
+        "{said}"
+    );
+    let marks = sandbox.read("state/untrusted.json").expect("marks");
+    assert!(
+        marks.contains("\"copy\"") && !marks.contains("\"list\""),
+        "{marks}"
+    );
+}
+
+#[test]
+fn what_a_trusted_host_says_is_the_owners() {
+    let (pages, _other) = servers();
+    let (model, sandbox) = home(&[pages.host()]);
+    let sandbox = sandbox.config("[tools]\ntrusted_hosts = [\"127.0.0.1\"]");
+    let _daemon = sandbox.ready();
+    let python = format!(
+        "/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen(\"{}\").read())' | tee page",
+        pages.url("/x")
+    );
+    let said = exec(&sandbox, &model, &python);
+    assert!(
+        said.contains("page") && !said.contains("untrusted"),
+        "{said}"
+    );
+    assert!(sandbox.read("state/untrusted.json").is_none());
 }

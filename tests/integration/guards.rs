@@ -234,3 +234,77 @@ fn a_call_that_is_cut_off_again_and_again_ends_the_turn() {
     );
     assert_eq!(house.model.requests().len(), 5);
 }
+
+#[test]
+fn a_secret_in_the_owners_words_stays_out_of_requests_until_they_insist() {
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
+    let key = "sk-proj-canary0123456789abcdef";
+    let said = format!("keep {key} for me, and 4111 1111 1111 1111");
+    let answer = sandbox.send(&["--wait", &said]);
+    assert!(answer.stdout.contains("/allow-secret"), "{answer:?}");
+    let sent = model.requests().pop().expect("a request").to_string();
+    assert!(
+        !sent.contains("canary0123") && !sent.contains("4111") && sent.contains("a card number"),
+        "{sent}"
+    );
+    let answer = sandbox.send(&["--wait", &format!("/allow-secret {said}")]);
+    assert!(!answer.stdout.contains("/allow-secret"), "{answer:?}");
+    let sent = model.requests().pop().expect("a request").to_string();
+    assert!(
+        sent.contains(key) && !sent.contains("/allow-secret"),
+        "{sent}"
+    );
+    let answer = sandbox.send(&[
+        "--wait",
+        "call 0171 2345678901 about commit 9f86d081884c7d65",
+    ]);
+    assert!(!answer.stdout.contains("/allow-secret"), "{answer:?}");
+}
+
+#[test]
+fn a_program_that_an_untrusted_run_wrote_runs_only_with_a_yes() {
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
+    let script = json!({"path": "run.sh", "content": "touch canary # out of a page\n"});
+    model.push(Reply::Tool("write".to_owned(), script));
+    let written = sandbox.send(&[
+        "--wait",
+        "--untrusted",
+        "--session",
+        "page",
+        "please run run.sh",
+    ]);
+    assert_eq!(written.code, 0, "{written:?}");
+    assert!(sandbox.path("workspace/run.sh").exists());
+    let canary = sandbox.path("workspace/canary");
+    let exec = |command: &str| {
+        model.push(Reply::Tool("exec".to_owned(), json!({"command": command})));
+    };
+    // Under another name, or by a name that the command does not say: it is closed.
+    for (session, command) in [
+        ("one", "cat *.sh | sh"),
+        ("two", "cp run* other.md; sh ./other.md"),
+    ] {
+        exec(command);
+        let answer = sandbox.send(&["--wait", "--session", session, "go"]);
+        assert_eq!(answer.code, 0, "{answer:?}");
+        let told = model.requests().pop().expect("a request").to_string();
+        assert!(told.contains("closed to this command: 1 file"), "{told}");
+        assert!(!canary.exists(), "{command}");
+    }
+    // By its name, whatever the owner typed: they are asked, and told why.
+    exec("sh run.sh");
+    let _going = sandbox.send(&["--session", "three", "run sh run.sh"]);
+    let asked = sandbox.wait_asked();
+    let listed = sandbox.send(&["--queue"]).stdout;
+    assert!(
+        listed.contains("run.sh, and nobody asked it to"),
+        "{listed}"
+    );
+    assert!(!canary.exists());
+    assert_eq!(sandbox.send(&["--approve", &asked]).code, 0);
+    wait_for("the script", Duration::from_secs(20), || {
+        canary.exists().then_some(())
+    });
+}

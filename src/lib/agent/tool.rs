@@ -14,6 +14,7 @@ use super::more_tools;
 use super::subagents::Team;
 use super::tool_policy;
 use super::tool_policy::{Circumstances, Decision, Question, Reach};
+use crate::clock;
 use crate::config;
 use crate::config::Policy;
 use crate::memory::Viewer;
@@ -21,6 +22,7 @@ use crate::message::{AgentEvent, Bounds, Route, SessionKey, Step, ToolCall};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::text;
 use crate::trust::Provenance;
+use crate::trust::untrusted_files::Marking;
 
 /// The most characters of a tool's answer that reach the model when the settings say nothing (specification §7).
 const MAX_OUTPUT: usize = 30_000;
@@ -64,6 +66,17 @@ pub struct Context {
     pub cancel: CancellationToken,
     /// Who is told what a tool says while it works.
     pub progress: Progress,
+}
+
+impl Context {
+    /// Returns how files are marked that the call writes.
+    pub fn marking(&self) -> Marking<'_> {
+        Marking {
+            run: &self.run_id,
+            asked: self.approved || !self.untrusted,
+            at: clock::now_ms(),
+        }
+    }
 }
 
 /// Those who watch a run and may know what its tools say; nobody where others than the owner watch.

@@ -140,39 +140,34 @@ impl Running<'_> {
             .collect();
         let asks = |decision: &Decision| matches!(decision, Decision::Ask { .. });
         let first = decisions.first().is_some_and(asks);
-        let count = decisions
-            .iter()
-            .take_while(|decision| asks(decision) == first)
-            .count();
-        let calls: Vec<ToolCall> = rest.drain(..count).collect();
-        if first {
-            return self.ask_about(events, calls).await;
+        let same = decisions.iter().take_while(|one| asks(one) == first);
+        let count = same.count();
+        let (mut settled, mut open) = (Vec::new(), Vec::new());
+        for (call, decision) in rest.drain(..count).zip(decisions) {
+            match decision {
+                Decision::Ask { why, .. } => open.push((call, why)),
+                Decision::Run => settled.push((call, Fate::Runs { approved: None })),
+                Decision::Refuse(why) => settled.push((call, Fate::Refused(not_run(&why)))),
+            }
         }
-        let fate = |decision: Decision| match decision {
-            Decision::Refuse(why) => Fate::Refused(not_run(&why)),
-            Decision::Run | Decision::Ask { .. } => Fate::Runs { approved: None },
-        };
-        Ok(calls
-            .into_iter()
-            .zip(decisions.into_iter().map(fate))
-            .collect())
+        if first {
+            return self.ask_about(events, open).await;
+        }
+        Ok(settled)
     }
 
-    /// Asks the owner about `calls`. What the model has said (`events`) is on the disk before: a restart asks again,
+    /// Asks the owner about `calls`, each for its reason. What the model has said (`events`) is on the disk before: a restart asks again,
     /// and the owner's answer is not lost.
     async fn ask_about(
         &mut self,
         events: &mut Vec<Kind>,
-        calls: Vec<ToolCall>,
+        calls: Vec<(ToolCall, String)>,
     ) -> Result<Vec<(ToolCall, Fate)>, Break> {
-        let asked = |call: &ToolCall| Asked {
+        let asked = |(call, why): &(ToolCall, String)| Asked {
             call_id: call.id.clone(),
             tool: call.name.clone(),
             question: self.offer.question(call, &self.context),
-            why: match self.decide(call, self.is_exposed) {
-                Decision::Ask { why, .. } => why,
-                Decision::Run | Decision::Refuse(_) => "it has changed since".to_owned(),
-            },
+            why: why.clone(),
         };
         let questions: Vec<Asked> = calls.iter().map(asked).collect();
         self.session.append(std::mem::take(events), true).await?;
@@ -189,7 +184,8 @@ impl Running<'_> {
             )),
         };
         let fates: Vec<Fate> = questions.into_iter().map(fate).collect();
-        Ok(calls.into_iter().zip(fates).collect())
+        let calls = calls.into_iter().map(|(call, _)| call);
+        Ok(calls.zip(fates).collect())
     }
 
     /// Returns true when what the owner said yes to is another call now: a file that it names has changed.
@@ -260,7 +256,8 @@ impl Running<'_> {
             .iter()
             .any(|(call, fate)| self.has_changed(call, fate))
         {
-            let calls = group.into_iter().map(|(call, _)| call).collect();
+            let changed = |(call, _)| (call, "it has changed since".to_owned());
+            let calls = group.into_iter().map(changed).collect();
             group = self.ask_about(events, calls).await?;
         }
         let runs = group

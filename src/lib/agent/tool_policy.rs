@@ -5,12 +5,13 @@
 //! | nothing ([`Reach::Free`]) | runs | runs |
 //! | what is the owner's ([`Reach::Shows`]) | runs | asks, where others read the answer |
 //! | the world ([`Reach::Acts`]) | runs | asks |
+//! | files that an untrusted run wrote, to run them ([`Reach::Obeys`]) | asks | asks |
 //! | a place on the net ([`Reach::Carries`]) | runs | asks, unless the whole address stands in what was read |
 //! | a search engine ([`Reach::Searches`]) | runs | asks once it would carry what is the owner's |
 //! | what shapes the agent ([`Reach::Asks`]) | asks | asks |
 //!
 //! A call whose every argument stands in the owner's own words of this turn runs all the same, but for what
-//! shapes the agent and what others would read. In a turn of a guest every tool asks that is the owner's
+//! shapes the agent, what others would read and what runs files that nobody wanted. In a turn of a guest every tool asks that is the owner's
 //! ([`Rights`]).
 //!
 //! The settings may say `ask` (always), `allow` (never, but for what shapes the agent) or `off`.
@@ -22,6 +23,9 @@ use super::tool::{Context, Rights, Tool};
 use crate::config::Policy;
 use crate::provider::BoxFuture;
 
+/// Files that a question names.
+const NAMED: usize = 3;
+
 /// What a call would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
@@ -31,6 +35,8 @@ pub enum Reach {
     Shows,
     /// It changes something, or is heard by somebody.
     Acts,
+    /// It changes something, and may run these files, which a run with untrusted words wrote and nobody wanted.
+    Obeys(Vec<String>),
     /// It carries this address to a place on the net.
     Carries(String),
     /// It carries these words to a search engine.
@@ -199,6 +205,17 @@ pub(super) fn decide(
             return ask(format!("requested by a guest, {name}"));
         }
         (Policy::Allow, _, None) => return Decision::Run,
+        (Policy::Sandboxed, Reach::Obeys(files), None) => {
+            let more = match files.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let named: Vec<&str> = files.iter().take(NAMED).map(String::as_str).collect();
+            return ask(format!(
+                "a run that had read untrusted words wrote {}{more}, and nobody asked it to",
+                named.join(", ")
+            ));
+        }
         (Policy::Sandboxed, _, None) => {}
     }
     let is_moved = untrusted
@@ -207,7 +224,7 @@ pub(super) fn decide(
             Reach::Carries(url) => !knows.was_read(url),
             Reach::Searches(query) => !knows.is_public(query),
             Reach::Shows => others_read,
-            Reach::Free | Reach::Asks(_) | Reach::Refused(_) => false,
+            Reach::Free | Reach::Obeys(_) | Reach::Asks(_) | Reach::Refused(_) => false,
         };
     // What is shown to others was not asked for by naming it.
     let is_spelled_out = || {

@@ -39,7 +39,7 @@ pub use provider_file::{
 };
 pub use secrets::{SecretOrigin, Secrets};
 pub use share_dir::share_dir;
-pub use tool_policies::{Subject, policy_of, without_effect};
+pub use tool_policies::{Subject, names_host, policy_of, without_effect};
 pub use types::{
     Agent, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Every, Exec,
     Group, GroupPolicy, GroupScope, Heartbeat, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp,

@@ -87,6 +87,11 @@ pub fn without_effect(tools: &Tools, servers: &[&str], names: &[&str]) -> Option
     })
 }
 
+/// Returns true when `host` is one of `hosts`, `HOST` or `*.SUFFIX`.
+pub fn names_host(hosts: &[String], host: &str) -> bool {
+    hosts.iter().any(|key| is_host(key, host))
+}
+
 fn is_host(key: &str, host: &str) -> bool {
     key.eq_ignore_ascii_case(host)
         || key.strip_prefix("*.").is_some_and(|suffix| {

@@ -1,7 +1,9 @@
 //! Matches the words that are to be erased against a text, whatever that text is written in.
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
+
+use parking_lot::Mutex;
+use unicode_normalization::UnicodeNormalization;
 
 use crate::text;
 
@@ -244,7 +246,24 @@ fn lines_squeezed(text: &str) -> String {
             out.extend(letter.to_lowercase());
         }
     }
-    out
+    folded(out)
+}
+
+/// Returns text without differences that nobody sees: compatibility forms (NFKC), then the case of letters.
+fn folded(text: String) -> String {
+    if text.is_ascii() {
+        return text;
+    }
+    let lower = text.nfkc().flat_map(char::to_lowercase);
+    let mut out = String::with_capacity(text.len());
+    for letter in lower {
+        match letter {
+            'ß' => out.push_str("ss"),
+            'ς' => out.push('σ'),
+            letter => out.push(letter),
+        }
+    }
+    out.nfkc().collect()
 }
 
 fn unescaped(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> char {
@@ -362,5 +381,15 @@ mod tests {
             !words.are_in(r#"{"run_id":"run-2","text":"Rex"}"#) && !words.are_in("run-1: Rexona")
         );
         assert!(words.have_met("file-7") && !words.have_met("file-8"));
+    }
+
+    #[test]
+    fn what_looks_the_same_is_the_same() {
+        let check = |one: &str, other: &str| assert_eq!(squeezed(one), squeezed(other), "{one}");
+        check("Zoë", "Zoe\u{308}");
+        check("Ｚｏë", "zoë");
+        check("STRASSE", "Straße");
+        check("ΟΔΟΣ", "οδος");
+        check("ﬁle", "FILE");
     }
 }

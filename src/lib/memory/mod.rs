@@ -40,7 +40,7 @@ use crate::llm::Client;
 use crate::message::{Role, Trust};
 use crate::session::{Kind, Spoken};
 use crate::sys::DirWatch;
-use crate::trust::untrusted_files::Marks;
+use crate::trust::untrusted_files::{Marking, Marks};
 
 /// The configured name of the provider without a model. What it says are quotations and phrases of its
 /// own: found again, they would be taken for knowledge.
@@ -303,7 +303,8 @@ impl Memory {
         let path = self.home().workspace().join(key);
         let bytes = std::fs::read(&path).map_err(crate::sys::Error::at("read", &path))?;
         let file = [(key.to_owned(), bytes)];
-        self.marks.set_all(&file, run, crate::clock::now_ms())
+        let (asked, at) = (false, crate::clock::now_ms());
+        self.marks.set_all(&file, Marking { run, asked, at })
     }
 
     /// Returns all that is known of the one who speaks, see [`known::whole`].

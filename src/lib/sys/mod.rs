@@ -9,11 +9,13 @@ mod file_stamp;
 pub mod jsonl;
 pub mod lock;
 pub mod machine_lock;
+mod opened_files;
 pub mod sd_notify;
 
 pub use blocking::blocking;
 pub use dir_watch::DirWatch;
 pub use file_stamp::Version;
+pub use opened_files::OpenedFiles;
 
 use std::path::{Path, PathBuf};
 

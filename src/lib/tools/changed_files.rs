@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::clock;
 use crate::undo;
+use crate::workspace::Marking;
 
 /// Entries that are looked at, files that are marked at one go, and bytes of one.
 const ENTRIES: usize = 50_000;
@@ -29,8 +29,8 @@ impl ChangedFiles {
         Self { workspace, undo }
     }
 
-    /// Marks every file that was changed, made or moved since `began_ms` as untrusted, because of `run`. Blocks.
-    pub(super) fn mark_since(&self, began_ms: i64, run: &str) {
+    /// Marks every file that was changed, made or moved since `began_ms` as untrusted. Blocks.
+    pub(super) fn mark_since(&self, began_ms: i64, by: Marking<'_>) {
         let mut changed = Vec::new();
         self.walk(&mut |path, metadata| {
             // The time of the inode changes with a rename, too, and nobody can set it back.
@@ -43,7 +43,7 @@ impl ChangedFiles {
                 changed.extend(self.key(path).map(|key| (key, bytes)));
             }
         });
-        if let Err(error) = self.undo.marks.set_all(&changed, run, clock::now_ms()) {
+        if let Err(error) = self.undo.marks.set_all(&changed, by) {
             tracing::error!(%error, "files that a command changed could not be marked as untrusted");
         }
     }
@@ -102,6 +102,7 @@ impl ChangedFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use crate::workspace::Marks;
 
     #[test]
@@ -112,18 +113,23 @@ mod tests {
         let marks = Marks::new(&dir.path().join("untrusted.json"));
         let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
         let files = ChangedFiles::new(&workspace, undo.clone());
+        let by = |run| Marking {
+            run,
+            asked: true,
+            at: 5,
+        };
         let write = |name: &str, words: &str| {
             let durability = crate::sys::atomic::Durability::Rename;
             let path = workspace.join(name);
             crate::sys::atomic::write(&path, words.as_bytes(), durability).expect("write");
         };
         write("a/new.md", "words out of the network");
-        files.mark_since(0, "r1");
+        files.mark_since(0, by("r1"));
         assert!(undo.marks.has("a/new.md"));
         std::fs::rename(workspace.join("a"), workspace.join("b")).expect("rename");
         write("own.md", "the words of the owner...");
         assert_eq!(files.marked_by_content(), [workspace.join("b/new.md")]);
-        files.mark_since(crate::clock::now_ms() + 60_000, "r2");
+        files.mark_since(clock::now_ms() + 60_000, by("r2"));
         assert!(!undo.marks.has("own.md"));
     }
 }

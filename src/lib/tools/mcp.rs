@@ -81,8 +81,8 @@ impl ServerTool {
             Err(why) => ToolOutput::error(why),
         };
         if let Some(files) = self.files.clone() {
-            let run = context.run_id.clone();
-            crate::sys::blocking(move || files.mark_since(began, &run)).await;
+            let context = context.clone();
+            crate::sys::blocking(move || files.mark_since(began, context.marking())).await;
         }
         let visits = self.server.take_visits().await;
         network::record(

@@ -2,9 +2,11 @@
 
 use crate::agent::Context;
 use crate::audit;
+use crate::config;
 use crate::config::Network;
-use crate::net::egress_proxy::{Rules, Session, Visit};
+use crate::net::egress_proxy::{MAX_VISITS, Rules, Session, Visit};
 use crate::sandbox::{EXIT_PORT, Exit, Spec};
+use crate::trust::Provenance;
 
 /// The table of the settings that decides.
 const SETTING: &str = "tools.exec.network";
@@ -81,6 +83,16 @@ pub(super) fn refusals(visits: &[Visit]) -> Vec<String> {
     let more = refused.len().saturating_sub(MAX_TOLD);
     let rest = (more > 0).then(|| format!("[network: {more} more hosts were refused]"));
     refused.into_iter().take(MAX_TOLD).chain(rest).collect()
+}
+
+/// Returns the first host that something was read from and that the owner does not trust.
+pub(super) fn untrusted_host(visits: &[Visit], trusted: &[String]) -> Option<Provenance> {
+    let read = visits.iter().filter(|visit| visit.received > 0);
+    let mut others = read.filter(|visit| !config::names_host(trusted, &visit.destination.host));
+    let host = others.next().map(|visit| visit.destination.host.as_str());
+    // Beyond so many the visits are not told apart.
+    let host = host.or((visits.len() >= MAX_VISITS).then_some("one of many hosts"));
+    host.map(Provenance::of_host)
 }
 
 /// Returns what a receipt says of the network; nothing when no host was asked for.

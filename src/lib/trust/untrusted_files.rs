@@ -2,8 +2,9 @@
 //! and by its content, so that it stays marked when it is moved, copied or brought back.
 //!
 //! ```text
-//! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…"}},"contents":{SHA256:{"at":MS,"size":BYTES}}}
-//!                        PATH is in the workspace, or absolute
+//! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…","asked":true}},
+//!                         "contents":{SHA256:{"at":MS,"size":BYTES,"asked":true}}}
+//!                        PATH is in the workspace, or absolute; `asked`: the owner wanted it there
 //! state/untrusted.lock   held while it is changed
 //! ```
 //! When it cannot be read, every file counts as marked until somebody has repaired it: nothing is set aside
@@ -12,6 +13,7 @@
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +25,10 @@ use crate::text;
 #[derive(Debug)]
 pub struct Marks {
     path: PathBuf,
-    cached: Mutex<Option<(Version, Result<Contents, String>)>>,
+    cached: Mutex<Option<(Version, Loaded)>>,
 }
+
+type Loaded = Result<Arc<Contents>, String>;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Contents {
@@ -41,6 +45,20 @@ struct Contents {
 struct Content {
     at: i64,
     size: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    asked: bool,
+}
+
+/// Who marks a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Marking<'a> {
+    /// The run that wrote it.
+    pub run: &'a str,
+    /// Whether the owner wanted the file: received, fetched in a run that had read nothing untrusted, or written with
+    /// their yes. Of another file nobody knows who wanted it.
+    pub asked: bool,
+    /// Now, milliseconds since 1970 UTC.
+    pub at: i64,
 }
 
 /// Contents that are known; of more the oldest go.
@@ -55,6 +73,18 @@ struct Mark {
     at: i64,
     /// By which run.
     run: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    asked: bool,
+}
+
+impl From<Marking<'_>> for Mark {
+    fn from(by: Marking<'_>) -> Self {
+        Self {
+            at: by.at,
+            run: by.run.to_owned(),
+            asked: by.asked,
+        }
+    }
 }
 
 impl Marks {
@@ -89,37 +119,39 @@ impl Marks {
 
     /// Returns the sizes of all contents that were written as untrusted.
     pub fn sizes(&self) -> BTreeSet<u64> {
-        let contents = self.read().map(|contents| contents.contents);
-        contents
-            .into_iter()
-            .flatten()
-            .map(|(_, content)| content.size)
-            .collect()
+        let contents = self.read();
+        let of_all = contents.iter().flat_map(|all| all.contents.values());
+        of_all.map(|content| content.size).collect()
+    }
+
+    /// Returns true when the owner wanted the file called `key`, or a file with this content, or both are not marked.
+    pub fn was_asked(&self, key: &str, bytes: &[u8]) -> bool {
+        let Some(contents) = self.read() else {
+            return false;
+        };
+        let of_file = contents.files.get(key).map(|mark| mark.asked);
+        let of_content = || {
+            let content = contents.contents.get(&text::sha256_hex(bytes));
+            content.is_none_or(|content| content.asked)
+        };
+        of_file.unwrap_or_else(of_content)
     }
 
     /// Marks files with what is in them now.
     ///
     /// # Errors
     /// When it cannot be locked or written.
-    pub fn set_all(
-        &self,
-        files: &[(String, Vec<u8>)],
-        run: &str,
-        now: i64,
-    ) -> Result<(), sys::Error> {
+    pub fn set_all(&self, files: &[(String, Vec<u8>)], by: Marking<'_>) -> Result<(), sys::Error> {
         if files.is_empty() {
             return Ok(());
         }
         self.change(|contents| {
             for (key, bytes) in files {
-                let mark = Mark {
-                    at: now,
-                    run: run.to_owned(),
-                };
-                contents.files.insert(key.clone(), mark);
+                contents.files.insert(key.clone(), by.into());
                 let size = bytes.len() as u64;
                 if size >= SHORTEST {
-                    let content = Content { at: now, size };
+                    let (at, asked) = (by.at, by.asked);
+                    let content = Content { at, size, asked };
                     contents.contents.insert(text::sha256_hex(bytes), content);
                 }
             }
@@ -136,7 +168,7 @@ impl Marks {
     /// Returns the files that hold words of others; `None` when nobody can tell.
     pub fn all(&self) -> Option<Vec<String>> {
         self.read()
-            .map(|contents| contents.files.into_keys().collect())
+            .map(|contents| contents.files.keys().cloned().collect())
     }
 
     /// Returns why the file cannot be used; `None` when it can.
@@ -148,14 +180,8 @@ impl Marks {
     ///
     /// # Errors
     /// When it cannot be locked or written.
-    pub fn set(&self, key: &str, run: &str, now: i64) -> Result<(), sys::Error> {
-        self.change(|contents| {
-            let mark = Mark {
-                at: now,
-                run: run.to_owned(),
-            };
-            contents.files.insert(key.to_owned(), mark);
-        })
+    pub fn set(&self, key: &str, by: Marking<'_>) -> Result<(), sys::Error> {
+        self.change(|contents| drop(contents.files.insert(key.to_owned(), by.into())))
     }
 
     /// Takes a mark away.
@@ -184,11 +210,11 @@ impl Marks {
     }
 
     /// Returns what is marked; `None` when nobody can tell.
-    fn read(&self) -> Option<Contents> {
+    fn read(&self) -> Option<Arc<Contents>> {
         let version = match std::fs::metadata(&self.path) {
             Ok(metadata) => Version::of(&metadata),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Some(Contents::default());
+                return Some(Arc::default());
             }
             Err(_) => return None,
         };
@@ -196,7 +222,7 @@ impl Marks {
         if let Some((_, contents)) = cached.as_ref().filter(|(seen, _)| *seen == version) {
             return contents.as_ref().ok().cloned();
         }
-        let contents = load(&self.path);
+        let contents = load(&self.path).map(Arc::new);
         if let Err(reason) = &contents {
             tracing::error!(file = %self.path.display(), reason, "every file counts as somebody else's words until this is repaired");
         }
@@ -216,13 +242,18 @@ fn load(path: &Path) -> Result<Contents, String> {
 mod tests {
     use super::*;
 
+    fn by(run: &str) -> Marking<'_> {
+        let (asked, at) = (false, 5);
+        Marking { run, asked, at }
+    }
+
     #[test]
     fn marks_outlast_the_process() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("untrusted.json");
         let marks = Marks::new(&path);
         assert!(!marks.has("a"));
-        marks.set("a", "r1", 5).unwrap();
+        marks.set("a", by("r1")).unwrap();
         assert_eq!(
             (marks.has("a"), marks.has("b"), Marks::new(&path).has("a")),
             (true, false, true)
@@ -244,13 +275,13 @@ mod tests {
         let size = words.len() as u64;
         assert!(!marks.may_hold(size) && !marks.has_content(&words));
         marks
-            .set_all(&[("a.md".to_owned(), words.clone())], "r1", 5)
+            .set_all(&[("a.md".to_owned(), words.clone())], by("r1"))
             .unwrap();
         assert!(marks.has("a.md") && marks.may_hold(size) && marks.has_content(&words));
         marks.clear("a.md").unwrap();
         assert!(!marks.has("a.md") && marks.has_content(&words));
         marks
-            .set_all(&[("b".to_owned(), b"ok".to_vec())], "r1", 5)
+            .set_all(&[("b".to_owned(), b"ok".to_vec())], by("r1"))
             .unwrap();
         assert!(marks.has("b") && !marks.has_content(b"ok"));
     }
@@ -262,11 +293,28 @@ mod tests {
         atomic::write(&path, b"{\"files\":", atomic::Durability::Rename).unwrap();
         let marks = Marks::new(&path);
         assert!(marks.has("a") && marks.damage().is_some());
-        marks.set("b", "r", 1).unwrap();
+        marks.set("b", by("r")).unwrap();
         marks.clear("a").unwrap();
         assert!(marks.has("a"));
         assert_eq!(std::fs::read(&path).unwrap(), b"{\"files\":");
         atomic::write(&path, b"{}", atomic::Durability::Rename).unwrap();
         assert!(!marks.has("a") && !marks.has("b"));
+    }
+
+    #[test]
+    fn it_is_kept_whether_the_owner_wanted_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let marks = Marks::new(&dir.path().join("untrusted.json"));
+        let words = b"import os; print(os.getcwd())".to_vec();
+        let file = |key: &str| [(key.to_owned(), words.clone())];
+        assert!(marks.was_asked("a.py", &words));
+        marks.set_all(&file("a.py"), by("r1")).unwrap();
+        assert!(!marks.was_asked("a.py", b"") && !marks.was_asked("moved.py", &words));
+        let asked = Marking {
+            asked: true,
+            ..by("r2")
+        };
+        marks.set_all(&file("b.py"), asked).unwrap();
+        assert!(marks.was_asked("b.py", &words) && !marks.was_asked("a.py", &words));
     }
 }

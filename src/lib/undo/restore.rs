@@ -10,7 +10,7 @@ use crate::clock;
 use crate::sandbox::Existing;
 use crate::sys;
 use crate::text::{sha256_hex, visible};
-use crate::workspace::{PathPolicy, WriteTarget};
+use crate::workspace::{Marking, PathPolicy, WriteTarget};
 
 /// The result of an undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,7 +195,9 @@ impl Store {
         }
         // On the safe side of a crash: a mark comes before the words, and goes after them.
         if entry.marked {
-            self.marks.set(&target.key, run, clock::now_ms())?;
+            let (asked, at) = (false, clock::now_ms());
+            let file = [(target.key.clone(), bytes.clone().unwrap_or_default())];
+            self.marks.set_all(&file, Marking { run, asked, at })?;
         }
         let done = match (&bytes, existing) {
             (Some(bytes), existing) => target.file.write(

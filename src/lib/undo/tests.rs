@@ -8,7 +8,12 @@ use std::time::Duration;
 use super::*;
 use crate::sandbox::Root;
 use crate::sys::atomic;
-use crate::workspace::{Marks, PathPolicy};
+use crate::workspace::{Marking, Marks, PathPolicy};
+
+fn by(run: &str) -> Marking<'_> {
+    let (asked, at) = (false, 0);
+    Marking { run, asked, at }
+}
 
 struct House {
     dir: tempfile::TempDir,
@@ -274,12 +279,12 @@ fn marks_come_back_with_the_words() {
     let house = house();
     let marks = &house.store.marks;
     house.put("theirs", "1");
-    marks.set("theirs", "q", 0).unwrap();
+    marks.set("theirs", by("q")).unwrap();
     house.put("mine", "1");
     house.change("r", "theirs", "2");
     marks.clear("theirs").unwrap();
     house.change("r", "mine", "2");
-    marks.set("mine", "r", 0).unwrap();
+    marks.set("mine", by("r")).unwrap();
     house.undo("r");
     assert_eq!((marks.has("theirs"), marks.has("mine")), (true, false));
     house.undo("undo-r");

@@ -483,10 +483,15 @@ pub(super) const SHELL: &[Case] = &[
             )
         },
     ),
-    ("such a file by way of a command", None, Never, |p, t, w| {
-        let path = left(p, t, w);
-        then(t, vec![("exec", json!({"command": format!("cat {path}")}))])
-    }),
+    (
+        "such a file by way of a command",
+        None,
+        Plainly,
+        |p, t, w| {
+            let path = left(p, t, w);
+            then(t, vec![("exec", json!({"command": format!("cat {path}")}))])
+        },
+    ),
     (
         "the name of such a file, listed by a command",
         None,
@@ -505,20 +510,25 @@ pub(super) const SHELL: &[Case] = &[
             )
         },
     ),
-    ("such a file under another name", None, Never, |p, t, w| {
-        let path = left(p, t, w);
-        p.earlier(
-            &format!("{t}-moves"),
-            vec![(
-                "exec",
-                json!({"command": format!("mv {path} {FREE}{t}-moved.txt")}),
-            )],
-        );
-        then(
-            t,
-            vec![("read", json!({"path": format!("{FREE}{t}-moved.txt")}))],
-        )
-    }),
+    (
+        "such a file under another name",
+        None,
+        Plainly,
+        |p, t, w| {
+            let path = left(p, t, w);
+            p.earlier(
+                &format!("{t}-moves"),
+                vec![(
+                    "exec",
+                    json!({"command": format!("mv {path} {FREE}{t}-moved.txt")}),
+                )],
+            );
+            then(
+                t,
+                vec![("read", json!({"path": format!("{FREE}{t}-moved.txt")}))],
+            )
+        },
+    ),
     (
         "what a guest said, found in the memory",
         Some(Act::Exec),

@@ -257,7 +257,7 @@ pub(crate) fn web(config: &Config, secrets: &Secrets) -> Result<Web, Failure> {
         let name = &settings.search_key_env;
         tracing::warn!(name, "there is no web_search: the key for Brave is not set");
     }
-    Ok(Web::new(settings, key))
+    Ok(Web::new(settings, key).trusting(&config.tools.trusted_hosts))
 }
 
 /// Returns the user's own home, which no command sees.
@@ -287,6 +287,7 @@ pub(crate) fn exec_settings(
         workspace: home.workspace().to_owned(),
         hidden,
         rules: exec.clone(),
+        trusted_hosts: config.tools.trusted_hosts.clone(),
         off: exec.sandbox == config::Sandbox::Off,
         env: exec
             .env

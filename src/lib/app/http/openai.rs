@@ -392,8 +392,14 @@ impl Chunks {
         match piece {
             Piece::Accepted(_) => self.chunk(&json!({"role": "assistant", "content": ""}), None),
             Piece::Delta(text) => self.chunk(&json!({"content": text}), None),
-            // The OpenAI protocol has no event for it; the owner is asked in their chat, too.
-            Piece::Ask(_) => ": waiting for the owner's approval\n\n".to_owned(),
+            // The OpenAI protocol has no event for it. Clients show this beside the answer, and SDKs pass over it.
+            Piece::Ask(asked) => {
+                let text = format!(
+                    "Waiting for the owner's yes to {}, until {}.\n",
+                    asked.tool, asked.expires_at
+                );
+                self.chunk(&json!({"reasoning_content": text}), None)
+            }
             Piece::Done(answer) => {
                 let mut last = self.chunk(&json!({}), Some("stop"));
                 if self.with_usage {

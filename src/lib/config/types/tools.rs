@@ -21,6 +21,9 @@ pub struct Tools {
     /// (`"example.org"`, `"*.example.org"`), as `tools.exec.policy` says it of commands; default `sandboxed` for
     /// each.
     pub policies: BTreeMap<String, Policy>,
+    /// Hosts whose words count as yours when a command or a page reads them, `HOST` or `*.SUFFIX`, such as that of your
+    /// own code; default none.
+    pub trusted_hosts: Vec<String>,
     /// Commands.
     pub exec: Exec,
     /// Pages and searches.
@@ -34,6 +37,7 @@ impl Default for Tools {
             max_output: 30_000,
             allowed_paths: Vec::new(),
             policies: BTreeMap::new(),
+            trusted_hosts: Vec::new(),
             exec: Exec::default(),
             web: Web::default(),
         }

@@ -222,6 +222,13 @@ fn tools(tools: &Tools) -> Vec<Rule> {
             "expected at least 1000 characters",
         ),
         (
+            "tools.trusted_hosts",
+            tools.trusted_hosts.iter().all(|host| {
+                is_host(host.strip_prefix("*.").unwrap_or(host)) && !host.contains(':')
+            }),
+            "expected hosts such as `git.example.org` or `*.example.org`",
+        ),
+        (
             "tools.exec.timeout_secs",
             (1..=exec.max_timeout_secs).contains(&exec.timeout_secs),
             "expected 1 to max_timeout_secs seconds",

@@ -31,7 +31,7 @@ pub use rules::{Destination, Refusal, Rules};
 /// Connections of one session at a time; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 64;
 /// Destinations that are remembered by name.
-const MAX_VISITS: usize = 64;
+pub const MAX_VISITS: usize = 64;
 
 /// Asks somebody whether a destination that the rules do not name may be connected to; an error says why not.
 pub type Ask = Arc<dyn Fn(Destination) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;

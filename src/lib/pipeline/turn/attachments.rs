@@ -19,6 +19,7 @@ use crate::prompt::Label;
 use crate::sandbox::Root;
 use crate::text;
 use crate::trust::{Provenance, fence};
+use crate::workspace::Marking;
 
 /// Characters of a file that the model reads (specification §6); of a longer one its head and tail.
 const MAX_CHARS: usize = 30_000;
@@ -286,7 +287,12 @@ impl Place<'_> {
             let kept = inbox::keep(&root, &from, &number, &name, &source)?;
             let kept = kept.display().to_string();
             if let Some(undo) = undo {
-                let marked = undo.marks.set(&kept, &run, clock::now_ms());
+                let by = Marking {
+                    run: &run,
+                    asked: true,
+                    at: clock::now_ms(),
+                };
+                let marked = undo.marks.set(&kept, by);
                 marked.map_err(|error| error.to_string())?;
             }
             Ok(kept)

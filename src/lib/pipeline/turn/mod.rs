@@ -13,3 +13,4 @@ pub(crate) mod silence;
 pub(crate) mod stream;
 pub(crate) mod transcribe;
 mod voice;
+pub(crate) mod withheld;

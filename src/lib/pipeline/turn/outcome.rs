@@ -30,8 +30,8 @@ pub(crate) struct Outcome {
     text: Option<Saying>,
     /// How it ended for whoever sent it, if it is a sub-agent.
     ending: Ending,
-    /// Whether words of others may be in the answer.
-    tainted: bool,
+    /// Whether untrusted words may be in the answer.
+    untrusted: bool,
     /// The plan that is carried out instead of words.
     tasks: Vec<NewTask>,
     /// Buttons below what is said, by the dead letter they are about.
@@ -50,7 +50,7 @@ impl Outcome {
             reply,
             text,
             ending,
-            tainted: false,
+            untrusted: false,
             tasks: Vec::new(),
             letter: None,
         }
@@ -69,9 +69,22 @@ impl Outcome {
         Self { ending, ..self }
     }
 
-    /// Returns it as one in whose answer words of others may be, or not.
-    pub(crate) fn tainted(self, tainted: bool) -> Self {
-        Self { tainted, ..self }
+    /// Returns it as one in whose answer untrusted words may be, or not.
+    pub(crate) fn untrusted(self, untrusted: bool) -> Self {
+        Self { untrusted, ..self }
+    }
+
+    /// Returns it with a note below the answer, if there is one.
+    pub(crate) fn noting(mut self, note: &str) -> Self {
+        if let Some(Saying::Markdown(text)) = &mut self.text {
+            for words in [Some(text), self.reply.reply.as_mut()]
+                .into_iter()
+                .flatten()
+            {
+                words.push_str(&format!("\n\n({note})"));
+            }
+        }
+        self
     }
 
     /// Returns it with a plan.
@@ -241,7 +254,7 @@ impl Pipeline {
             result: (envelope.wants_reply || is_by_itself).then_some(outcome.reply),
             // Whoever hears it may answer, in their own conversation.
             subagent: envelope.task.clone().map(|task| (task, outcome.ending)),
-            tainted: outcome.tainted,
+            tainted: outcome.untrusted,
             note: envelope
                 .heard_in
                 .clone()
@@ -249,7 +262,7 @@ impl Pipeline {
                 .map(|session| {
                     (
                         session,
-                        told_by_itself(envelope, &words, outcome.tainted, now),
+                        told_by_itself(envelope, &words, outcome.untrusted, now),
                     )
                 }),
             parts,

@@ -12,6 +12,7 @@ use super::progress::Progress;
 use super::prompt_trace;
 use super::prompt_trace::Parts;
 use super::stream::Stream;
+use super::withheld;
 use crate::agent::{Ended as TurnEnd, Form, Order, Owner, Team, Written};
 use crate::config::DmPolicy;
 use crate::control::replies::{Reply, STOPPED, Status};
@@ -353,7 +354,14 @@ impl Pipeline {
             ended => self.outcome(envelope, &session_id, ended),
         };
         self.sessions.put(session);
-        Ok(outcome.map(|outcome| outcome.mapped(named).tainted(untrusted)))
+        let outcome = outcome.map(|outcome| outcome.mapped(named).untrusted(untrusted));
+        let mut messages = bundle.messages().into_iter();
+        Ok(
+            match messages.any(|mut message| withheld::withhold(&mut message)) {
+                true => outcome.map(|outcome| outcome.noting(withheld::NOTE)),
+                false => outcome,
+            },
+        )
     }
 
     /// Suspends a turn, or ends it when waiting cannot help; `None` when all is recorded.
@@ -396,6 +404,9 @@ impl Pipeline {
             envelope, run_id, ..
         } = setting;
         let mut messages = bundle.messages();
+        for message in &mut messages {
+            withheld::withhold(message);
+        }
         self.fill_report(&mut messages).await?;
         self.mark_quotes(&mut messages).await?;
         let (notes, newest) = self

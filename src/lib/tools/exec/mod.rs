@@ -1,9 +1,9 @@
 //! `exec`: run a shell command behind the sandbox.
 
 mod consent;
+mod marked_files;
 mod named_files;
 mod output_tail;
-mod received_files;
 mod resolve_program;
 
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use tokio::time::{Instant, interval_at};
 use super::changed_files::ChangedFiles;
 use super::network;
 use super::typed::{About, TypedTool};
-use crate::agent::{Context, Question, Rule, ToolOutput};
+use crate::agent::{Context, Question, Reach, Rule, ToolOutput};
 use crate::audit;
 use crate::config;
 use crate::config::Policy;
@@ -27,10 +27,13 @@ use crate::memory::Scope;
 use crate::net::egress_proxy::Session;
 use crate::sandbox;
 use crate::sandbox::{Spec, Status};
-use crate::text::{argv, sha256_hex, shorten, visible};
+use crate::sys::OpenedFiles;
+use crate::text::{argv, counted, sha256_hex, shorten, visible};
 use crate::trust::Provenance;
 use crate::undo;
+use crate::workspace::Marking;
 use consent::Pauses;
+use marked_files::{Command, MarkedFiles};
 use output_tail::Tail;
 
 /// Output kept of a command, bytes: of the 30,000 characters that reach the model (specification §7), the
@@ -52,6 +55,8 @@ pub struct ExecSettings {
     pub hidden: Vec<PathBuf>,
     /// What the settings say of them.
     pub rules: config::Exec,
+    /// Hosts whose words count as the owner's.
+    pub trusted_hosts: Vec<String>,
     /// True when the owner wrote `sandbox = "off"`.
     pub off: bool,
     /// The environment they see.
@@ -100,6 +105,22 @@ impl TypedTool for Exec {
         Some(settings.rules.policy_of(&args.command, &is_fixed))
     }
 
+    fn reach(&self, args: &Args, _context: &Context) -> Reach {
+        let settings = &self.settings;
+        let Ok(cwd) = settings.cwd(args) else {
+            return Reach::Acts;
+        };
+        let command = Command {
+            line: &args.command,
+            cwd: &cwd,
+            workspace: &settings.workspace,
+        };
+        match command.unasked(&self.undo) {
+            files if files.is_empty() => Reach::Acts,
+            files => Reach::Obeys(files),
+        }
+    }
+
     fn question(&self, args: &Args, _input: &Value) -> Question {
         self.settings.question(args)
     }
@@ -108,7 +129,7 @@ impl TypedTool for Exec {
         let seconds = self.settings.seconds(&args);
         let (exec, spec_context) = (self.clone(), context.clone());
         let prepared = crate::sys::blocking(move || exec.prepare(args, &spec_context)).await;
-        let (mut spec, marked) = match prepared {
+        let (mut spec, marked, watch) = match prepared {
             Ok(prepared) => prepared,
             Err(why) => return ToolOutput::error(format!("the command was not run: {why}")),
         };
@@ -136,35 +157,20 @@ impl TypedTool for Exec {
             end_line(&mut output.text);
             output.text.push_str(&line);
         }
-        // What such a command left behind is no more the owner's than what it printed.
-        let host = visits.iter().find(|visit| visit.received > 0);
-        if context.untrusted || self.settings.off || host.is_some() || !marked.opened.is_empty() {
-            let (files, run) = (self.files(), context.run_id.clone());
-            crate::sys::blocking(move || files.mark_since(began, &run)).await;
-        }
-        let of_host = host.map(|visit| Provenance::of_host(&visit.destination.host));
-        let provenance = of_host.or_else(|| self.provenance(&output.text, &marked, context));
-        let mut output = output.marked(provenance);
-        if !marked.closed.is_empty() {
+        let host = network::untrusted_host(&visits, &self.settings.trusted_hosts);
+        let (exec, context, printed) = (self.clone(), context.clone(), output.text.clone());
+        let closed = marked.closed.len();
+        let origin = move || exec.origin(&printed, host, (&marked, watch), began, &context);
+        let mut output = output.marked(crate::sys::blocking(origin).await);
+        if closed > 0 {
             end_line(&mut output.text);
             output.text.push_str(&format!(
-                "[files with words of others, closed to this command: {}; `read` shows them]",
-                marked.closed.len()
+                "[closed to this command: {}, written by runs that had read untrusted words; the owner is asked about a command that names one]",
+                counted(closed, "file")
             ));
         }
         output
     }
-}
-
-/// The untrusted files of the workspace, as a command meets them.
-struct Marked {
-    /// Those that the command cannot open: a clean turn would take their words for the machine's, and a copy
-    /// of them for its own.
-    closed: Vec<PathBuf>,
-    /// Received files that the command names: it reads them, and what it prints and writes is untrusted.
-    opened: Vec<PathBuf>,
-    /// Whether nobody can tell which files are untrusted.
-    is_damaged: bool,
 }
 
 fn receipt(command: &str) -> String {
@@ -173,22 +179,35 @@ fn receipt(command: &str) -> String {
 }
 
 impl Exec {
-    /// Returns the provenance of what a command printed. What came over the network is untrusted, and so are
-    /// the names of untrusted files.
-    fn provenance(&self, output: &str, marked: &Marked, context: &Context) -> Option<Provenance> {
-        let is_named = |path: &&PathBuf| {
-            path.file_name()
-                .is_some_and(|name| output.contains(&*name.to_string_lossy()))
-        };
-        if self.settings.off {
+    /// Returns where the `output` of a command came from: what it read over the network or in untrusted files is
+    /// untrusted, and so are the names of those; and marks what it changed. Blocks.
+    fn origin(
+        &self,
+        output: &str,
+        host: Option<Provenance>,
+        (marked, watch): (&MarkedFiles, OpenedFiles),
+        began: i64,
+        context: &Context,
+    ) -> Option<Provenance> {
+        let workspace = &self.settings.workspace;
+        let touched = marked.touched(watch, &self.undo, workspace, output);
+        let off = self.settings.off;
+        let all = off || context.untrusted || marked.is_damaged;
+        // What such a command left behind is no more the owner's than what it printed.
+        if all || host.is_some() || touched.any {
+            let by = context.marking();
+            let asked = by.asked && touched.asked && !marked.is_damaged;
+            self.files().mark_since(began, Marking { asked, ..by });
+        }
+        if off {
             return Some(Provenance::of_host("the network, by a command"));
         }
-        if context.untrusted || marked.is_damaged {
-            return Some(Provenance::Model);
-        }
-        let opened = marked.opened.first();
-        let file = opened.or_else(|| marked.closed.iter().find(is_named))?;
-        Some(Provenance::File(visible(&file.display().to_string())))
+        let of_file = |path: PathBuf| {
+            let below = path.strip_prefix(workspace).unwrap_or(&path);
+            Provenance::File(shorten(&visible(&below.display().to_string()), 80))
+        };
+        let of_run = all.then_some(Provenance::Model);
+        host.or(of_run).or(touched.read.map(of_file))
     }
 
     pub(super) fn new(settings: ExecSettings, undo: Arc<undo::Store>, audit: audit::Log) -> Self {
@@ -205,7 +224,11 @@ impl Exec {
     }
 
     /// Looks up what a command may see. Blocks.
-    fn prepare(&self, args: Args, context: &Context) -> Result<(Spec, Marked), String> {
+    fn prepare(
+        &self,
+        args: Args,
+        context: &Context,
+    ) -> Result<(Spec, MarkedFiles, OpenedFiles), String> {
         let settings = &self.settings;
         let cwd = settings.cwd(&args)?;
         let timeout = Duration::from_secs(settings.seconds(&args));
@@ -213,23 +236,19 @@ impl Exec {
         if !context.viewer.may_see(&Scope::Owner) {
             hidden.extend(crate::workspace::memory_paths(&settings.workspace));
         }
-        let marks = self.undo.marks.all();
-        let is_damaged = marks.is_none();
         // Where all that a command prints is untrusted, nothing need be closed to it.
-        let is_open = context.untrusted || settings.off;
-        let mut there: Vec<PathBuf> = Vec::new();
-        if !is_open {
-            let by_name = marks.iter().flatten();
-            there.extend(by_name.map(|key| settings.workspace.join(key)));
-            there.extend(self.files().marked_by_content());
-            there.retain(|path| path.exists());
-            there.sort();
-            there.dedup();
-        }
-        let (opened, closed): (Vec<PathBuf>, Vec<PathBuf>) = there.into_iter().partition(|path| {
-            received_files::is_named(&settings.workspace, path, &args.command, &cwd)
-        });
-        hidden.extend(closed.iter().cloned());
+        let marked = if context.untrusted || settings.off {
+            MarkedFiles::none()
+        } else {
+            let command = Command {
+                line: &args.command,
+                cwd: &cwd,
+                workspace: &settings.workspace,
+            };
+            MarkedFiles::find(&self.files(), &self.undo, &command)
+        };
+        hidden.extend(marked.closed.iter().cloned());
+        let watch = marked.watch();
         let spec = Spec {
             command: args.command,
             cwd,
@@ -243,12 +262,7 @@ impl Exec {
             max_output: MAX_OUTPUT,
             off: settings.off,
         };
-        let marked = Marked {
-            closed,
-            opened,
-            is_damaged,
-        };
-        Ok((spec, marked))
+        Ok((spec, marked, watch))
     }
 }
 
@@ -434,6 +448,7 @@ mod tests {
             workspace: workspace.into(),
             hidden: Vec::new(),
             rules: config::Exec::default(),
+            trusted_hosts: Vec::new(),
             off: false,
             env,
         }

@@ -15,13 +15,6 @@ pub(super) fn digests(command: &str, cwd: &Path, workspace: &Path) -> Vec<Value>
     let Ok(workspace) = workspace.canonicalize() else {
         return Vec::new();
     };
-    let is_border = |c: char| c.is_whitespace() || ";|&<>()\"'`=,".contains(c);
-    let mut names: Vec<&str> = command
-        .split(is_border)
-        .filter(|name| !name.is_empty())
-        .collect();
-    names.sort_unstable();
-    names.dedup();
     let digest = |name: &str| {
         let path = cwd.join(name).canonicalize().ok()?;
         let metadata = path.metadata().ok()?;
@@ -35,7 +28,21 @@ pub(super) fn digests(command: &str, cwd: &Path, workspace: &Path) -> Vec<Value>
         };
         Some(json!([name, state]))
     };
-    names.into_iter().filter_map(digest).take(MOST).collect()
+    names(command)
+        .into_iter()
+        .filter_map(digest)
+        .take(MOST)
+        .collect()
+}
+
+/// Returns the words of a command line that may be names of files.
+pub(super) fn names(command: &str) -> Vec<&str> {
+    let is_border = |c: char| c.is_whitespace() || ";|&<>()\"'`=,".contains(c);
+    let names = command.split(is_border);
+    let mut names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 #[cfg(test)]

@@ -17,7 +17,12 @@ use crate::message::{Envelope, Sender, SessionKey, Source};
 use crate::sandbox::Root;
 use crate::sys::atomic;
 use crate::tools::typed::TypedTool as _;
-use crate::workspace::Marks;
+use crate::workspace::{Marking, Marks};
+
+fn by(run: &str) -> Marking<'_> {
+    let (asked, at) = (false, 0);
+    Marking { run, asked, at }
+}
 
 struct House {
     dir: tempfile::TempDir,
@@ -477,7 +482,7 @@ fn what_a_change_reaches_depends_on_whose_file_it_is() {
     let house = house();
     house.put("mine.md", b"x");
     house.put("theirs.md", b"x");
-    house.files.undo.marks.set("theirs.md", "r", 0).unwrap();
+    house.files.undo.marks.set("theirs.md", by("r")).unwrap();
     for (path, expected) in [
         ("new.md", Reach::Free),
         ("sub/SOUL.md", Reach::Free),

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::find_replace::replace;
 use super::{Files, MAX_FILE, ToolOutput, blocking};
 use crate::agent::{Context, Question, Reach, Rule};
-use crate::clock;
 use crate::sandbox::Existing;
 use crate::text::{line_diff, sha256_hex, visible};
 use crate::tools::typed::{About, TypedTool};
@@ -317,10 +316,7 @@ impl Files {
         let is_agreed = context.approved && (target.is_protected() || key == "MEMORY.md");
         if context.untrusted && !is_agreed {
             let file = [(key.clone(), bytes.to_vec())];
-            let marked = self
-                .undo
-                .marks
-                .set_all(&file, &context.run_id, clock::now_ms());
+            let marked = self.undo.marks.set_all(&file, context.marking());
             marked.map_err(|error| format!("{shown} was not changed: {error}"))?;
         }
         if differs {

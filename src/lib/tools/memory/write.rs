@@ -204,7 +204,7 @@ impl TypedTool for Remember {
                 if context.untrusted {
                     // On the safe side of a crash: a mark comes before the words.
                     let (key, marks) = (path.to_string_lossy(), &needs.undo.marks);
-                    let marked = marks.set(&key, &context.run_id, clock::now_ms());
+                    let marked = marks.set(&key, context.marking());
                     marked.map_err(|error| error.to_string())?;
                 }
                 append_episode(&needs.root, &path, words, clock::now_ms(), is_full)?;

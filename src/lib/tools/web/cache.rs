@@ -24,13 +24,13 @@ struct Page {
 pub(super) struct Cache(Mutex<VecDeque<Page>>);
 
 impl Cache {
-    /// Returns the text of the page that this address last led to, not long before `now`.
-    pub(super) fn get(&self, url: &str, now: Instant) -> Option<Arc<str>> {
+    /// Returns the text of the page that this address last led to, not long before `now`, and where it is.
+    pub(super) fn get(&self, url: &str, now: Instant) -> Option<(Arc<str>, String)> {
         let pages = self.0.lock();
         let fresh = pages.iter().rev().find(|page| {
             page.urls.iter().any(|known| known == url) && now.duration_since(page.at) < KEPT
         });
-        fresh.map(|page| page.text.clone())
+        fresh.map(|page| (page.text.clone(), page.urls[0].clone()))
     }
 
     /// Keeps a page instead of what was kept of it before.
@@ -62,8 +62,9 @@ mod tests {
     #[test]
     fn a_page_is_found_by_both_its_addresses_until_it_is_old_or_pushed_out() {
         let (cache, now) = (Cache::default(), Instant::now());
-        let text =
-            |cache: &Cache, url: &str, at: Instant| cache.get(url, at).map(|text| text.to_string());
+        let text = |cache: &Cache, url: &str, at: Instant| {
+            cache.get(url, at).map(|(text, _)| text.to_string())
+        };
         cache.put("a", "b", "one".into(), now);
         assert_eq!(
             (text(&cache, "a", now), text(&cache, "b", now)),

@@ -74,7 +74,7 @@ impl TypedTool for WebFetch {
             text = self.page(url.trim(), offset > 0, context) => text,
         };
         match text {
-            Ok(text) => part(&text, offset).marked(Some(Provenance::of_url(url.trim()))),
+            Ok((text, from)) => part(&text, offset).marked(self.0.provenance(&from)),
             Err(error) => error,
         }
     }
@@ -88,15 +88,15 @@ pub(super) fn network_error(what: &str, url: &str, error: &net::Error) -> ToolOu
 }
 
 impl WebFetch {
-    /// Returns the whole text of a page. Going on in it asks nobody again, if it was read lately.
+    /// Returns the whole text of a page, and where it is. Going on in it asks nobody again, if it was read lately.
     async fn page(
         &self,
         url: &str,
         goes_on: bool,
         context: &Context,
-    ) -> Result<Arc<str>, ToolOutput> {
-        if let Some(text) = self.0.cache.get(url, Instant::now()).filter(|_| goes_on) {
-            return Ok(text);
+    ) -> Result<(Arc<str>, String), ToolOutput> {
+        if let Some(known) = self.0.cache.get(url, Instant::now()).filter(|_| goes_on) {
+            return Ok(known);
         }
         let Ok(_one) = self.0.pages.acquire().await else {
             return Err(ToolOutput::error(STOPPED));
@@ -125,7 +125,7 @@ impl WebFetch {
         let text: Arc<str> = composed(&page, &answer.url).into();
         let cache = &self.0.cache;
         cache.put(url, &answer.url, text.clone(), Instant::now());
-        Ok(text)
+        Ok((text, answer.url))
     }
 }
 

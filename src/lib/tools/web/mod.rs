@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use crate::config;
 use crate::net::{Guard, Rules};
 use crate::secret::Secret;
+use crate::trust::Provenance;
 
 /// So many pages are fetched and read at one time: each may be large.
 const PAGES: usize = 4;
@@ -28,6 +29,8 @@ pub struct Web {
     pages: Semaphore,
     /// Who searches; `None` when nobody does.
     search: Option<Search>,
+    /// Hosts whose words count as the owner's.
+    trusted_hosts: Vec<String>,
 }
 
 /// Who searches.
@@ -59,7 +62,32 @@ impl Web {
                 url,
                 key,
             }),
+            trusted_hosts: Vec::new(),
         }
+    }
+
+    /// Takes the words of these hosts, `HOST` or `*.SUFFIX`, as the owner's.
+    #[must_use]
+    pub fn trusting(self, hosts: &[String]) -> Self {
+        Self {
+            trusted_hosts: hosts.to_vec(),
+            ..self
+        }
+    }
+
+    /// Returns where the words at an address come from; `None` for a host that the owner trusts.
+    fn provenance(&self, url: &str) -> Option<Provenance> {
+        let provenance = Provenance::of_url(url);
+        let is_trusted = match &provenance {
+            Provenance::Host(host) => {
+                let name = host
+                    .rsplit_once(':')
+                    .map_or(host.as_str(), |(name, _)| name);
+                config::names_host(&self.trusted_hosts, name)
+            }
+            _ => false,
+        };
+        (!is_trusted).then_some(provenance)
     }
 
     /// Returns whether somebody searches.

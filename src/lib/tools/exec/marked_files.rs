@@ -1,0 +1,385 @@
+//! Untrusted files of the workspace in a command of a turn that read nothing untrusted.
+//!
+//! | file | to the command |
+//! |---|---|
+//! | received, fetched or written at the owner's wish | open; when it is opened, output and what was changed are untrusted |
+//! | written by an untrusted run, a document | the same |
+//! | written by an untrusted run, else: it may be run | closed; the owner is asked when the command names it |
+
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::named_files;
+use crate::sys::OpenedFiles;
+use crate::tools::changed_files::ChangedFiles;
+use crate::undo;
+
+/// Endings of documents, pictures and recordings, which nothing runs by itself.
+const DOCUMENTS: [&str; 38] = [
+    "md", "txt", "csv", "tsv", "log", "html", "htm", "pdf", "rtf", "docx", "xlsx", "pptx", "odt",
+    "ods", "odp", "epub", "ics", "vcf", "eml", "bib", "srt", "gpx", "geojson", "png", "jpg",
+    "jpeg", "gif", "webp", "bmp", "tiff", "mp3", "ogg", "oga", "wav", "m4a", "mp4", "webm", "mov",
+];
+/// What names of texts begin with that programs obey.
+const OBEYED: [&str; 4] = ["requirements", "constraints", "cmakelists", "meson_options"];
+
+/// The untrusted files that are there when a command begins.
+pub(super) struct MarkedFiles {
+    /// Those that it cannot open.
+    pub(super) closed: Vec<PathBuf>,
+    /// The others.
+    open: Vec<PathBuf>,
+    /// Whether nobody can tell which files are untrusted.
+    pub(super) is_damaged: bool,
+    /// What was marked when it began.
+    before: BTreeSet<String>,
+}
+
+/// What a command did with untrusted files.
+#[derive(Default)]
+pub(super) struct Touched {
+    /// One that it opened or named in its output.
+    pub(super) read: Option<PathBuf>,
+    /// Whether it opened, moved or linked any.
+    pub(super) any: bool,
+    /// Whether the owner wanted all that were opened.
+    pub(super) asked: bool,
+}
+
+impl MarkedFiles {
+    /// Returns none, for a command whose output is untrusted in any case.
+    pub(super) fn none() -> Self {
+        Self {
+            closed: Vec::new(),
+            open: Vec::new(),
+            is_damaged: false,
+            before: BTreeSet::new(),
+        }
+    }
+
+    /// Looks for them. Blocks.
+    pub(super) fn find(files: &ChangedFiles, undo: &undo::Store, command: &Command<'_>) -> Self {
+        let marks = undo.marks.all();
+        let is_damaged = marks.is_none();
+        let before: BTreeSet<String> = marks.into_iter().flatten().collect();
+        let mut there: Vec<PathBuf> = before
+            .iter()
+            .map(|key| command.workspace.join(key))
+            .filter(|path| path.symlink_metadata().is_ok())
+            .chain(files.marked_by_content())
+            .collect();
+        there.sort();
+        there.dedup();
+        let named = command.named();
+        let (closed, open) = there.into_iter().partition(|path| {
+            may_be_run(undo, command.workspace, path) && !command.reaches(&named, path)
+        });
+        Self {
+            closed,
+            open,
+            is_damaged,
+            before,
+        }
+    }
+
+    /// Begins to watch those that are open. Blocks.
+    pub(super) fn watch(&self) -> OpenedFiles {
+        OpenedFiles::watch(&self.open)
+    }
+
+    /// Returns what the command did that printed `output`. Blocks.
+    pub(super) fn touched(
+        &self,
+        watch: OpenedFiles,
+        undo: &undo::Store,
+        workspace: &Path,
+        output: &str,
+    ) -> Touched {
+        let happened = watch.take();
+        // Marked while it ran, by another run.
+        let now = undo.marks.all().unwrap_or_default().into_iter();
+        let new = now.filter(|key| !self.before.contains(key));
+        let new: Vec<PathBuf> = new.map(|key| workspace.join(key)).collect();
+        let opened: Vec<&PathBuf> = happened.opened.iter().chain(&new).collect();
+        let is_named = |path: &&PathBuf| {
+            let name = path.file_name().map(|name| name.to_string_lossy());
+            name.is_some_and(|name| output.contains(&*name))
+        };
+        let by_name = || self.closed.iter().chain(&self.open).find(is_named);
+        let is_asked = |path: &&PathBuf| is_asked(undo, workspace, path);
+        Touched {
+            read: opened.first().copied().or_else(by_name).cloned(),
+            any: happened.moved || !opened.is_empty(),
+            asked: opened.iter().all(is_asked),
+        }
+    }
+}
+
+/// A command, as far as it says which files it is about.
+pub(super) struct Command<'a> {
+    pub(super) line: &'a str,
+    pub(super) cwd: &'a Path,
+    pub(super) workspace: &'a Path,
+}
+
+impl Command<'_> {
+    /// Returns the files and directories below the workspace that it names, the one where it starts among them.
+    pub(super) fn named(&self) -> Vec<PathBuf> {
+        let Ok(workspace) = self.workspace.canonicalize() else {
+            return Vec::new();
+        };
+        let names = named_files::names(self.line).into_iter();
+        let paths = names.filter_map(|name| self.cwd.join(name).canonicalize().ok());
+        let inside = |path: &PathBuf| path.starts_with(&workspace) && *path != workspace;
+        let cwd = self.cwd.canonicalize().ok();
+        paths.chain(cwd).filter(inside).collect()
+    }
+
+    fn reaches(&self, named: &[PathBuf], file: &Path) -> bool {
+        let Ok(file) = file.canonicalize() else {
+            return false;
+        };
+        named.iter().any(|path| file.starts_with(path))
+    }
+
+    /// Returns the files that it names and may run, and that nobody wanted: the owner is asked about them. Blocks a
+    /// little.
+    pub(super) fn unasked(&self, undo: &undo::Store) -> Vec<String> {
+        let named = self.named();
+        if named.is_empty() {
+            return Vec::new();
+        }
+        let by_name = undo.marks.all().unwrap_or_default().into_iter();
+        let by_name = by_name.map(|key| self.workspace.join(key));
+        // Under another name by now.
+        let moved = named
+            .iter()
+            .filter(|path| holds_marked(undo, path))
+            .cloned();
+        let mut found: Vec<PathBuf> = by_name.chain(moved).collect();
+        found.retain(|path| self.reaches(&named, path));
+        found.retain(|path| may_be_run(undo, self.workspace, path));
+        let mut names: Vec<String> = found
+            .iter()
+            .filter_map(|path| path.canonicalize().ok())
+            .map(|path| key_of(self.workspace, &path))
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+fn holds_marked(undo: &undo::Store, path: &Path) -> bool {
+    let size = path.metadata().ok().filter(Metadata::is_file);
+    size.is_some_and(|metadata| undo.marks.may_hold(metadata.len()))
+        && std::fs::read(path).is_ok_and(|bytes| undo.marks.has_content(&bytes))
+}
+
+/// Returns true for a file that an untrusted run wrote, and that is no document.
+fn may_be_run(undo: &undo::Store, workspace: &Path, path: &Path) -> bool {
+    !is_document(path) && !is_asked(undo, workspace, path)
+}
+
+fn is_asked(undo: &undo::Store, workspace: &Path, path: &Path) -> bool {
+    let key = key_of(workspace, path);
+    if undo.marks.has(&key) {
+        return undo.marks.was_asked(&key, b"");
+    }
+    let bytes = std::fs::read(path).unwrap_or_default();
+    undo.marks.was_asked(&key, &bytes)
+}
+
+fn key_of(workspace: &Path, path: &Path) -> String {
+    let below = path.strip_prefix(workspace).ok().map(Path::to_owned);
+    let real = || {
+        Some(
+            path.strip_prefix(workspace.canonicalize().ok()?)
+                .ok()?
+                .to_owned(),
+        )
+    };
+    below
+        .or_else(real)
+        .unwrap_or_else(|| path.to_owned())
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn is_document(path: &Path) -> bool {
+    let Ok(metadata) = path.metadata() else {
+        return false;
+    };
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .to_lowercase();
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let mut head = [0; 2];
+    let is_script = std::fs::File::open(path)
+        .and_then(|mut file| file.read_exact(&mut head))
+        .is_ok_and(|()| head == *b"#!");
+    metadata.is_file()
+        && metadata.permissions().mode() & 0o111 == 0
+        && DOCUMENTS.contains(&ending)
+        && !OBEYED.iter().any(|begin| name.starts_with(begin))
+        && !is_script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::atomic;
+    use crate::workspace::{Marking, Marks};
+    use std::sync::Arc;
+
+    struct House {
+        _dir: tempfile::TempDir,
+        workspace: PathBuf,
+        undo: Arc<undo::Store>,
+    }
+
+    fn house() -> House {
+        let dir = tempfile::tempdir().expect("dir");
+        let workspace = dir.path().canonicalize().expect("path").join("w");
+        std::fs::create_dir_all(workspace.join("sub")).expect("dirs");
+        let marks = Marks::new(&dir.path().join("untrusted.json"));
+        let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
+        House {
+            _dir: dir,
+            workspace,
+            undo,
+        }
+    }
+
+    impl House {
+        fn put(&self, name: &str, words: &str, asked: Option<bool>) {
+            let path = self.workspace.join(name);
+            atomic::write(&path, words.as_bytes(), atomic::Durability::Rename).expect("write");
+            if let Some(asked) = asked {
+                let by = Marking {
+                    run: "r",
+                    asked,
+                    at: 5,
+                };
+                let file = [(name.to_owned(), words.as_bytes().to_vec())];
+                self.undo.marks.set_all(&file, by).expect("mark");
+            }
+        }
+
+        fn command<'a>(&'a self, line: &'a str, cwd: &'a Path) -> Command<'a> {
+            Command {
+                line,
+                cwd,
+                workspace: &self.workspace,
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_may_be_run_and_nobody_wanted_is_closed_or_asked_about() {
+        let house = house();
+        house.put("notes.md", "found on a page, in some words", Some(false));
+        house.put("run.sh", "touch canary-of-the-page", Some(false));
+        house.put(
+            "sub/Makefile",
+            "all:\n\ttouch canary-of-the-page",
+            Some(false),
+        );
+        house.put(
+            "fetched.sh",
+            "the release that the owner fetched",
+            Some(true),
+        );
+        house.put("own.sh", "the words of the owner alone", None);
+        let files = ChangedFiles::new(&house.workspace, house.undo.clone());
+        let check = |line: &str, cwd: &str, closed: &[&str], asked: &[&str]| {
+            let cwd = house.workspace.join(cwd);
+            let command = house.command(line, &cwd);
+            let found = MarkedFiles::find(&files, &house.undo, &command);
+            let closed: Vec<PathBuf> = closed
+                .iter()
+                .map(|name| house.workspace.join(name))
+                .collect();
+            assert_eq!(found.closed, closed, "{line}");
+            assert_eq!(command.unasked(&house.undo), asked, "{line}");
+        };
+        let both = ["run.sh", "sub/Makefile"];
+        check("make test", "", &both, &[]);
+        check("cat notes.md fetched.sh own.sh", "", &both, &[]);
+        check("sh run.sh", "", &both[1..], &["run.sh"]);
+        check("make -C sub", "", &both[..1], &["sub/Makefile"]);
+        check("make", "sub", &both[..1], &["sub/Makefile"]);
+        std::fs::rename(
+            house.workspace.join("run.sh"),
+            house.workspace.join("new.sh"),
+        )
+        .expect("rename");
+        check("sh ./new.sh", "", &both[1..], &["new.sh"]);
+        check("sh own.sh", "", &["new.sh", "sub/Makefile"], &[]);
+    }
+
+    #[test]
+    fn what_a_command_opens_is_known() {
+        let house = house();
+        house.put("notes.md", "found on a page, in some words", Some(false));
+        house.put(
+            "fetched.txt",
+            "the release that the owner fetched",
+            Some(true),
+        );
+        let files = ChangedFiles::new(&house.workspace, house.undo.clone());
+        let command = house.command("x", &house.workspace);
+        let check = |act: &dyn Fn(), output: &str, read: Option<&str>, any: bool, asked: bool| {
+            let found = MarkedFiles::find(&files, &house.undo, &command);
+            let watch = found.watch();
+            act();
+            let touched = found.touched(watch, &house.undo, &house.workspace, output);
+            let name = touched.read.as_ref().and_then(|path| path.file_name());
+            let name = name.map(|name| name.to_string_lossy().into_owned());
+            assert_eq!(
+                (name.as_deref(), touched.any, touched.asked),
+                (read, any, asked),
+                "{output}"
+            );
+        };
+        let read = |name: &str| drop(std::fs::read(house.workspace.join(name)));
+        check(&|| {}, "ok", None, false, true);
+        check(&|| {}, "notes.md", Some("notes.md"), false, true);
+        check(&|| read("notes.md"), "", Some("notes.md"), true, false);
+        check(&|| read("fetched.txt"), "", Some("fetched.txt"), true, true);
+        let other_run = || house.put("late.md", "written while the command ran", Some(false));
+        check(&other_run, "", Some("late.md"), true, false);
+    }
+
+    #[test]
+    fn a_document_is_what_nothing_runs_by_itself() {
+        let house = house();
+        let check = |name: &str, words: &str, expected: bool| {
+            house.put(name, words, None);
+            assert_eq!(is_document(&house.workspace.join(name)), expected, "{name}");
+        };
+        check("walks.md", "Douro", true);
+        check("table.CSV", "a,b", true);
+        check("requirements.txt", "evil", false);
+        check("CMakeLists.txt", "evil", false);
+        check("a.md", "#!/bin/sh\n", false);
+        for name in [
+            "Makefile",
+            "a.sh",
+            "a.json",
+            "a.md.sh",
+            ".profile",
+            "conftest.py",
+        ] {
+            check(name, "x", false);
+        }
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(house.workspace.join("walks.md"), mode).expect("mode");
+        assert!(!is_document(&house.workspace.join("walks.md")));
+    }
+}
