@@ -61,6 +61,10 @@ fn the_agent_starts_once_survives_a_kill_and_stops() {
         nix::sys::signal::Signal::SIGKILL,
     )
     .expect("killed");
+    // The signal is on its way; with a thread in a system call the end takes a moment.
+    while run(&agent, &sandbox, "status").code == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     call("start", 0, "runs (pid");
     assert_ne!(pid(), first);
     call("restart", 0, "has ended");

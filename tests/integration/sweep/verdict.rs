@@ -114,6 +114,10 @@ impl Verdict {
                 }
                 // What is waited for, or what a slow turn does; it goes when the answer comes.
                 None if !story.telegram.shown(sent.chat).contains(&sent.text) => {}
+                // Where the disk failed its number may not have been kept: then it stays.
+                None if sent.text.starts_with("⏳ ") => {
+                    self.seen.push("a notice of waiting stayed".to_owned())
+                }
                 None => self.wrong(format!("it answers nothing: {sent:?}")),
             }
         }
