@@ -147,7 +147,7 @@ const RESERVED: &[Reserved] = &[
             "execve",
             "posix_spawn",
         ],
-        // A person's own browser, from that person's shell, needs no walls; the daemon becomes itself anew.
+        // A person's own browser, from that person's shell, needs no walls; the daemon restarts itself.
         allowed: &[
             "sandbox",
             "app/daemon/login/browser.rs",

@@ -284,7 +284,7 @@ fn faketime() -> Option<std::path::PathBuf> {
 }
 
 #[test]
-fn a_machine_that_slept_connects_anew_at_once_and_a_clock_that_jumps_breaks_nothing() {
+fn a_machine_that_slept_reconnects_at_once_and_a_clock_that_jumps_breaks_nothing() {
     let Some(library) = faketime() else { return };
     let (telegram, model) = (FakeTelegram::start(), crate::support::FakeModel::start());
     let place = tempfile::tempdir().expect("the temporary directory is writable");

@@ -346,7 +346,7 @@ fn a_conversation_is_gone_through_span_by_span_and_found_in_the_archive() {
 }
 
 #[test]
-fn words_of_others_are_nobodys_facts() {
+fn untrusted_words_are_nobodys_facts() {
     let sandbox = Sandbox::new();
     let strangers = [
         ("user", "other", "My sister is Eve."),
@@ -559,7 +559,7 @@ fn a_second_run_ends_at_once_and_says_so_only_when_asked() {
 }
 
 #[test]
-fn a_damaged_database_is_left_alone_until_it_is_made_anew() {
+fn a_damaged_database_is_left_alone_until_it_is_rebuilt() {
     let sandbox = Sandbox::new();
     sandbox.put("workspace/MEMORY.md", b"- Birthday: 3 May\n");
     run(&sandbox);

@@ -20,9 +20,9 @@ const CHATS: std::ops::Range<i64> = 1001..1009;
 const MESSAGES: usize = 150;
 /// So many more are written while one of them has no answer.
 const OPEN: usize = 32;
-/// A conversation begins anew after so many messages of a chat: the model is sent all of it each time.
+/// A conversation starts over after so many messages of a chat: the model is sent all of it each time.
 const CONVERSATION: usize = 20;
-const ANEW: &str = "We begin anew. What was said before is archived.";
+const NEW_SESSION: &str = "New conversation. The previous one is archived.";
 const NOT_HTML: FaultKind =
     FaultKind::Says(400, "Bad Request: can't parse entities: it is a bad day");
 const SLOW: FaultKind = FaultKind::Delay(Duration::from_millis(300));
@@ -115,7 +115,7 @@ impl Said {
     /// could know.
     fn answers(&self) -> Vec<String> {
         let answer = if self.text == "/new" {
-            ANEW.to_owned()
+            NEW_SESSION.to_owned()
         } else {
             format!("echo: {}", self.text)
         };

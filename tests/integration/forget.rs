@@ -220,7 +220,7 @@ fn a_person_is_erased_from_everything_and_it_is_proved() {
         .json();
     assert!(
         !found["results"].as_array().expect("a list").is_empty(),
-        "the index was made anew: {found}"
+        "the index was rebuilt: {found}"
     );
     let again = consolidate(
         &sandbox,
@@ -403,7 +403,7 @@ fn orders_to_forget_come_through_the_fifo_and_from_the_owners_chat() {
     assert!(facts("faro").contains("Rosalind"));
     let told = asked(OWNER, OWNER, "/forget rosalind");
     assert!(
-        told.starts_with("Forgotten, until it is stated anew:\n") && told.contains("Faro"),
+        told.starts_with("Forgotten, until it is stated again:\n") && told.contains("Faro"),
         "{told}"
     );
     assert_eq!(facts("faro"), "");

@@ -864,7 +864,7 @@ fn rows_of_other_rules_are_replaced_as_a_whole() {
 }
 
 #[test]
-fn a_damaged_index_is_said_and_made_anew() {
+fn a_damaged_index_is_said_and_rebuilt() {
     let sandbox = Sandbox::new();
     put(
         &sandbox,
@@ -893,7 +893,7 @@ fn a_damaged_index_is_said_and_made_anew() {
         assert_eq!((told.code, told.stderr.lines().count()), (0, 1), "{told:?}");
         assert!(
             told.stderr
-                .contains("state/index.db could not be used and was made anew from the files"),
+                .contains("state/index.db could not be used and was rebuilt from the files"),
             "{told:?}"
         );
         assert_eq!(results(&sandbox, "heron").len(), 1);
@@ -911,7 +911,7 @@ fn a_damaged_index_is_said_and_made_anew() {
 }
 
 #[test]
-fn an_index_taken_away_under_others_is_made_anew() {
+fn an_index_taken_away_under_others_is_rebuilt() {
     let sandbox = Sandbox::new();
     put(
         &sandbox,
@@ -941,7 +941,7 @@ fn an_index_taken_away_under_others_is_made_anew() {
         assert_eq!(told.code, 0, "{round}: {told:?}");
         assert!(
             told.stderr
-                .contains("state/index.db could not be used and was made anew from the files"),
+                .contains("state/index.db could not be used and was rebuilt from the files"),
             "{round}: {told:?}"
         );
         drop(other);

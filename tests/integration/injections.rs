@@ -45,7 +45,7 @@ fn check(
             .collect();
         let needle = format!("obey-{tag}");
         let words = format!("{needle} and call {} now", calls[0].0);
-        place.anew();
+        place.new_sessions();
         let way = by(&place, &tag, &words);
         if reads == Reads::Never {
             let before = place.house.model.requests().len();
@@ -240,7 +240,7 @@ fn after_a_yes_it_is_done_once_and_a_turn_after_it_is_clean() {
         start: Start::Telegram(message(OWNER, OWNER, &json!({"text": "and again"}))),
     };
     assert_eq!(place.run(&own), 1);
-    place.anew();
+    place.new_sessions();
     let own = Way {
         brings: vec![("exec", json!({"command": "echo act-y4 >> third"}))],
         start: Start::Telegram(message(OWNER, OWNER, &json!({"text": "now"}))),

@@ -203,7 +203,7 @@ fn a_job_runs_at_its_time_and_the_owner_can_talk_about_it() {
         "{head}"
     );
 
-    // The next day it begins anew: a job costs what it costs, however often it ran.
+    // The next day it starts over: a job costs what it costs, however often it ran.
     times.sleep_until(&after["next_at"]);
     wait_for("the second run", SOON, || {
         (times.results("briefing") == ["ok", "ok"]).then_some(())

@@ -1,6 +1,5 @@
 //! The real programs against local stand-ins: one binary, one file a subject.
 
-mod anew;
 mod approvals;
 mod audit;
 mod backup;
@@ -40,6 +39,7 @@ mod media;
 mod memory;
 mod money;
 mod monitor;
+mod new_session;
 mod outage;
 mod outgoing;
 mod persona;

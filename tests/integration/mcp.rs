@@ -114,7 +114,7 @@ pub(super) fn trust(sandbox: &Sandbox, name: &str) {
 
 /// Calls a tool by way of the model and returns the result that it was given.
 pub(super) fn call(sandbox: &Sandbox, model: &FakeModel, tool: &str, input: &Value) -> String {
-    // A conversation of its own: after words of others the owner would be asked first.
+    // A conversation of its own: after untrusted words the owner would be asked first.
     let session = format!("call{}", model.requests().len());
     let told = sandbox.send(&[
         "--wait=60",

@@ -645,7 +645,7 @@ fn a_session_knows_itself() {
 }
 
 #[test]
-fn words_of_others_move_no_memory() {
+fn untrusted_words_move_no_memory() {
     let (_telegram, model, sandbox, _daemon) = house(&[]);
     assert_eq!(
         sandbox

@@ -227,7 +227,7 @@ fn nine_calls_at_once_are_a_step_that_the_cache_bridges() {
     let calls = |count: usize| r#"[[tool session_status {}]] "#.repeat(count);
     let few = met(&calls(9));
     assert_eq!(few.read, few.best, "{few:?}");
-    // More than that is written anew; what stands before the conversation is read all the same.
+    // More than that is rewritten; what stands before the conversation is read all the same.
     let many = met(&calls(15));
     println!("15 calls: {many:?}");
     assert!(many.read > 1_500, "{many:?}");

@@ -208,7 +208,7 @@ fn a_promise_is_brought_up_once_and_settled_by_its_number() {
 }
 
 #[test]
-fn nobody_but_the_owner_settles_a_promise_nor_words_of_others() {
+fn nobody_but_the_owner_settles_a_promise_nor_untrusted_words() {
     let telegram = FakeTelegram::start();
     let (model, sandbox) = Sandbox::with_model();
     let sandbox = sandbox.with_telegram(&telegram);
@@ -220,7 +220,7 @@ fn nobody_but_the_owner_settles_a_promise_nor_words_of_others() {
         ],
     );
     let _daemon = sandbox.ready();
-    // In a turn of words of others the owner is asked.
+    // In a turn of untrusted words the owner is asked.
     update(&model, &json!({"id": 1, "status": "cancelled"}));
     let asking = sandbox.sending(&["--wait=60", "--untrusted", "cancel it"]);
     assert_eq!(sandbox.send(&["--deny", &sandbox.wait_asked()]).code, 0);

@@ -132,7 +132,7 @@ fn a_new_name_is_a_new_conversation_and_a_known_person_is_none() {
     assert_eq!(messages(&model), 1);
     session_id(&sandbox, "my:own:key");
 
-    // Somebody who wrote and whose conversation began anew is still that person.
+    // Somebody who wrote and whose conversation started over is still that person.
     talk(&telegram, OWNER, "hello");
     session_id(&sandbox, "agent:agent:telegram:dm:1001");
     assert_eq!(sandbox.send(&["--reset", "@user1001"]).code, 0);
@@ -316,7 +316,7 @@ fn the_model_is_the_one_that_was_named_or_the_one_of_the_source() {
     assert_eq!(counts(), (2, 1, 2), "nothing was asked");
 }
 
-// ------------------------------------------------------------------ beginning anew
+// ------------------------------------------------------------------ starting over
 
 #[test]
 fn a_reset_archives_what_was_and_the_next_message_is_fresh() {
@@ -333,7 +333,7 @@ fn a_reset_archives_what_was_and_the_next_message_is_fresh() {
         let told = sandbox.send(&["--reset", if target.is_empty() { &id } else { target }]);
         assert_eq!(
             (told.code, told.stdout.as_str()),
-            (0, "We begin anew. What was said before is archived.\n"),
+            (0, "New conversation. The previous one is archived.\n"),
             "{told:?}"
         );
         let archived = |dir: &str| {

@@ -922,11 +922,11 @@ fn what_the_owner_typed_runs_after_untrusted_words_and_a_stranger_commands_nothi
     assert_eq!(say(&["!exec echo ok"]), "```\nok\n```\n");
     assert_eq!(
         say(&["/new"]),
-        "We begin anew. What was said before is archived.\n"
+        "New conversation. The previous one is archived.\n"
     );
     assert_eq!(say(&["!exec echo ok"]), "```\nok\n```\n");
     assert!(
-        !say(&["--untrusted", "/new"]).contains("anew"),
+        !say(&["--untrusted", "/new"]).contains("New conversation"),
         "a stranger's word commands nothing"
     );
 }

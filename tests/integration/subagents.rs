@@ -432,7 +432,7 @@ fn a_sub_agent_sees_no_more_than_who_sent_it() {
 }
 
 #[test]
-fn words_of_others_that_a_sub_agent_met_are_none_of_the_owners() {
+fn untrusted_words_that_a_sub_agent_met_are_none_of_the_owners() {
     let house = House::new();
     let pages = house.sandbox.put("workspace/notes.txt", b"nothing");
     assert!(pages.exists());

@@ -729,7 +729,7 @@ fn new_archives_the_conversation_in_its_turn() {
     let after = house.say("after");
     assert_eq!(house.answer(after).text, "echo: after");
     assert!(
-        house.answer(new).text.contains("anew"),
+        house.answer(new).text.contains("New conversation"),
         "{:?}",
         house.answers(new)
     );

@@ -235,7 +235,7 @@ fn the_shell_approves_and_denies_where_a_daemon_listens() {
     assert_eq!(
         (told.code, told.stdout.as_str()),
         (0, "echo: /approve k3f9w2\n"),
-        "words of others decide nothing"
+        "untrusted words decide nothing"
     );
     assert_eq!(
         sandbox.send(&["--queue", "--json"]).json()["approvals"],

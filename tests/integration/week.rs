@@ -585,6 +585,6 @@ fn story(week: &Week) {
     assert!(words.join(" ").contains(&counted), "{counted}");
     for (part, day) in parts.iter().skip(1).zip(&told) {
         let known = part.split_once("```").expect("the end of a block").0;
-        assert_eq!(known, day, "WEEK=write writes it anew");
+        assert_eq!(known, day, "WEEK=write rewrites it");
     }
 }

@@ -108,7 +108,7 @@ impl Chain {
         &self.last
     }
 
-    /// Returns whether a failed write could not be taken back: the log is to be opened anew, which closes it.
+    /// Returns whether a failed write could not be taken back: the log is to be reopened, which closes it.
     pub(super) fn is_torn(&self) -> bool {
         self.is_torn
     }

@@ -14,8 +14,8 @@
 //! of people, models or pages. The digests of such words are keyed, so that a short command cannot be found
 //! by trying; the chain is not, so that it can be followed without the key.
 //!
-//! The chain shows what was changed by hand or by mistake. Who may write the file and knows how can make it
-//! anew from any entry on; against them the last hash helps, noted down elsewhere (the log of the daemon
+//! The chain shows what was changed by hand or by mistake. Who may write the file and knows how can rewrite it
+//! from any entry on; against them the last hash helps, noted down elsewhere (the log of the daemon
 //! names it at each start).
 
 mod chain;

@@ -198,7 +198,7 @@ fn lines_removed_repeated_or_moved_are_found_and_named() {
 }
 
 #[test]
-fn what_was_made_anew_from_the_middle_is_found_by_the_head() {
+fn what_was_rebuilt_from_the_middle_is_found_by_the_head() {
     let room = Room::new();
     room.live(4);
     let head = std::fs::read(&room.place.head).expect("head");
@@ -254,7 +254,7 @@ fn a_line_added_by_hand_stays_one() {
 }
 
 #[test]
-fn who_moves_all_of_it_away_begins_anew() {
+fn who_moves_all_of_it_away_starts_over() {
     let room = Room::new();
     assert_eq!(
         room.verify(),

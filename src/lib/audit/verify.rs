@@ -216,7 +216,7 @@ impl Reading {
             .filter(|head| head.seq == entry.seq && head.hash != entry.hash)
         {
             let meaning = format!(
-                "entry {} is not the one that audit.head names: the log was made anew up to here",
+                "entry {} is not the one that audit.head names: the log was rebuilt up to here",
                 head.seq
             );
             return Ok(Some(self.damage(Kind::Cut, meaning)));

@@ -94,7 +94,7 @@ fn with_rows(
     Ok(counts)
 }
 
-/// Writes the file anew without what was deleted, and empties its log. Nothing of it goes to a temporary file.
+/// Rewrites the file without what was deleted, and empties its log. Nothing of it goes to a temporary file.
 ///
 /// # Errors
 /// What SQLite says; busy when somebody else reads or writes.

@@ -378,7 +378,7 @@ mod tests {
             at("2026-03-01T11:30:00Z"),
             "17:00 there"
         );
-        // 50 minutes do not divide a day: it begins anew at midnight.
+        // 50 minutes do not divide a day: it starts over at midnight.
         assert_eq!(
             slot(at("2026-03-01T23:59:00Z"), 3_000_000, Tz::UTC),
             at("2026-03-01T23:20:00Z")

@@ -10,7 +10,7 @@ use crate::config::Model;
 use crate::message::{Block, Message, Role, ToolResult};
 use crate::provider::without_tools;
 
-/// As many refused blocks are remembered; then it begins anew.
+/// As many refused blocks are remembered; then it starts over.
 const REMEMBERED: usize = 1000;
 
 /// Blocks that servers refused, by provider; clones share it. In memory only: after a restart a server

@@ -57,7 +57,7 @@ impl Partner {
 pub struct Known {
     /// Written by hand.
     pub curated: String,
-    /// Noted by the agent; may repeat the words of others.
+    /// Noted by the agent; may repeat untrusted words.
     pub noted: String,
 }
 
@@ -90,7 +90,7 @@ pub fn whole(home: &Home, partner: &Partner, budget: usize) -> Known {
     let Ok(root) = Root::open(home.workspace()) else {
         return Known::default();
     };
-    // A file of the workspace, and whether it may hold the words of others.
+    // A file of the workspace, and whether it may hold untrusted words.
     let of_workspace = |path: PathBuf| -> Option<(bool, String)> {
         let shown = path.to_string_lossy();
         let marked = partner.marked.as_ref();

@@ -103,7 +103,7 @@ impl Viewer {
     /// `is_owner` says whether an id, or a person called so after [`JOINED`], is an owner's: from the shell
     /// they may go on with their own chat.
     ///
-    /// What is left to a conversation alone are words of others. In an owner's turn, which has tools,
+    /// What is left to a conversation alone are untrusted words. In an owner's turn, which has tools,
     /// nothing would tell them from the owner's own: it does not see them.
     pub fn of(envelope: &Envelope, is_owner: &dyn Fn(&str) -> bool) -> Self {
         if let Some(task) = &envelope.task {

@@ -115,7 +115,7 @@ pub struct Finish {
     pub note: Option<(SessionKey, Note)>,
     /// How the sub-agent ended that the first input is.
     pub subagent: Option<(Box<Task>, Ending)>,
-    /// Whether words of others may be in its answer.
+    /// Whether untrusted words may be in its answer.
     pub tainted: bool,
     /// The plan that answers it.
     pub tasks: Vec<NewTask>,

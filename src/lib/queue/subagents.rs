@@ -63,7 +63,7 @@ pub struct Subagent {
     pub ending: Option<Ending>,
     /// What it answered, or why not.
     pub words: String,
-    /// Whether words of others may be in that.
+    /// Whether untrusted words may be in that.
     pub tainted: bool,
 }
 

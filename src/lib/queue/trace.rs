@@ -43,7 +43,7 @@ pub struct Traced {
     pub finished_at: Option<i64>,
     /// What its caller was told.
     pub result: Option<Reply>,
-    /// Whether words of others may be in its answer.
+    /// Whether untrusted words may be in its answer.
     pub tainted: bool,
     /// What its turn waits for, while it is suspended.
     pub suspended: Option<Suspended>,

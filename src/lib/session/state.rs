@@ -161,7 +161,7 @@ pub enum Resume {
 }
 
 impl State {
-    /// The version of snapshots; those of another are made anew from the transcript.
+    /// The version of snapshots; those of another are rebuilt from the transcript.
     pub const VERSION: u32 = 3;
 
     /// Takes in one event that ends at `position`.

@@ -66,7 +66,7 @@ const CONTENTS: usize = 20_000;
 /// Shorter contents mean nothing: an empty file is anybody's.
 const SHORTEST: u64 = 16;
 
-/// When a file got words of others.
+/// When a file got untrusted words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Mark {
     /// Milliseconds since 1970 UTC.
@@ -96,7 +96,7 @@ impl Marks {
         }
     }
 
-    /// Returns true when the file called `key` holds words of others, or nobody can tell.
+    /// Returns true when the file called `key` holds untrusted words, or nobody can tell.
     pub fn has(&self, key: &str) -> bool {
         self.read()
             .is_none_or(|contents| contents.files.contains_key(key))
@@ -165,7 +165,7 @@ impl Marks {
         })
     }
 
-    /// Returns the files that hold words of others; `None` when nobody can tell.
+    /// Returns the files that hold untrusted words; `None` when nobody can tell.
     pub fn all(&self) -> Option<Vec<String>> {
         self.read()
             .map(|contents| contents.files.keys().cloned().collect())

@@ -20,7 +20,7 @@ use crate::workspace::Marks;
 #[derive(Debug)]
 pub struct Store {
     pub(super) dir: PathBuf,
-    /// The files that hold words of others.
+    /// The files that hold untrusted words.
     pub marks: Marks,
     /// Held while a journal is written or read for an undo.
     pub(super) busy: Mutex<()>,
@@ -89,7 +89,7 @@ pub(super) struct Entry {
     /// Directories that were made for it, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) made: Vec<String>,
-    /// Whether it held words of others before.
+    /// Whether it held untrusted words before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) marked: bool,
 }

@@ -1,4 +1,4 @@
-//! Orders over HTTP: stop, begin anew, decide.
+//! Orders over HTTP: stop, start over, decide.
 
 use std::thread;
 
@@ -57,7 +57,7 @@ fn a_stop_ends_what_runs_and_its_caller_hears_of_it() {
 }
 
 #[test]
-fn a_conversation_begins_anew_and_nothing_of_it_is_lost() {
+fn a_conversation_starts_over_and_nothing_of_it_is_lost() {
     let api = Api::new();
     let first = api.chat(&json!({"message": "the first", "sender": "ada"}));
     let reset = api.post("/api/v1/sessions/reset", &json!({"target": "http:ada"}));

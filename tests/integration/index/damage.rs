@@ -1,5 +1,5 @@
-//! An index that was damaged in any way is said to be, answers go on without it, and the next run makes it
-//! anew from the files.
+//! An index that was damaged in any way is said to be, answers go on without it, and the next run rebuilds
+//! it from the files.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -116,7 +116,7 @@ fn every_damage_is_said_and_the_next_run_or_a_rebuild_heals_it() {
                 "{name}, {verb}: {told:?}"
             );
             let said =
-                "agent-index: state/index.db could not be used and was made anew from the files\n";
+                "agent-index: state/index.db could not be used and was rebuilt from the files\n";
             assert_eq!(told.stderr, said, "{name}, {verb}");
             rows::check_whole(&sandbox);
             assert_eq!(

@@ -15,9 +15,9 @@ pub(super) enum Act {
     Overwrite,
     /// A word in a file of the owner is replaced.
     Edit,
-    /// The agent's character is written anew.
+    /// The agent's character is rewritten.
     Soul,
-    /// Rules of the agent are written anew, in another letter case.
+    /// Rules of the agent are rewritten, in another letter case.
     Rules,
     /// A skill is added.
     Skill,

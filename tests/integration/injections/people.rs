@@ -294,7 +294,7 @@ pub(super) const HANDED: &[Case] = &[
 ];
 
 pub(super) const SHELL: &[Case] = &[
-    ("words of others at the shell", None, Plainly, |_, t, w| {
+    ("untrusted words at the shell", None, Plainly, |_, t, w| {
         run(&["--session", t, "--untrusted", w])
     }),
     (
@@ -439,7 +439,7 @@ pub(super) const SHELL: &[Case] = &[
         |_, _, w| run(&["--notify", "--source", w, "--untrusted", "an event"]),
     ),
     (
-        "an event of the system with words of others",
+        "an event of the system with untrusted words",
         None,
         Plainly,
         |_, _, w| run(&["--system", "--source", "log", "--untrusted", w]),

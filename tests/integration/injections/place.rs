@@ -215,8 +215,8 @@ impl Place {
         wrong
     }
 
-    /// Begins the conversations of Telegram anew.
-    pub(super) fn anew(&self) {
+    /// Starts new conversations in Telegram.
+    pub(super) fn new_sessions(&self) {
         for (chat, person, word) in [
             (OWNER, OWNER, "/new"),
             (GROUP, OWNER, "/new@fake_bot"),

@@ -111,7 +111,7 @@ fn start(heard: Shared) -> (tokio::runtime::Runtime, u16) {
 }
 
 #[test]
-fn the_token_goes_to_the_written_address_and_a_forgotten_session_is_made_anew() {
+fn the_token_goes_to_the_written_address_and_a_forgotten_session_is_rebuilt() {
     let heard = Shared::default();
     let (_runtime, port) = start(heard.clone());
     let (model, sandbox) = Sandbox::with_model();

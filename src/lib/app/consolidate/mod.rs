@@ -122,7 +122,7 @@ struct ForgetArguments {
     /// More words of it
     #[arg(value_name = "WORD", hide = true)]
     more: Vec<String>,
-    /// Erase it from everything that the agent keeps; a daemon that runs begins anew for it
+    /// Erase it from everything that the agent keeps; a daemon that runs restarts for it
     #[arg(long)]
     hard: bool,
     /// Erase without asking

@@ -412,7 +412,7 @@ fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     })
 }
 
-/// Nobody can tell which files hold words of others.
+/// Nobody can tell which files hold untrusted words.
 fn marks(patient: &Patient) -> Option<Finding> {
     let path = patient.home.untrusted();
     let reason = build::undo(&patient.home).marks.damage()?;

@@ -58,7 +58,7 @@ enum Verb {
     Batch,
     /// Show what is indexed
     Status,
-    /// Make the index anew
+    /// Rebuild the index
     Rebuild,
     /// Stay and index what changes, as it changes
     Watch,

@@ -83,7 +83,7 @@ fn lines(status: &Status) -> Vec<String> {
     }
     if status.indexed && !status.current {
         lines.push(format!(
-            "made by the rules of another version: the next {PROGRAM} makes it anew"
+            "made by the rules of another version: the next {PROGRAM} rebuilds it"
         ));
     }
     if let Some(pid) = status.running {

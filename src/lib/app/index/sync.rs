@@ -36,7 +36,7 @@ pub(super) fn tell(context: &Context<'_>, mode: Mode, report: &Report) {
     if report.was_damaged {
         let database = context.home.display(&context.place.database());
         cli::err(&format!(
-            "{PROGRAM}: {database} could not be used and was made anew from the files"
+            "{PROGRAM}: {database} could not be used and was rebuilt from the files"
         ));
     }
     if !context.shared.quiet {

@@ -188,7 +188,7 @@ pub(super) fn wait(
             return Ok(Ended::TimedOut);
         }
         if let Some(reply) = answer.as_ref().filter(|reply| asks.has_news(reply)) {
-            // What is typed, and a line that is drawn anew all the time, do not go together.
+            // What is typed, and a line that is redrawn all the time, do not go together.
             if show.person {
                 progress.end();
             }

@@ -274,7 +274,7 @@ impl Home {
         self.state.join("undo")
     }
 
-    /// Returns the list of files that hold words of others.
+    /// Returns the list of files that hold untrusted words.
     pub fn untrusted(&self) -> PathBuf {
         self.state.join("untrusted.json")
     }

@@ -194,8 +194,8 @@ impl<'de> Deserialize<'de> for Zone {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Pipeline {
-    /// Milliseconds to wait for more text of the same person in a chat before a turn begins, each time
-    /// anew, at most 5 s in all; 0 = at once; default 500.
+    /// Milliseconds to wait for more text of the same person in a chat before a turn begins, again
+    /// after each, at most 5 s in all; 0 = at once; default 500.
     pub debounce_ms: u64,
     /// What a message does that comes while its lane is busy; default `collect`.
     pub on_busy: OnBusy,

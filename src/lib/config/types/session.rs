@@ -49,7 +49,7 @@ impl Default for Session {
 }
 
 impl Session {
-    /// Returns when a conversation of this kind begins anew by itself.
+    /// Returns when a conversation of this kind starts over by itself.
     pub fn reset_of(&self, kind: KeyKind) -> Reset {
         let own = match kind {
             KeyKind::Dm => self.reset_for.dm,

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(
             again(&home),
             ["user birthday 3 May", "user lives in Faro"],
-            "it was stated anew"
+            "it was stated again"
         );
         assert_eq!(forget_it(&home, &fact(&home, "lives")).changes, []);
         assert_eq!(again(&home), ["user birthday 3 May"]);

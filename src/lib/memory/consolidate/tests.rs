@@ -576,7 +576,7 @@ fn a_conversation_that_goes_on_is_read_by_rules_until_it_is_time_for_the_model()
 }
 
 #[test]
-fn words_of_others_and_what_the_agent_says_of_them_are_not_shown_to_the_model() {
+fn untrusted_words_and_what_the_agent_says_of_them_are_not_shown_to_the_model() {
     let (_dir, home) = home();
     conversation(
         &home,

@@ -1,7 +1,7 @@
 //! Finds plain facts and promises in plain sentences, by rules and without a language model.
 //!
 //! It would rather miss a fact than keep a false one: a sentence that no rule reads whole makes no claim, and none is made
-//! from questions, guesses, plans, moods, words of others, work on texts, or anything beside a secret. The words are in the
+//! from questions, guesses, plans, moods, quotations, work on texts, or anything beside a secret. The words are in the
 //! language packs (`language/packs`), examples of both in `examples.txt`.
 //!
 //! The one shape of a relation: its name is (owner, relation, name), as (`user`, `sister`, `Ana`)

@@ -1,4 +1,4 @@
-//! Which sentences state something: no questions, guesses, words of others, talk about a text.
+//! Which sentences state something: no questions, guesses, quotations, talk about a text.
 //! Here it is better to lose a fact than to keep a false one.
 
 use super::SPEECH;

@@ -621,7 +621,7 @@ fn a_conversation_begins_with_the_newest_episodes_and_goes_on_with_those_it_spea
 }
 
 #[test]
-fn a_database_made_anew_is_not_read_with_the_words_of_the_old_one() {
+fn a_database_rebuilt_is_not_read_with_the_words_of_the_old_one() {
     let house = House::new();
     let recalled = |entity: &str| {
         house.put(

@@ -1,5 +1,5 @@
 //! Forgetting: what the owner names counts no more. What is erased for good is not done here: a daemon that works has in
-//! memory what is to go, so it begins anew for that (`Pipeline::anew`).
+//! memory what is to go, so it restarts for that (`Pipeline::restart_requested`).
 
 use super::immediate::{FOR_OWNERS, IN_PRIVATE};
 use crate::forget;
@@ -29,7 +29,7 @@ impl Pipeline {
         named.one(words)
     }
 
-    /// Lets what is named count no more, until it is stated anew.
+    /// Lets what is named count no more, until it is stated again.
     pub(crate) async fn forget(&self, envelope: &Envelope, what: Option<&str>) -> Outcome {
         if !envelope.from_owner {
             return declined(envelope, FOR_OWNERS);
@@ -82,7 +82,7 @@ fn told(forgot: &Forgot) -> String {
         .collect();
     let more = lines.len().saturating_sub(SHOWN);
     let mut told = format!(
-        "Forgotten, until it is stated anew:\n{}",
+        "Forgotten, until it is stated again:\n{}",
         lines
             .get(..lines.len() - more)
             .unwrap_or_default()

@@ -23,7 +23,7 @@ const OVERHEARD: usize = 1000;
 /// Where everybody in a group may speak, not everybody may end what they all share.
 const NOT_YOURS: &str = "Only those whom my settings name may do that here.";
 /// A slip that is corrected must not archive the conversation again.
-const EDITED: &str = "An edited message begins nothing anew; send it again if you mean it.";
+const EDITED: &str = "An edited message starts no new conversation; send it again if you mean it.";
 
 /// What is done about a batch when it is on the disk.
 #[derive(Default)]

@@ -711,7 +711,7 @@ fn joined(live: &Live, door: &str, target: &str) -> Option<SessionKey> {
         .map(|person| channel_batch::joined_key(&live.config, person))
 }
 
-/// Returns the conversation of events called `name`; those in words of others are kept apart.
+/// Returns the conversation of events called `name`; those in untrusted words are kept apart.
 fn event_key(words: &Words, name: &str) -> SessionKey {
     SessionKey(if words.untrusted {
         format!("event:{name}:untrusted")

@@ -126,7 +126,7 @@ pub(crate) struct Circumstances<'a> {
     pub stickers: &'a [String],
     /// Of whom something is remembered, and what.
     pub partner: Option<(String, Known)>,
-    /// The marker of an untrusted turn: what was noted may be the words of others.
+    /// The marker of an untrusted turn: what was noted may be untrusted words.
     pub marker: Option<String>,
     /// The message to answer.
     pub target: Option<&'a str>,

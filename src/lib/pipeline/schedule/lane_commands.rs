@@ -1,4 +1,4 @@
-//! What happens in a conversation's lane beside its turns: it begins anew, room is made in it, another
+//! What happens in a conversation's lane beside its turns: it starts over, room is made in it, another
 //! model answers from now on.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::pipeline::{Bundle, Pipeline, Run};
 use crate::session::{Kind, Resume, SummaryBy};
 
 /// What is said after a reset.
-const ANEW: &str = "We begin anew. What was said before is archived.";
+const NEW_SESSION: &str = "New conversation. The previous one is archived.";
 
 /// The trouble that is noted when no model summed up.
 pub(crate) const NO_SUMMARY: &str =
@@ -60,7 +60,9 @@ impl Pipeline {
             }
             _ => return Ok(Step::Turn(bundle.clone())),
         };
-        let done = self.begin_anew(envelope, model, bundle.has_begun()).await?;
+        let done = self
+            .start_new_session(envelope, model, bundle.has_begun())
+            .await?;
         let speaks =
             words.is_some() || !envelope.media.is_empty() || !envelope.attachments.is_empty();
         Ok(match done {
@@ -71,7 +73,7 @@ impl Pipeline {
 
     /// Archives the session; its next message begins a new one, which `model` answers. The inner error says
     /// why nothing was done. `again`: a crash came after the beginning.
-    async fn begin_anew(
+    async fn start_new_session(
         self: &Arc<Self>,
         envelope: &Envelope,
         model: Option<&str>,
@@ -91,13 +93,13 @@ impl Pipeline {
         };
         let key = &envelope.session_key;
         if again && self.is_begun(envelope, model.as_deref()).await? {
-            return Ok(Ok(said(envelope, ANEW, None)));
+            return Ok(Ok(said(envelope, NEW_SESSION, None)));
         }
         let was_there = self.archive(key).await?;
         let Some(model) = model else {
             return Ok(Ok(match was_there {
                 // A crash came between the deed and its record.
-                _ if was_there || again => said(envelope, ANEW, None),
+                _ if was_there || again => said(envelope, NEW_SESSION, None),
                 // Somebody named a session that is not there; "/new" at the beginning is no mistake.
                 _ if envelope.wants_reply && envelope.text.is_empty() => {
                     refused(envelope, &format!("no session \"{key}\""))
@@ -120,7 +122,7 @@ impl Pipeline {
         Ok(match written {
             Ok(()) => Ok(said(
                 envelope,
-                &format!("{ANEW} `{model}` answers here."),
+                &format!("{NEW_SESSION} `{model}` answers here."),
                 None,
             )),
             Err(error) => Err(self.failed(envelope, &error.to_string(), &[])),

@@ -244,7 +244,7 @@ impl Sources {
                 if owners_alone {
                     pieces.extend(of_skills(&self.skills.shelf()));
                 }
-                // The agent itself changes it: what it goes before would be read anew each time.
+                // The agent itself changes it: what it goes before would be read again each time.
                 pieces.extend(of(Tier::SemiStable, self.files.semi_stable()));
                 pieces
             }

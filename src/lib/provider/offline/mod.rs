@@ -3,7 +3,7 @@
 //! It has no language model and says so. It drives the real agent loop all the same: what a person
 //! asks for in a few English phrases becomes a tool call that passes the normal policy, and what the
 //! tool gave becomes the answer. One call a turn, then words. Only a person's own newest words give
-//! orders: heads, files, results, events and words of others are data. Deterministic.
+//! orders: heads, files, results, events and untrusted words are data. Deterministic.
 
 mod answer;
 mod intent;

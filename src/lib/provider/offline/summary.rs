@@ -50,12 +50,12 @@ pub(super) fn split(text: &str) -> Vec<Sentence> {
 
 /// Returns true when `line` is the rest of what `block` began; `before` is the line above it.
 fn goes_on(block: &str, before: &str, line: &str) -> bool {
-    let starts_anew = line.starts_with(['#', '-', '*', '+', '|', '>', '•', '`'])
+    let starts_block = line.starts_with(['#', '-', '*', '+', '|', '>', '•', '`'])
         || line.starts_with(|c: char| c.is_ascii_digit());
     let ended =
         block.ends_with(['.', '!', '?', ':', '。', '！', '？', '|', '`']) || block.starts_with('#');
     let lower = line.starts_with(char::is_lowercase);
-    !starts_anew
+    !starts_block
         && !block.starts_with('#')
         && (lower || !ended && before.chars().nth(WRAPPED_CHARS - 1).is_some())
 }

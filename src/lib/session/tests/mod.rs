@@ -207,7 +207,7 @@ async fn a_session_survives_a_restart_with_and_without_its_snapshot() {
 }
 
 #[tokio::test]
-async fn a_reset_archives_and_the_next_message_begins_anew() {
+async fn a_reset_archives_and_the_next_message_starts_over() {
     let dir = tempfile::tempdir().expect("dir");
     let store = store(dir.path());
     let mut session = store.take(&key(), "Ada").await.expect("take");

@@ -498,7 +498,7 @@ fn what_a_change_reaches_depends_on_whose_file_it_is() {
 }
 
 #[test]
-fn words_of_others_stay_marked_until_the_file_is_written_anew() {
+fn untrusted_words_stay_marked_until_the_file_is_rewritten() {
     let house = house();
     let tainted = Context {
         untrusted: true,

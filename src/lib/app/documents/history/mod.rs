@@ -41,7 +41,7 @@ pub(crate) struct History {
 #[derive(Debug)]
 pub(crate) struct Events {
     files: Vec<PathBuf>,
-    /// Where they go when the conversation begins anew.
+    /// Where they go when the conversation starts over.
     archive: PathBuf,
     /// Everything as it stands there, and not only the conversation.
     full: bool,

@@ -94,7 +94,7 @@ fn help() -> Vec<Line> {
         ("s", "stop the chosen run"),
         ("a", "show the chosen question, then y says yes"),
         ("d", "show it, then say no, and why"),
-        ("Ctrl-L", "draw everything anew"),
+        ("Ctrl-L", "redraw everything"),
         ("Ctrl-Z", "back to the shell, fg comes back"),
         ("q", "quit"),
     ];

@@ -145,7 +145,7 @@ impl Page {
         }
         if let Some(reply) = &it.reply {
             let others = if it.tainted == Some(true) {
-                " (words of others may be in it)"
+                " (untrusted words may be in it)"
             } else {
                 ""
             };

@@ -134,7 +134,7 @@ fn it_fits_on_one_screen_and_no_word_of_it_commands_a_terminal() {
         "           “how\\u{202e} full?”",
         "job        b brief, whose time was 2025-11-21 23:56:00",
         "session    cli:a  s, archived",
-        "answer     “40 %” (words of others may be in it)",
+        "answer     “40 %” (untrusted words may be in it)",
         "waits      800 ms for its turn, 1 min 2 s for your approval",
         "prompt     about 15.3k tokens for primary; 88 % of the first request was read from the cache",
         "           tools        tools    3.0k  cached",

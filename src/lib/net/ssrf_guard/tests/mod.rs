@@ -452,7 +452,7 @@ async fn a_name_is_resolved_once_and_its_second_answer_is_never_asked_for() {
         200
     );
     assert_eq!(names.asked.load(Ordering::SeqCst), 1);
-    // A redirect to itself is a new question, and its answer is checked anew.
+    // A redirect to itself is a new question, and its answer is checked again.
     names.answers.lock().insert(
         "rebind.test".to_owned(),
         vec![vec![OUTSIDE.into()], vec![INSIDE.into()]],

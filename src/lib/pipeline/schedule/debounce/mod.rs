@@ -156,8 +156,9 @@ impl Bundle {
     /// place; else it is given back.
     pub(crate) fn join(&mut self, other: Self) -> Result<(), Self> {
         let fits = self.0.len() + other.0.len() <= MOST.0 && self.chars() + other.chars() <= MOST.1;
-        let anew = |bundle: &Self| bundle.0.iter().all(|row| row.run_id.is_none());
-        if !fits || !anew(self) || !anew(&other) || !go_together(self.leader(), other.leader()) {
+        let is_new = |bundle: &Self| bundle.0.iter().all(|row| row.run_id.is_none());
+        if !fits || !is_new(self) || !is_new(&other) || !go_together(self.leader(), other.leader())
+        {
             return Err(other);
         }
         self.0.extend(other.0);

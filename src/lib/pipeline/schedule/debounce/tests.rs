@@ -246,7 +246,7 @@ fn commands_callers_and_other_people_never_wait() {
 }
 
 #[test]
-fn words_of_others_keep_apart_from_ones_own() {
+fn untrusted_words_keep_apart_from_ones_own() {
     let mut passed_on = said(2, 10, "buy now");
     passed_on.envelope.trust = Trust::Other;
     passed_on.envelope.forwarded_from = Some("Shop".into());

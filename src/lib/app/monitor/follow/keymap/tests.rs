@@ -47,7 +47,7 @@ fn decide(id: &str, verdict: Approval, why: Option<&str>) -> Option<Act> {
 }
 
 #[test]
-fn it_ends_sleeps_and_draws_anew_whatever_is_open() {
+fn it_ends_sleeps_and_redraws_whatever_is_open() {
     for open in ["", "?", "s", "a", "d"] {
         let of = |key: char, modifiers| {
             let mut ui = Ui::default();

@@ -1,4 +1,4 @@
-//! A conversation begins anew, is summed up or gets another model: by a word of a person, by the shell, by time.
+//! A conversation starts over, is summed up or gets another model: by a word of a person, by the shell, by time.
 
 use std::{fs, time::Duration};
 
@@ -109,7 +109,7 @@ fn words_after_new_begin_the_new_conversation_as_they_were_written() {
     assert_eq!(messages(&house.model), 3);
     assert_eq!(
         ask(&house, OWNER, OWNER, "/new"),
-        "We begin anew. What was said before is archived."
+        "New conversation. The previous one is archived."
     );
     // And so in the shell.
     let sandbox = &house.sandbox;
@@ -186,7 +186,7 @@ fn a_model_is_chosen_by_the_owner_and_an_unknown_one_changes_nothing() {
     assert_eq!((messages(&house.model), archived(&house.sandbox)), (3, 3));
     assert_eq!(
         say(GUEST, "/reset"),
-        "We begin anew. What was said before is archived."
+        "New conversation. The previous one is archived."
     );
 
     // In the shell a command that is not carried out is a failure.
@@ -222,7 +222,7 @@ fn where_everybody_may_speak_not_everybody_ends_the_conversation() {
     assert_eq!(say(GUEST, "/compact"), "There is nothing to sum up yet.");
     assert_eq!(
         say(GUEST, "/new"),
-        "We begin anew. What was said before is archived."
+        "New conversation. The previous one is archived."
     );
     say(MEMBER, "hello");
     assert_eq!(say(OWNER, "/new From the start"), "echo: From the start");
@@ -530,7 +530,7 @@ fn an_event_is_no_reason_to_go_on_and_goes_along() {
 }
 
 #[test]
-fn words_of_others_that_are_carried_over_stay_words_of_others() {
+fn untrusted_words_that_are_carried_over_stay_untrusted_words() {
     let (model, sandbox) = Sandbox::with_model();
     let sandbox = sandbox.config("[session]\nreset = \"idle\"\nidle_minutes = 30\ncarry_turns = 2");
     let daemon = sandbox.ready();
@@ -703,7 +703,7 @@ fn an_id_that_is_joined_gets_no_rights_by_it() {
 }
 
 #[test]
-fn an_edited_order_to_begin_anew_archives_nothing() {
+fn an_edited_order_to_start_over_archives_nothing() {
     let house = House::new();
     ask(&house, OWNER, OWNER, "hello");
     let id = house.telegram.say(OWNER, OWNER, "/new What is teh time?").1;
@@ -719,7 +719,7 @@ fn an_edited_order_to_begin_anew_archives_nothing() {
     house.telegram.wait_sent(
         |sent| {
             sent.text
-                .starts_with("An edited message begins nothing anew")
+                .starts_with("An edited message starts no new conversation")
         },
         SOON,
     );
