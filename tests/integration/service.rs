@@ -4,9 +4,9 @@
     reason = "a test writes and reads files plainly"
 )]
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command, time::Duration};
 
-use crate::support::{OnDrop, Output, Running, Sandbox, bin};
+use crate::support::{OnDrop, Output, Running, Sandbox, bin, wait_for};
 
 fn script(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -62,9 +62,9 @@ fn the_agent_starts_once_survives_a_kill_and_stops() {
     )
     .expect("killed");
     // The signal is on its way; with a thread in a system call the end takes a moment.
-    while run(&agent, &sandbox, "status").code == 0 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    wait_for("its end", Duration::from_secs(30), || {
+        (run(&agent, &sandbox, "status").code == 3).then_some(())
+    });
     call("start", 0, "runs (pid");
     assert_ne!(pid(), first);
     call("restart", 0, "has ended");
