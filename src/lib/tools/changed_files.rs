@@ -8,10 +8,13 @@ use std::sync::Arc;
 use crate::undo;
 use crate::workspace::Marking;
 
-/// Entries that are looked at, files that are marked at one go, and bytes of one.
+/// Entries that are looked at.
 const ENTRIES: usize = 50_000;
-const MARKED: usize = 2_000;
+/// Files that are marked by content, too, at one go; more are marked by name alone.
+const BY_CONTENT: usize = 2_000;
+/// The largest of these, and all of them together, bytes.
 const LARGEST: u64 = 4 << 20;
+const TOGETHER: u64 = 64 << 20;
 /// The clock of a file system is so far behind ours at most.
 const TICK_MS: i64 = 10;
 
@@ -32,13 +35,17 @@ impl ChangedFiles {
     /// Marks every file that was changed, made or moved since `began_ms` as untrusted. Blocks.
     pub(super) fn mark_since(&self, began_ms: i64, by: Marking<'_>) {
         let mut changed = Vec::new();
+        let mut left = TOGETHER;
         self.walk(&mut |path, metadata| {
             // The time of the inode changes with a rename, too, and nobody can set it back.
             let at = metadata.ctime() * 1000 + metadata.ctime_nsec() / 1_000_000 + TICK_MS;
-            if at >= began_ms && changed.len() < MARKED {
-                let bytes = match metadata.len() {
-                    0..=LARGEST => std::fs::read(path).unwrap_or_default(),
-                    _ => Vec::new(),
+            if at >= began_ms {
+                let size = metadata.len();
+                let bytes = if changed.len() < BY_CONTENT && size <= LARGEST.min(left) {
+                    left -= size;
+                    std::fs::read(path).unwrap_or_default()
+                } else {
+                    Vec::new()
                 };
                 changed.extend(self.key(path).map(|key| (key, bytes)));
             }
@@ -131,5 +138,23 @@ mod tests {
         assert_eq!(files.marked_by_content(), [workspace.join("b/new.md")]);
         files.mark_since(clock::now_ms() + 60_000, by("r2"));
         assert!(!undo.marks.has("own.md"));
+    }
+
+    #[test]
+    fn of_many_files_each_is_marked() {
+        let dir = tempfile::tempdir().expect("dir");
+        let workspace = dir.path().join("w");
+        std::fs::create_dir(&workspace).expect("dir");
+        let names: Vec<String> = (0..BY_CONTENT + 50).map(|n| format!("{n}.md")).collect();
+        for name in &names {
+            let durability = crate::sys::atomic::Durability::Rename;
+            crate::sys::atomic::write(&workspace.join(name), name.as_bytes(), durability)
+                .expect("write");
+        }
+        let marks = Marks::new(&dir.path().join("untrusted.json"));
+        let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
+        let (run, asked, at) = ("r1", false, 5);
+        ChangedFiles::new(&workspace, undo.clone()).mark_since(0, Marking { run, asked, at });
+        assert!(names.iter().all(|name| undo.marks.has(name)));
     }
 }
