@@ -84,7 +84,7 @@ fn load(gently: bool) -> Figures {
         while senders.iter().any(|sender| !sender.is_finished()) {
             let daemon = sandbox.ready();
             let born = Instant::now();
-            // Three deaths would be the end of a message, as promised, so nobody dies a second time of it.
+            // A message that dies several times waits longer each time, so nobody dies a second time of it.
             let hurt =
                 "SELECT count(*) FROM inbox WHERE attempts > 1 AND state IN ('pending', 'running')";
             let may_end =
