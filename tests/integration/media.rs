@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeModel, FakeTelegram, House, Reply, Sandbox, Sent};
+use crate::support::{FakeModel, FakeTelegram, House, Reply, Sandbox, Sent, wait_for};
 
 const SOON: Duration = Duration::from_secs(20);
 const OWNER: i64 = 1001;
@@ -247,6 +247,57 @@ fn a_voice_message_is_the_persons_words() {
         tools.contains(&"exec"),
         "spoken words are as good as written ones: {tools:?}"
     );
+}
+
+#[test]
+fn a_voice_message_waits_for_the_model_that_listens_also_over_a_kill() {
+    let (telegram, model, ears) = (
+        FakeTelegram::start(),
+        FakeModel::start(),
+        FakeModel::start(),
+    );
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .with_provider("ears", "openai", &ears, "listening")
+        .config("[routing]\nspeech_to_text = \"listening\"");
+    let daemon = sandbox.ready();
+    let goes_away = || (0..100).for_each(|_| ears.push_heard(Reply::Status(503, None)));
+    goes_away();
+    let file = telegram.offer_file(b"OggS and some sound");
+    let voice = json!({"file_id": file, "file_unique_id": "u", "duration": 8});
+    telegram.inject(message(1, &json!({"voice": voice})));
+    let notice = wait_for("the notice", SOON, || {
+        let shown = telegram.shown(OWNER).into_iter();
+        shown.rev().find(|text| text.starts_with('⏳'))
+    });
+    assert!(
+        notice.contains("The speech model is overloaded"),
+        "{notice}"
+    );
+    telegram.inject(message(2, &json!({"text": "after it"})));
+    wait_for("both to be accepted", SOON, || {
+        let rows = sandbox.query("queue", "SELECT 1 FROM inbox WHERE state = 'pending'");
+        (rows.len() == 2).then_some(())
+    });
+    assert_eq!(
+        model.requests(),
+        [] as [Value; 0],
+        "nothing is answered without it"
+    );
+    daemon.kill9();
+    let _daemon = sandbox.ready();
+    ears.forget_heard();
+    for id in [1, 2] {
+        telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
+    }
+    let asked = model.requests();
+    assert!(words(&asked[0]).contains("heard 19 bytes"), "{}", asked[0]);
+    assert_eq!((asked.len(), telegram.calls_of("file").len()), (2, 1));
+    wait_for("the notice to go", SOON, || {
+        let mut shown = telegram.shown(OWNER).into_iter();
+        (!shown.any(|text| text.starts_with('⏳'))).then_some(())
+    });
 }
 
 #[test]

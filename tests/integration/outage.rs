@@ -96,6 +96,32 @@ fn stop_ends_the_wait_and_the_lane_goes_on() {
 }
 
 #[test]
+fn a_command_behind_a_turn_that_waits_is_told_so_and_carried_out_after_it() {
+    let house = House::new();
+    goes_away(&house.model, 529);
+    house.telegram.say(OWNER, OWNER, "one");
+    wait_told(&house.telegram);
+    house.telegram.say(OWNER, OWNER, "/new");
+    let notice = wait_for("what it waits for", SOON, || {
+        let mut told = waits(&house.telegram).into_iter();
+        told.find(|text| text.contains("comes after an earlier message"))
+    });
+    assert!(
+        notice.contains("The model is overloaded") && notice.contains("/stop"),
+        "{notice}"
+    );
+    house.model.forget();
+    house
+        .telegram
+        .wait_sent(|sent| sent.text.starts_with("New conversation"), SOON);
+    wait_for("the notices to go", SOON, || {
+        waits(&house.telegram).is_empty().then_some(())
+    });
+    let shown = house.telegram.shown(OWNER);
+    assert_eq!(shown[..3], ["one", "/new", "echo: one"], "{shown:?}");
+}
+
+#[test]
 fn many_that_wait_for_one_model_ask_it_one_at_a_time() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();

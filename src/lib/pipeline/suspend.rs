@@ -188,12 +188,28 @@ impl Pipeline {
         self.close_turn(envelope, run_id, reason, interrupted).await;
     }
 
+    /// Tells the sender of a command for a lane that it waits behind a turn that waits, and whoever waits at a prompt.
+    pub(super) fn tell_behind(self: &Arc<Self>, envelope: &Envelope, before: &Bundle) {
+        if let Some(suspended) = before.suspended()
+            && (envelope.command.is_some() || envelope.wants_reply)
+        {
+            let text = format!(
+                "This comes after an earlier message, which waits: {}.",
+                suspended.waits_for
+            );
+            self.tell(envelope, &text);
+        }
+    }
+
     /// Tells the sender of a turn, once, what it waits for.
     fn tell_waiting(self: &Arc<Self>, envelope: &Envelope, suspended: &Suspended) {
-        let text = self.notice(envelope, suspended);
+        self.tell(envelope, &self.notice(envelope, suspended));
+    }
+
+    fn tell(self: &Arc<Self>, envelope: &Envelope, text: &str) {
         if envelope.wants_reply {
             self.answer(&Reply {
-                waits_for: Some(text.clone()),
+                waits_for: Some(text.to_owned()),
                 ..Reply::new(&envelope.id, Status::Running)
             });
         }
@@ -302,6 +318,14 @@ impl Pipeline {
         } else {
             String::new()
         };
-        format!("{}. {when}.{detail}", suspended.waits_for)
+        let ears = live.agent.client().models().for_role("speech_to_text");
+        let of_ears = matches!((&suspended.on, ears), (WaitsOn::Model(model), Some(ears)) if *model == ears.name);
+        let what = match of_ears {
+            true => suspended
+                .waits_for
+                .replacen("The model", "The speech model", 1),
+            false => suspended.waits_for.clone(),
+        };
+        format!("{what}. {when}.{detail}")
     }
 }

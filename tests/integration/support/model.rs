@@ -187,6 +187,11 @@ impl FakeModel {
         lock(&self.shared.state).heard.push_back(reply);
     }
 
+    /// Forgets what recordings were to get.
+    pub(crate) fn forget_heard(&self) {
+        lock(&self.shared.state).heard.clear();
+    }
+
     /// Returns every recording, in order of arrival, without malformed ones.
     pub(crate) fn recordings(&self) -> Vec<Recording> {
         lock(&self.shared.state).recordings.clone()

@@ -291,6 +291,12 @@ impl Scheduler {
                 Err(Unrecorded::Failed(_)) => {}
             }
         }
+        if let Some(before) = self.lanes.suspended(bundle.key()) {
+            let is_choice = matches!(bundle.leader().command, Some(Command::Model { .. }));
+            if !is_choice {
+                self.pipeline.tell_behind(bundle.leader(), before);
+            }
+        }
         self.lanes.push(bundle);
     }
 

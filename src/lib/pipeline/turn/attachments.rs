@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::describe::Budget;
 use super::download::{MAX_FETCH, fetch, name};
 use super::transcribe;
+use super::transcribe::{Unheard, Waits};
 use crate::clock;
 use crate::media;
 use crate::media::{Content, inbox};
@@ -53,6 +54,8 @@ pub(crate) struct Files {
     pub(crate) brought_words: bool,
     /// Where they were kept, below the workspace.
     kept: Vec<String>,
+    /// What the person's own spoken words wait for.
+    pub(crate) waits: Option<Waits>,
 }
 
 /// Returns the files of a message; when it is cancelled those until then, and that there were more.
@@ -75,7 +78,11 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
             files.kept.extend(kept);
         }
         for (number, media) in place.envelope.media.iter().enumerate() {
-            let (seen, kept) = place.media(number, media).await;
+            let (mut seen, kept) = place.media(number, media).await;
+            files.waits = seen.waits.take();
+            if files.waits.is_some() {
+                return;
+            }
             files.add(place, media, seen, kept);
         }
     };
@@ -148,6 +155,7 @@ struct Seen {
     blocks: Vec<Block>,
     /// Whether what stands in it is among them, and not only its name.
     has_words: bool,
+    waits: Option<Waits>,
 }
 
 impl From<Vec<Block>> for Seen {
@@ -155,6 +163,7 @@ impl From<Vec<Block>> for Seen {
         Self {
             blocks,
             has_words: false,
+            waits: None,
         }
     }
 }
@@ -164,6 +173,7 @@ impl Seen {
         Self {
             blocks,
             has_words: true,
+            waits: None,
         }
     }
 }
@@ -406,9 +416,14 @@ impl Place<'_> {
                 .spoken(&text::head_and_tail(&words, MAX_CHARS, HEAD))
                 .to_vec()
                 .into(),
+            // It is the message: without it there is nothing to answer.
+            Err(Unheard::Away(waits)) if kind != MediaKind::Audio => Seen {
+                waits: Some(waits),
+                ..Seen::from(Vec::new())
+            },
             Err(why) => {
                 tracing::warn!(
-                    why,
+                    %why,
                     session = self.session_id,
                     "a recording was not put into words"
                 );

@@ -12,6 +12,7 @@ use super::progress::Progress;
 use super::prompt_trace;
 use super::prompt_trace::Parts;
 use super::stream::Stream;
+use super::transcribe::Waits;
 use super::withheld;
 use crate::agent::{Ended as TurnEnd, Form, Order, Owner, Team, Written};
 use crate::config::DmPolicy;
@@ -112,6 +113,13 @@ pub(crate) struct Setting<'a> {
     pub(crate) system: Vec<SystemBlock>,
     /// What the system text is made of.
     pub(crate) sections: Vec<Section>,
+}
+
+/// Why a message does not stand in its transcript.
+enum Unwritten {
+    /// What was said in it is not known yet.
+    Waits(Box<Waits>),
+    Failed(sys::Error),
 }
 
 /// A message that is new to its session.
@@ -308,7 +316,12 @@ impl Pipeline {
             };
             match self.write_message(&setting, &mut session, message).await? {
                 Ok(newest) => heard = newest,
-                Err(error) => {
+                Err(Unwritten::Waits(waits)) => {
+                    self.sessions.put(session);
+                    let Waits { model, away } = *waits;
+                    return self.wait_or_end(bundle, run_id, &model, &away).await;
+                }
+                Err(Unwritten::Failed(error)) => {
                     tracing::error!(%error, "a message could not be written into its transcript");
                     self.sessions.put(session);
                     if !error.is_retryable() {
@@ -388,13 +401,13 @@ impl Pipeline {
     }
 
     /// Writes the message of a turn into its transcript, with what is known beside it. Returns the number of the
-    /// newest note in it; the inner error says why it could not be written.
+    /// newest note in it; the inner error says why it was not written.
     async fn write_message(
         self: &Arc<Self>,
         setting: &Setting<'_>,
         session: &mut Session,
         message: Message<'_>,
-    ) -> Recorded<Result<Option<i64>, sys::Error>> {
+    ) -> Recorded<Result<Option<i64>, Unwritten>> {
         let Message {
             bundle,
             began_at,
@@ -438,13 +451,15 @@ impl Pipeline {
                 text,
             })
             .collect();
-        let (message, parts) = self
-            .user_message(&messages, &notes, &place, (carried, known, recalled))
-            .await;
+        let message = self.user_message(&messages, &notes, &place, (carried, known, recalled));
+        let (message, parts) = match message.await {
+            Ok(message) => message,
+            Err(waits) => return Ok(Err(Unwritten::Waits(Box::new(waits)))),
+        };
         let trace = prompt_trace::of(setting, session, bundle, began_at, parts, memories);
         kinds.extend([message, trace]);
         if let Err(error) = session.append(kinds, true).await {
-            return Ok(Err(error));
+            return Ok(Err(Unwritten::Failed(error)));
         }
         self.brought_up(overdue).await;
         Ok(Ok((!notes.is_empty()).then_some(newest)))
@@ -620,14 +635,15 @@ impl Pipeline {
             .is_ok_and(|id| people.is_owner(&live.config.telegram, id))
     }
 
-    /// Writes the messages of a turn down as the model reads them; also returns which parts they have.
+    /// Writes the messages of a turn down as the model reads them; also returns which parts they have. The error says
+    /// what their spoken words wait for.
     async fn user_message(
         &self,
         messages: &[Envelope],
         notes: &[Note],
         place: &Place<'_>,
         (carried, known, recalled): (Option<Carried>, Option<String>, Option<Recalled>),
-    ) -> (Kind, Vec<PromptBlock>) {
+    ) -> Result<(Kind, Vec<PromptBlock>), Waits> {
         let zone = place.live.config.agent.timezone.0;
         let marker = fence::marker(place.run_id);
         let mut content = Vec::new();
@@ -669,6 +685,9 @@ impl Pipeline {
                 ..*place
             })
             .await;
+            if let Some(waits) = files.waits {
+                return Err(waits);
+            }
             parts.add("files", &files.blocks);
             foreign |= files.brought_words;
             content.extend(files.blocks);
@@ -685,7 +704,7 @@ impl Pipeline {
             about: first.and_then(|envelope| envelope.about.clone()),
             ..Spoken::new(Role::User, content, place.run_id)
         });
-        (message, parts.blocks())
+        Ok((message, parts.blocks()))
     }
 }
 

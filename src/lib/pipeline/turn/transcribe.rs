@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::llm::Purpose;
+use crate::llm::{Away, Purpose};
 use crate::pipeline::Live;
 use crate::provider::transcription::{MAX_BYTES, Recording};
 use crate::sandbox;
@@ -50,8 +50,39 @@ pub struct Listener {
     pub off: bool,
 }
 
+/// Why the words of a recording are not known.
+#[derive(Debug)]
+pub(crate) enum Unheard {
+    /// The model that listens is away; the same call may succeed later.
+    Away(Waits),
+    /// In words for the model and the person.
+    Failed(String),
+}
+
+/// That a turn waits for a model other than the one that answers.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    pub(crate) model: String,
+    pub(crate) away: Away,
+}
+
+impl From<String> for Unheard {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+impl std::fmt::Display for Unheard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Away(waits) => &waits.away.detail,
+            Self::Failed(why) => why,
+        })
+    }
+}
+
 /// Returns what is said in the recording at `path`, which plays `seconds` when somebody knows; or why
-/// that is not known, in words for the model and the person.
+/// that is not known.
 pub(crate) async fn words(
     live: &Live,
     run_id: &str,
@@ -59,7 +90,7 @@ pub(crate) async fn words(
     path: &Path,
     seconds: Option<u32>,
     cancel: &CancellationToken,
-) -> Result<String, String> {
+) -> Result<String, Unheard> {
     let words = match &live.listener {
         Some(listener) => listener.listen(path, cancel).await?,
         None => {
@@ -67,11 +98,11 @@ pub(crate) async fn words(
             cancel
                 .run_until_cancelled(asked)
                 .await
-                .unwrap_or_else(|| Err("it was stopped".to_owned()))?
+                .unwrap_or_else(|| Err("it was stopped".to_owned().into()))?
         }
     };
     if words.is_empty() {
-        Err("nothing was understood".to_owned())
+        Err("nothing was understood".to_owned().into())
     } else {
         Ok(words)
     }
@@ -83,12 +114,13 @@ async fn ask(
     session_id: &str,
     path: &Path,
     seconds: Option<u32>,
-) -> Result<String, String> {
+) -> Result<String, Unheard> {
     let client = live.agent.client();
     let Some(model) = client.models().for_role("speech_to_text") else {
         return Err(
             "no speech_to_text model is configured ([routing] speech_to_text in agent.toml)"
-                .to_owned(),
+                .to_owned()
+                .into(),
         );
     };
     let path = path.to_owned();
@@ -105,10 +137,14 @@ async fn ask(
         budget_usd: None,
         share_usd: None,
     };
-    client
-        .transcribe(purpose, &model.name, recording, seconds)
-        .await
-        .map_err(|error| error.to_string())
+    let heard = client.transcribe(purpose, &model.name, recording, seconds);
+    heard.await.map_err(|error| match error.away() {
+        Ok(away) => Unheard::Away(Waits {
+            model: model.name.clone(),
+            away,
+        }),
+        Err(error) => Unheard::Failed(error.to_string()),
+    })
 }
 
 /// Returns the bytes of a file that is not too large to be sent.
