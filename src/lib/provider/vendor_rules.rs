@@ -78,32 +78,7 @@ fn anthropic(body: &Value) -> Verdict {
             "the budget of thinking",
         )?;
     }
-    // A step that thought and called must be sent back with its thinking, while thinking with a budget is asked for; later
-    // steps of the same loop need not think.
-    if word(&body["thinking"], "type") == "enabled" {
-        let answers = |back: usize| {
-            let message = messages
-                .len()
-                .checked_sub(back)
-                .and_then(|at| messages.get(at));
-            message.is_some_and(|message| {
-                list(message, "content")
-                    .iter()
-                    .any(|block| block["type"] == "tool_result")
-            })
-        };
-        let step = messages
-            .len()
-            .checked_sub(2)
-            .and_then(|at| messages.get(at));
-        let first = step.and_then(|step| list(step, "content").first());
-        let thought = first.is_some_and(|block| word(block, "type").contains("thinking"));
-        let (answered, thought) = (answers(1), thought || answers(3));
-        demand(
-            !answered || thought,
-            "expected `thinking`, found `tool_use`",
-        )?;
-    }
+    thinking_is_sent_back(body, messages)?;
     let marks = body.to_string().matches("\"cache_control\"").count();
     demand(marks <= 4, format!("{marks} cache breakpoints"))?;
     let (mut open, mut ids): (BTreeSet<&str>, BTreeSet<&str>) = (BTreeSet::new(), BTreeSet::new());
@@ -151,6 +126,36 @@ fn anthropic(body: &Value) -> Verdict {
     demand(
         !calls || !list(body, "tools").is_empty(),
         "calls without tools",
+    )
+}
+
+/// A step that thought and called must be sent back with its thinking, while thinking with a budget is asked for; later
+/// steps of the same loop need not think.
+fn thinking_is_sent_back(body: &Value, messages: &[Value]) -> Verdict {
+    if word(&body["thinking"], "type") != "enabled" {
+        return Ok(());
+    }
+    let answers = |back: usize| {
+        let message = messages
+            .len()
+            .checked_sub(back)
+            .and_then(|at| messages.get(at));
+        message.is_some_and(|message| {
+            list(message, "content")
+                .iter()
+                .any(|block| block["type"] == "tool_result")
+        })
+    };
+    let step = messages
+        .len()
+        .checked_sub(2)
+        .and_then(|at| messages.get(at));
+    let first = step.and_then(|step| list(step, "content").first());
+    let thought = first.is_some_and(|block| word(block, "type").contains("thinking"));
+    let (answered, thought) = (answers(1), thought || answers(3));
+    demand(
+        !answered || thought,
+        "expected `thinking`, found `tool_use`",
     )
 }
 

@@ -169,35 +169,51 @@ impl Running<'_> {
             {
                 break;
             }
-            let mut results = Vec::new();
-            let untrusted = has_read;
-            for call in calls.into_iter().map(|call| self.offer.meant(call)) {
-                let output = tokio::select! {
-                    biased;
-                    () = self.order.cancel.cancelled() => return Flushed { stopped: true, ..flushed },
-                    output = self.keep(&call, untrusted) => output,
+            let Some(results) = self.results(calls, &mut has_read, &mut flushed).await else {
+                return Flushed {
+                    stopped: true,
+                    ..flushed
                 };
-                has_read |= output.from.is_some();
-                flushed.receipts.extend(output.receipt);
-                let ToolOutput {
-                    text,
-                    is_error,
-                    from,
-                    ..
-                } = output;
-                results.push(Block::ToolResult(ToolResult {
-                    id: call.id,
-                    text,
-                    is_error,
-                    from,
-                }));
-            }
+            };
             messages.push(Message {
                 role: Role::User,
                 content: results,
             });
         }
         flushed
+    }
+
+    /// Runs the calls of one step; `None` when the turn was stopped.
+    async fn results(
+        &self,
+        calls: Vec<ToolCall>,
+        has_read: &mut bool,
+        flushed: &mut Flushed,
+    ) -> Option<Vec<Block>> {
+        let mut results = Vec::new();
+        let untrusted = *has_read;
+        for call in calls.into_iter().map(|call| self.offer.meant(call)) {
+            let output = tokio::select! {
+                biased;
+                () = self.order.cancel.cancelled() => return None,
+                output = self.keep(&call, untrusted) => output,
+            };
+            *has_read |= output.from.is_some();
+            flushed.receipts.extend(output.receipt);
+            let ToolOutput {
+                text,
+                is_error,
+                from,
+                ..
+            } = output;
+            results.push(Block::ToolResult(ToolResult {
+                id: call.id,
+                text,
+                is_error,
+                from,
+            }));
+        }
+        Some(results)
     }
 
     async fn keep(&self, call: &ToolCall, untrusted: bool) -> ToolOutput {

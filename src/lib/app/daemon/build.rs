@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, broadcast};
 
-use crate::agent::{Agent, Limits, Registry, Rules};
+use crate::agent::{Agent, Limits, Registry, Rules, Tool};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::llm_client;
@@ -18,7 +18,7 @@ use crate::clock;
 use crate::config;
 use crate::config::{Config, Environment, Home, Loaded, Models, SearchEngine, Secrets};
 use crate::cost::Ledger;
-use crate::llm::Outages;
+use crate::llm::{Client, Outages};
 use crate::mcp::Servers;
 use crate::media::Pictures;
 use crate::memory::Memory;
@@ -78,12 +78,7 @@ pub(crate) fn live(
     let path_policy = Arc::new(path_policy(home, &config, root.clone()));
     let files = tools::ChangedFiles::new(home.workspace(), undo.clone());
     let client = Arc::new(client);
-    let speaker = Arc::new(Speaker {
-        client: client.clone(),
-        program: speak_program(home, env, &config),
-        scratch: home.downloads(),
-    });
-    let speaker = speaker.can_speak().then_some(speaker);
+    let speaker = speaker(home, env, &config, &client);
     let needs = Needs {
         open: is_open(&config),
         root,
@@ -108,24 +103,11 @@ pub(crate) fn live(
     check_policies(&config)?;
     let tools = tools::all(needs);
     servers.set(server_settings, tools::names_taken(&tools));
-    let registry = Registry::new(
-        tools,
-        config.tools.enabled.as_deref(),
-        config.tools.policies.clone(),
-    )
-    .with_rules(Rules {
-        denied: config.subagents.deny.clone(),
-        max_output: config.tools.max_output,
-    })
-    .with_changing(Arc::new({
+    let registry = registry(&config, tools).with_changing(Arc::new({
         let audit = audit.clone();
         move || tools::of_servers(&servers, &files, &audit)
     }));
-    let limits = Limits {
-        max_turns: config.agent.max_turns,
-        max_turns_for: config.agent.max_turns_for.clone(),
-        run_timeout: Duration::from_secs(config.agent.run_timeout_secs),
-    };
+    let limits = limits(&config);
     let pictures = Pictures::new(home.downloads());
     let listener = listener(home, env, &config);
     let agent = Agent::new(
@@ -145,6 +127,37 @@ pub(crate) fn live(
         speaker,
         path_policy,
     })
+}
+
+/// Returns what speaks; `None` when neither a model nor a program does.
+fn speaker(
+    home: &Home,
+    env: &Environment,
+    config: &Config,
+    client: &Arc<Client>,
+) -> Option<Arc<Speaker>> {
+    let speaker = Arc::new(Speaker {
+        client: client.clone(),
+        program: speak_program(home, env, config),
+        scratch: home.downloads(),
+    });
+    speaker.can_speak().then_some(speaker)
+}
+
+fn registry(config: &Config, tools: Vec<Arc<dyn Tool>>) -> Registry {
+    let (enabled, policies) = (&config.tools.enabled, &config.tools.policies);
+    Registry::new(tools, enabled.as_deref(), policies.clone()).with_rules(Rules {
+        denied: config.subagents.deny.clone(),
+        max_output: config.tools.max_output,
+    })
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        max_turns: config.agent.max_turns,
+        max_turns_for: config.agent.max_turns_for.clone(),
+        run_timeout: Duration::from_secs(config.agent.run_timeout_secs),
+    }
 }
 
 /// Returns whether people whom the owner did not let in may talk here: they choose their names.

@@ -7,6 +7,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
+use crate::channel::Channel;
 use crate::clock;
 use crate::config::Home;
 use crate::message::AgentEvent;
@@ -105,6 +106,17 @@ fn apply(state: &mut State, event: Result<AgentEvent, RecvError>) {
     }
 }
 
+fn channel_state(channel: &dyn Channel) -> ChannelState {
+    let health = channel.health();
+    ChannelState {
+        name: channel.name().to_owned(),
+        state: health.state,
+        mode: health.mode.to_owned(),
+        last_ok_at: health.last_ok_at.map(clock::rfc3339),
+        last_update_at: health.last_update_at.map(clock::rfc3339),
+    }
+}
+
 fn provider(health: llm::Health) -> ProviderState {
     let llm::Health { name, down } = health;
     match down {
@@ -155,16 +167,7 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
     state.channels = pipeline
         .channels()
         .values()
-        .map(|channel| {
-            let health = channel.health();
-            ChannelState {
-                name: channel.name().to_owned(),
-                state: health.state,
-                mode: health.mode.to_owned(),
-                last_ok_at: health.last_ok_at.map(clock::rfc3339),
-                last_update_at: health.last_update_at.map(clock::rfc3339),
-            }
-        })
+        .map(|channel| channel_state(channel.as_ref()))
         .collect();
     state.providers = live
         .agent

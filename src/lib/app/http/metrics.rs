@@ -50,6 +50,28 @@ pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, Api
 
 fn text(status: &Status, asked: usize, runs: usize, requests: &BTreeMap<u16, u64>) -> String {
     let mut page = Page::default();
+    daemon(&mut page, status);
+    work(&mut page, status, asked, runs);
+    money(&mut page, status);
+    connections(&mut page, status);
+    let requests: Vec<(String, u64)> = requests
+        .iter()
+        .map(|(status, count)| (status.to_string(), *count))
+        .collect();
+    let requests: Vec<_> = requests
+        .iter()
+        .map(|(status, count)| ("status", status.as_str(), count.to_string()))
+        .collect();
+    page.many(
+        "agent_http_requests_total",
+        "counter",
+        "Requests to this API that were answered.",
+        &requests,
+    );
+    page.0
+}
+
+fn daemon(page: &mut Page, status: &Status) {
     page.one(
         "agent_up",
         "gauge",
@@ -75,6 +97,9 @@ fn text(status: &Status, asked: usize, runs: usize, requests: &BTreeMap<u16, u64
         "Sessions.",
         status.active_sessions,
     );
+}
+
+fn work(page: &mut Page, status: &Status, asked: usize, runs: usize) {
     page.one("agent_runs", "gauge", "Running turns.", runs);
     page.one("agent_approvals_waiting", "gauge", "Open approvals.", asked);
     let rows = [
@@ -100,6 +125,9 @@ fn text(status: &Status, asked: usize, runs: usize, requests: &BTreeMap<u16, u64
         "Accepted messages that cannot be answered now, by what they wait for.",
         &waits,
     );
+}
+
+fn money(page: &mut Page, status: &Status) {
     page.one(
         "agent_today_cost_usd",
         "gauge",
@@ -118,6 +146,9 @@ fn text(status: &Status, asked: usize, runs: usize, requests: &BTreeMap<u16, u64
         "Calls since midnight without a price.",
         status.today_unpriced_calls,
     );
+}
+
+fn connections(page: &mut Page, status: &Status) {
     let channels: Vec<_> = status
         .channels
         .iter()
@@ -140,21 +171,6 @@ fn text(status: &Status, asked: usize, runs: usize, requests: &BTreeMap<u16, u64
         "Whether a provider answers.",
         &providers,
     );
-    let requests: Vec<(String, u64)> = requests
-        .iter()
-        .map(|(status, count)| (status.to_string(), *count))
-        .collect();
-    let requests: Vec<_> = requests
-        .iter()
-        .map(|(status, count)| ("status", status.as_str(), count.to_string()))
-        .collect();
-    page.many(
-        "agent_http_requests_total",
-        "counter",
-        "Requests to this API that were answered.",
-        &requests,
-    );
-    page.0
 }
 
 fn ok(state: &str) -> String {

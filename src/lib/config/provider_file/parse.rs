@@ -310,7 +310,7 @@ impl Reader<'_> {
     ) -> Result<Model, Error> {
         let key = |last: &str| format!("models.{name}.{last}");
         let offline = provider.kind == ProviderType::Offline;
-        let model = match entry.model.filter(|model| !model.is_empty()) {
+        let model = match entry.model.take().filter(|model| !model.is_empty()) {
             Some(model) => model,
             None if offline => name.clone(),
             None => {
@@ -320,15 +320,7 @@ impl Reader<'_> {
                 ));
             }
         };
-        let cache_ttl = match entry.cache_ttl[..] {
-            [] => [Ttl::default(); 3],
-            [stable, semi_stable, conversation]
-                if stable >= semi_stable && semi_stable >= conversation =>
-            {
-                [stable, semi_stable, conversation]
-            }
-            _ => return Err(self.error(&key("cache_ttl"), CACHE_TTL)),
-        };
+        let cache_ttl = self.cache_ttl(&name, &entry)?;
         let rates = match &entry.cost_per_mtok {
             Some(rates) => Some(
                 four_rates(rates, provider.kind, cache_ttl[0])
@@ -336,6 +328,7 @@ impl Reader<'_> {
             ),
             None => offline.then_some([0.0; 4]),
         };
+        self.check_prices(&name, &entry)?;
         let max_tokens = entry.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
         let context_window = entry.context_window.unwrap_or(DEFAULT_WINDOW);
         if max_tokens == 0 {
@@ -350,31 +343,7 @@ impl Reader<'_> {
         if entry.fallbacks.contains(&name) {
             return Err(self.error(&key("fallbacks"), "expected other models than itself"));
         }
-        if entry.thinking
-            && provider.kind == ProviderType::Anthropic
-            && max_tokens < LEAST_FOR_THINKING
-        {
-            entry.thinking = false;
-            let what = "is off: `max_tokens` is less than 2048, and half of it would be for that";
-            warnings.push(self.warning(&key("thinking"), what));
-        }
-        if entry
-            .compact_at
-            .is_some_and(|tokens| (1..1000).contains(&tokens))
-        {
-            entry.compact_at = None;
-            let what = "is ignored: expected at least 1000 tokens, or 0 for that of `[compaction]`";
-            warnings.push(self.warning(&key("compact_at"), what));
-        }
-        for (last, price) in [
-            ("cost_per_minute", entry.cost_per_minute),
-            ("cost_per_mchar", entry.cost_per_mchar),
-            ("cost_per_request", entry.cost_per_request),
-        ] {
-            if price.is_some_and(|usd| !is_amount(usd)) {
-                return Err(self.error(&key(last), "expected US dollars, 0 or more"));
-            }
-        }
+        self.drop_what_cannot_hold(&name, provider, &mut entry, warnings);
         let cache = entry.cache_control.unwrap_or(true);
         let (vision, thinking, tools) = (entry.vision, entry.thinking, entry.tools.unwrap_or(true));
         let (cost_per_minute, cost_per_request) = (entry.cost_per_minute, entry.cost_per_request);
@@ -398,6 +367,61 @@ impl Reader<'_> {
             tools,
             fallbacks: entry.fallbacks,
         })
+    }
+
+    /// The cache lifetimes of the system text, what changes seldom, and the conversation.
+    fn cache_ttl(&self, name: &str, entry: &Entry) -> Result<[Ttl; 3], Error> {
+        match entry.cache_ttl[..] {
+            [] => Ok([Ttl::default(); 3]),
+            [stable, semi_stable, conversation]
+                if stable >= semi_stable && semi_stable >= conversation =>
+            {
+                Ok([stable, semi_stable, conversation])
+            }
+            _ => Err(self.error(&format!("models.{name}.cache_ttl"), CACHE_TTL)),
+        }
+    }
+
+    fn check_prices(&self, name: &str, entry: &Entry) -> Result<(), Error> {
+        for (last, price) in [
+            ("cost_per_minute", entry.cost_per_minute),
+            ("cost_per_mchar", entry.cost_per_mchar),
+            ("cost_per_request", entry.cost_per_request),
+        ] {
+            if price.is_some_and(|usd| !is_amount(usd)) {
+                let key = format!("models.{name}.{last}");
+                return Err(self.error(&key, "expected US dollars, 0 or more"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out, with a warning, what does not go with the rest of the entry.
+    fn drop_what_cannot_hold(
+        &self,
+        name: &str,
+        provider: &Provider,
+        entry: &mut Entry,
+        warnings: &mut Vec<Warning>,
+    ) {
+        let key = |last: &str| format!("models.{name}.{last}");
+        let max_tokens = entry.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+        if entry.thinking
+            && provider.kind == ProviderType::Anthropic
+            && max_tokens < LEAST_FOR_THINKING
+        {
+            entry.thinking = false;
+            let what = "is off: `max_tokens` is less than 2048, and half of it would be for that";
+            warnings.push(self.warning(&key("thinking"), what));
+        }
+        if entry
+            .compact_at
+            .is_some_and(|tokens| (1..1000).contains(&tokens))
+        {
+            entry.compact_at = None;
+            let what = "is ignored: expected at least 1000 tokens, or 0 for that of `[compaction]`";
+            warnings.push(self.warning(&key("compact_at"), what));
+        }
     }
 
     fn warning(&self, key: &str, message: &str) -> Warning {

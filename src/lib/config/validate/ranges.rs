@@ -359,6 +359,12 @@ fn memory(memory: &Memory) -> Vec<Rule> {
     ]
 }
 
+fn is_server_name(name: &str) -> bool {
+    name.len() <= 24
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// Returns what is wrong with a tool server: the key, empty for the table, and what is expected.
 fn tool_server(name: &str, server: &McpServer) -> Option<(&'static str, &'static str)> {
     let McpServer {
@@ -372,9 +378,6 @@ fn tool_server(name: &str, server: &McpServer) -> Option<(&'static str, &'static
         trust,
         timeout_secs,
     } = server;
-    let is_name = name.len() <= 24
-        && name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let is_program = command.first().is_none_or(|program| !program.is_empty())
         && !command.iter().any(|word| word.contains('\0'));
     let is_hash = trust
@@ -383,7 +386,7 @@ fn tool_server(name: &str, server: &McpServer) -> Option<(&'static str, &'static
     let rules = [
         (
             "",
-            is_name,
+            is_server_name(name),
             "a server is called by a letter, then letters, digits or `_`, at most 24 in all",
         ),
         (

@@ -133,10 +133,7 @@ pub(super) fn refusal(
     caps: &Cost,
     (day, month): (i64, i64),
 ) -> rusqlite::Result<Option<Refusal>> {
-    let (budget, share) = (
-        call.budget_usd.unwrap_or(0.0),
-        call.share_usd.unwrap_or(0.0),
-    );
+    let (budget, share) = budgets(call);
     if !caps.capped() && budget <= 0.0 && share <= 0.0 {
         return Ok(None);
     }
@@ -146,14 +143,42 @@ pub(super) fn refusal(
             line: call.kind.free(),
         }));
     };
-    let settings = "agent.toml";
     let root = root(connection, call)?;
     let session = if caps.session_usd > 0.0 {
         sender(connection, call)?
     } else {
         String::new()
     };
-    let (whose, its_setting, its_file) = match root.as_str() {
+    for cap in limits(call, caps, (day, month), (&root, &session)) {
+        if cap.limit <= 0.0 || !cap.scope.exists() {
+            continue;
+        }
+        let spent = cap.scope.spent(connection)?;
+        if spent.saturating_add(bound) > nano(cap.limit) {
+            return Ok(Some(Refusal::Cap {
+                period: cap.period,
+                setting: cap.setting,
+                file: cap.file,
+                limit: cap.limit,
+                spent: usd(spent),
+                bound: usd(bound),
+                held: false,
+                resets_at: None,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the limits that hold for `call`, in the order in which they are named to the owner; 0 is no limit.
+fn limits<'a>(
+    call: &'a NewCall,
+    caps: &Cost,
+    (day, month): (i64, i64),
+    (root, session): (&str, &'a str),
+) -> [Cap<'a>; 7] {
+    let settings = "agent.toml";
+    let (whose, its_setting, its_file) = match root {
         "job" => ("job", "budget_usd", "state/cron/jobs.json"),
         "heartbeat" => (
             "heartbeat",
@@ -164,78 +189,48 @@ pub(super) fn refusal(
     };
     let job_usd = if root == "job" { caps.job_usd } else { 0.0 };
     let (run, own) = (Scope::Run(&call.run_id), Scope::Session(&call.session_id));
-    let cap = |period, setting, file, limit, scope| Cap {
+    let (since_day, since_month) = (Scope::Since(day), Scope::Since(month));
+    let (budget, share) = budgets(call);
+    let cap = |period, (setting, file), limit, scope| Cap {
         period,
         setting,
         file,
         limit,
         scope,
     };
-    let checks = [
-        cap(
-            "day",
-            "[cost] day_usd",
-            settings,
-            caps.day_usd,
-            Scope::Since(day),
-        ),
+    let of_sub_agent = ("budget_usd", "the call of sessions_spawn");
+    [
+        cap("day", ("[cost] day_usd", settings), caps.day_usd, since_day),
         cap(
             "month",
-            "[cost] month_usd",
-            settings,
+            ("[cost] month_usd", settings),
             caps.month_usd,
-            Scope::Since(month),
+            since_month,
         ),
         cap(
             "session",
-            "[cost] session_usd",
-            settings,
+            ("[cost] session_usd", settings),
             caps.session_usd,
-            Scope::Tree(&session),
+            Scope::Tree(session),
         ),
         cap(
             "message",
-            "[cost] message_usd",
-            settings,
+            ("[cost] message_usd", settings),
             caps.message_usd,
             run,
         ),
-        cap("job", "[cost] job_usd", settings, job_usd, run),
-        cap(whose, its_setting, its_file, budget, run),
-        cap(
-            "sub-agent",
-            "budget_usd",
-            "the call of sessions_spawn",
-            share,
-            own,
-        ),
-    ];
-    for Cap {
-        period,
-        setting,
-        file,
-        limit,
-        scope,
-    } in checks
-    {
-        if limit <= 0.0 || !scope.exists() {
-            continue;
-        }
-        let spent = scope.spent(connection)?;
-        if spent.saturating_add(bound) > nano(limit) {
-            return Ok(Some(Refusal::Cap {
-                period,
-                setting,
-                file,
-                limit,
-                spent: usd(spent),
-                bound: usd(bound),
-                held: false,
-                resets_at: None,
-            }));
-        }
-    }
-    Ok(None)
+        cap("job", ("[cost] job_usd", settings), job_usd, run),
+        cap(whose, (its_setting, its_file), budget, run),
+        cap("sub-agent", of_sub_agent, share, own),
+    ]
+}
+
+/// Returns the limit of the run and that of the sub-agent in dollars, 0 = none.
+fn budgets(call: &NewCall) -> (f64, f64) {
+    (
+        call.budget_usd.unwrap_or(0.0),
+        call.share_usd.unwrap_or(0.0),
+    )
 }
 
 /// Returns the source of what began the run: a sub-agent that a job sent, and its report, are the job's.

@@ -35,43 +35,18 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
         "{HELP}{}",
         if envelope.from_owner { OWNERS_HELP } else { "" }
     );
+    let in_group = envelope.from_owner && envelope.group.is_some();
     let text = match envelope.command.as_ref() {
         Some(Command::Start) => format!("Hello {}. {help}", envelope.sender.name),
-        Some(Command::Stop { all }) => match pipeline
-            .stop(row.seq, (!all).then_some(&envelope.session_key))
-            .await
-        {
-            Err(Unrecorded::Ending) => return,
-            Err(Unrecorded::Failed(why)) => {
-                return pipeline.fail_one(&envelope, &why).await;
-            }
-            // Somebody named a session that is not there.
-            Ok(0)
-                if envelope.wants_reply
-                    && envelope.text.is_empty()
-                    && !all
-                    && !pipeline.sessions().has(&envelope.session_key) =>
-            {
-                let why = format!("no session \"{}\"", envelope.session_key);
-                return pipeline
-                    .finish_one(&envelope, refused(&envelope, &why))
-                    .await;
-            }
-            Ok(0) => "Nothing is running.".to_owned(),
-            Ok(1) => "Stopped.".to_owned(),
-            Ok(count) => format!("Stopped {count} messages."),
+        Some(Command::Stop { all }) => match pipeline.stop_text(row.seq, &envelope, *all).await {
+            Some(text) => text,
+            None => return,
         },
         Some(Command::Status) => pipeline.status_text(&envelope),
-        Some(Command::Cost) if envelope.from_owner && envelope.group.is_some() => {
-            IN_PRIVATE.to_owned()
-        }
-        Some(Command::Cost) if envelope.from_owner => pipeline.cost_text().await,
-        Some(Command::Cost) => FOR_OWNERS.to_owned(),
-        Some(Command::Jobs) if envelope.from_owner && envelope.group.is_some() => {
-            IN_PRIVATE.to_owned()
-        }
-        Some(Command::Jobs) if envelope.from_owner => pipeline.jobs_text(),
-        Some(Command::Jobs) => FOR_OWNERS.to_owned(),
+        Some(Command::Cost | Command::Jobs) if in_group => IN_PRIVATE.to_owned(),
+        Some(Command::Cost | Command::Jobs) if !envelope.from_owner => FOR_OWNERS.to_owned(),
+        Some(Command::Cost) => pipeline.cost_text().await,
+        Some(Command::Jobs) => pipeline.jobs_text(),
         Some(Command::Job(order)) => {
             let outcome = pipeline.order_job(&envelope, order).await;
             return pipeline.finish_one(&envelope, outcome).await;
@@ -81,44 +56,29 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
             Err(asleep) => format!("The agent did not wake: {asleep}."),
         },
         Some(Command::Done { text }) => text.clone(),
-        Some(Command::Deliver { emoji: Some(emoji) }) => {
-            return pipeline
-                .finish_one(&envelope, reaction(&envelope, emoji.clone()))
-                .await;
-        }
-        Some(Command::Deliver { emoji: None }) => {
-            return pipeline
-                .finish_one(
-                    &envelope,
-                    as_it_is(&envelope, envelope.text.clone(), String::new()),
-                )
-                .await;
+        Some(Command::Deliver { emoji }) => {
+            let outcome = match emoji {
+                Some(emoji) => reaction(&envelope, emoji.clone()),
+                None => as_it_is(&envelope, envelope.text.clone(), String::new()),
+            };
+            return pipeline.finish_one(&envelope, outcome).await;
         }
         Some(Command::Approval { id, verdict, why }) => {
             let word = (id.as_str(), *verdict);
-            return match pipeline.decide(&envelope, word, why.as_deref()).await {
-                Ok(heard) => pipeline.say_outcome(&envelope, heard).await,
-                Err(Unrecorded::Ending) => {}
-                Err(Unrecorded::Failed(why)) => pipeline.fail_one(&envelope, &why).await,
-            };
+            let heard = pipeline.decide(&envelope, word, why.as_deref()).await;
+            return pipeline.say_outcome(&envelope, heard).await;
         }
         Some(Command::DeadLetters { action, letter }) => {
             let settled = pipeline.settle_dead(&envelope, *action, letter.as_deref());
-            return match settled.await {
-                Ok(heard) => pipeline.say_outcome(&envelope, heard).await,
-                Err(Unrecorded::Ending) => {}
-                Err(Unrecorded::Failed(why)) => pipeline.fail_one(&envelope, &why).await,
-            };
+            return pipeline.say_outcome(&envelope, settled.await).await;
         }
         Some(Command::Refused { reason }) => {
-            return pipeline
-                .finish_one(&envelope, refused(&envelope, reason))
-                .await;
+            let outcome = refused(&envelope, reason);
+            return pipeline.finish_one(&envelope, outcome).await;
         }
         Some(Command::Slip { question }) => {
-            return pipeline
-                .finish_one(&envelope, declined(&envelope, question))
-                .await;
+            let outcome = declined(&envelope, question);
+            return pipeline.finish_one(&envelope, outcome).await;
         }
         Some(
             Command::Help
@@ -136,8 +96,46 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
 }
 
 impl Pipeline {
+    /// Stops what runs; `None` when the answer is recorded already, or the daemon ends.
+    async fn stop_text(
+        self: &Arc<Self>,
+        seq: i64,
+        envelope: &Envelope,
+        all: bool,
+    ) -> Option<String> {
+        let which = (!all).then_some(&envelope.session_key);
+        match self.stop(seq, which).await {
+            Err(Unrecorded::Ending) => return None,
+            Err(Unrecorded::Failed(why)) => self.fail_one(envelope, &why).await,
+            // Somebody named a session that is not there.
+            Ok(0)
+                if envelope.wants_reply
+                    && envelope.text.is_empty()
+                    && !all
+                    && !self.sessions().has(&envelope.session_key) =>
+            {
+                let why = format!("no session \"{}\"", envelope.session_key);
+                let outcome = refused(envelope, &why);
+                self.finish_one(envelope, outcome).await;
+            }
+            Ok(0) => return Some("Nothing is running.".to_owned()),
+            Ok(1) => return Some("Stopped.".to_owned()),
+            Ok(count) => return Some(format!("Stopped {count} messages.")),
+        }
+        None
+    }
+
     /// Says what became of the owner's word; who pressed a button sees it there.
-    async fn say_outcome(self: &Arc<Self>, envelope: &Envelope, heard: Result<String, String>) {
+    async fn say_outcome(
+        self: &Arc<Self>,
+        envelope: &Envelope,
+        heard: Result<Result<String, String>, Unrecorded>,
+    ) {
+        let heard = match heard {
+            Ok(heard) => heard,
+            Err(Unrecorded::Ending) => return,
+            Err(Unrecorded::Failed(why)) => return self.fail_one(envelope, &why).await,
+        };
         self.finish_one(envelope, decided(envelope, &heard)).await;
         let Some(press) = &envelope.press else { return };
         let channel = envelope

@@ -225,23 +225,10 @@ impl Pipeline {
             .map(Saying::words)
             .unwrap_or_default()
             .to_owned();
-        let mut parts = match outcome.text {
-            Some(Saying::Markdown(text)) => {
-                match Box::pin(self.voiced(envelope, &text, run_id)).await {
-                    Some(part) => vec![part],
-                    None => self.parts(envelope, Saying::Markdown(text)),
-                }
-            }
-            Some(saying) => self.parts(envelope, saying),
-            None => Vec::new(),
-        };
-        if envelope.source == Source::Heartbeat && self.was_said_today(&parts, now).await {
-            parts.clear();
-        }
-        if let (Some(last), Some(letter)) = (parts.last_mut(), outcome.letter) {
-            last.buttons = dead_letters::buttons(&letter);
-            last.asks = Some(letter);
-        }
+        let said = outcome.text;
+        let parts = self
+            .parts_of(envelope, run_id, said, outcome.letter, now)
+            .await;
         let is_heard = !parts.is_empty() && !words.is_empty();
         let is_by_itself = matches!(
             envelope.source,
@@ -293,6 +280,35 @@ impl Pipeline {
         } else if let Some(reply) = &finish.result {
             self.answer(reply);
         }
+    }
+
+    /// Returns what is to be sent: the words as a voice note or in pieces, a dead letter's with its buttons.
+    async fn parts_of(
+        self: &Arc<Self>,
+        envelope: &Envelope,
+        run_id: &str,
+        said: Option<Saying>,
+        letter: Option<String>,
+        now: i64,
+    ) -> Vec<NewPart> {
+        let mut parts = match said {
+            Some(Saying::Markdown(text)) => {
+                match Box::pin(self.voiced(envelope, &text, run_id)).await {
+                    Some(part) => vec![part],
+                    None => self.parts(envelope, Saying::Markdown(text)),
+                }
+            }
+            Some(saying) => self.parts(envelope, saying),
+            None => Vec::new(),
+        };
+        if envelope.source == Source::Heartbeat && self.was_said_today(&parts, now).await {
+            parts.clear();
+        }
+        if let (Some(last), Some(letter)) = (parts.last_mut(), letter) {
+            last.buttons = dead_letters::buttons(&letter);
+            last.asks = Some(letter);
+        }
+        parts
     }
 
     /// Returns true when a heartbeat said the very same within a day (specification §16).

@@ -54,14 +54,6 @@ pub(super) fn assemble(known: &Known) -> Explain {
         .map(|envelope| envelope.id.clone())
         .or_else(|| prompt?.inputs.first().cloned())
         .or_else(|| known.messages().find_map(|spoken| spoken.inbox_id.clone()));
-    let spent: i64 = match counted.as_slice() {
-        // The ledger may be gone.
-        [] => known
-            .messages()
-            .filter_map(|spoken| spoken.cost_nano_usd)
-            .sum(),
-        rows => rows.iter().filter_map(|row| row.cost_nano_usd).sum(),
-    };
     let unpriced = counted.iter().filter(|row| row.cost_nano_usd.is_none());
     Explain {
         run_id: run_id(known),
@@ -75,7 +67,7 @@ pub(super) fn assemble(known: &Known) -> Explain {
             .iter()
             .map(|asked| approval(asked, known.now))
             .collect(),
-        cost_usd: cost::usd(spent),
+        cost_usd: cost::usd(spent(known, &counted)),
         deliveries: trace
             .deliveries
             .iter()
@@ -115,6 +107,17 @@ pub(super) fn assemble(known: &Known) -> Explain {
         children: trace.children.iter().map(|one| child(known, one)).collect(),
         gone: gone(known, message.is_some()),
         message,
+    }
+}
+
+/// Returns the billionths of a dollar that `counted` cost; the ledger may be gone, then by the transcript.
+fn spent(known: &Known, counted: &[&Call]) -> i64 {
+    match counted {
+        [] => known
+            .messages()
+            .filter_map(|spoken| spoken.cost_nano_usd)
+            .sum(),
+        rows => rows.iter().filter_map(|row| row.cost_nano_usd).sum(),
     }
 }
 

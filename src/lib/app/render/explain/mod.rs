@@ -60,6 +60,48 @@ struct Page {
 
 impl Page {
     fn head(&mut self, it: &Explain) {
+        self.run(it);
+        let received = it.received_at.as_deref().map_or_else(
+            || "at a time that is not known".to_owned(),
+            |at| self.time(at),
+        );
+        let message = it
+            .message
+            .as_deref()
+            .map_or_else(|| "?".to_owned(), text::visible);
+        let more = it.inputs.len().saturating_sub(1);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let source = it.source.as_deref().map_or_else(String::new, |source| {
+            format!(" ({})", text::visible(source))
+        });
+        self.line("message", &format!("{received}  {message}{more}{source}"));
+        if !it.text.is_empty() {
+            self.line("", &format!("“{}”", words(&it.text)));
+        }
+        self.cause(it);
+        if let Some(key) = &it.session_key {
+            let archived = if it.archived { ", archived" } else { "" };
+            let id = it
+                .session_id
+                .as_deref()
+                .map_or_else(String::new, |id| format!("  {}", text::visible(id)));
+            self.line("session", &format!("{}{id}{archived}", text::visible(key)));
+        }
+        if let Some(reply) = &it.reply {
+            let others = if it.tainted == Some(true) {
+                " (untrusted words may be in it)"
+            } else {
+                ""
+            };
+            self.line("answer", &format!("“{}”{others}", words(reply)));
+        }
+    }
+
+    fn run(&mut self, it: &Explain) {
         let reason = it
             .reason
             .as_ref()
@@ -91,27 +133,10 @@ impl Page {
                 it.state, it.cost_usd
             ),
         );
-        let received = it.received_at.as_deref().map_or_else(
-            || "at a time that is not known".to_owned(),
-            |at| self.time(at),
-        );
-        let message = it
-            .message
-            .as_deref()
-            .map_or_else(|| "?".to_owned(), text::visible);
-        let more = it.inputs.len().saturating_sub(1);
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        let source = it.source.as_deref().map_or_else(String::new, |source| {
-            format!(" ({})", text::visible(source))
-        });
-        self.line("message", &format!("{received}  {message}{more}{source}"));
-        if !it.text.is_empty() {
-            self.line("", &format!("“{}”", words(&it.text)));
-        }
+    }
+
+    /// What the run was for: a job, or the run that sent a sub-agent.
+    fn cause(&mut self, it: &Explain) {
         if let Some(job) = &it.job {
             let name = job
                 .name
@@ -134,22 +159,6 @@ impl Page {
                     text::visible(&parent.run_id)
                 ),
             );
-        }
-        if let Some(key) = &it.session_key {
-            let archived = if it.archived { ", archived" } else { "" };
-            let id = it
-                .session_id
-                .as_deref()
-                .map_or_else(String::new, |id| format!("  {}", text::visible(id)));
-            self.line("session", &format!("{}{id}{archived}", text::visible(key)));
-        }
-        if let Some(reply) = &it.reply {
-            let others = if it.tainted == Some(true) {
-                " (untrusted words may be in it)"
-            } else {
-                ""
-            };
-            self.line("answer", &format!("“{}”{others}", words(reply)));
         }
     }
 

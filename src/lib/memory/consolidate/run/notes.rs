@@ -101,22 +101,8 @@ impl Run<'_, '_> {
                 }
                 continue;
             }
-            let rules = notes::statements(file, &bytes);
-            let (statements, sha256) = match by_model {
-                false => (rules, sha256),
-                true => match self.ask_about(file, &bytes, rules) {
-                    (statements, true) => (statements, of_model),
-                    (statements, false) => (statements, sha256),
-                },
-            };
-            let lines = bytes.split(|byte| *byte == b'\n').count();
-            batch.push(Changed {
-                path: file.shown.clone(),
-                before: row.sha256,
-                now: Some((stamp, sha256)),
-                lines: i64::try_from(lines).unwrap_or(i64::MAX),
-                statements,
-            });
+            let read_as = (stamp, sha256, of_model);
+            batch.push(self.changed(file, &bytes, row.sha256, read_as, by_model));
             bytes_of_batch += bytes.len();
             if batch.len() >= BATCH_FILES || bytes_of_batch >= BATCH_BYTES {
                 self.commit(&batch)?;
@@ -134,6 +120,34 @@ impl Run<'_, '_> {
             })?;
         }
         Ok(())
+    }
+
+    /// Returns what a changed file says, by a model where it is to read it; `sha256` and `of_model` are what it is
+    /// known as once rules or a model have read it.
+    fn changed(
+        &mut self,
+        file: &Candidate,
+        bytes: &[u8],
+        before: Option<Vec<u8>>,
+        (stamp, sha256, of_model): (Stamp, Vec<u8>, Vec<u8>),
+        by_model: bool,
+    ) -> Changed {
+        let rules = notes::statements(file, bytes);
+        let (statements, sha256) = match by_model {
+            false => (rules, sha256),
+            true => match self.ask_about(file, bytes, rules) {
+                (statements, true) => (statements, of_model),
+                (statements, false) => (statements, sha256),
+            },
+        };
+        let lines = bytes.split(|byte| *byte == b'\n').count();
+        Changed {
+            path: file.shown.clone(),
+            before,
+            now: Some((stamp, sha256)),
+            lines: i64::try_from(lines).unwrap_or(i64::MAX),
+            statements,
+        }
     }
 
     /// Returns the files of `known`, none of which was found, that are gone for good.
