@@ -38,7 +38,8 @@ pub(super) fn spec(rare: &[ToolSpec]) -> Option<ToolSpec> {
         schema: json!({
             "type": "object",
             "properties": {"name": {"type": "string"}, "input": {"type": "object"}}
-        }),
+        })
+        .into(),
     })
 }
 
@@ -92,7 +93,7 @@ mod tests {
         vec![ToolSpec {
             name: "a".into(),
             description: "Does a.".into(),
-            schema: json!({"type": "object"}),
+            schema: json!({"type": "object"}).into(),
         }]
     }
 

@@ -452,7 +452,7 @@ impl Offer {
         let tokens = |tool: &ToolSpec| {
             let words =
                 text::estimate_tokens(&tool.name) + text::estimate_tokens(&tool.description);
-            words + text::estimate_tokens(&tool.schema.to_string())
+            words + text::estimate_tokens(tool.schema.text())
         };
         self.specs.iter().map(tokens).sum()
     }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::time::Instant as Clock;
 
 use super::away::Away;
@@ -267,6 +268,23 @@ fn picture_bytes(messages: &[Message]) -> usize {
     pictures(messages).sum()
 }
 
+/// Returns the bytes of `value` as JSON.
+fn json_length(value: &impl Serialize) -> serde_json::Result<usize> {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value)?;
+    Ok(count.0)
+}
+
 /// Returns an upper bound of the request's bytes, and so of its input tokens. A picture counts as
 /// the tokens it can have, not as its bytes.
 pub(crate) fn input_bytes(request: &Request) -> u64 {
@@ -274,10 +292,9 @@ pub(crate) fn input_bytes(request: &Request) -> u64 {
     let tools: usize = request
         .tools
         .iter()
-        .map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len())
+        .map(|tool| tool.name.len() + tool.description.len() + tool.schema.text().len())
         .sum();
-    let messages =
-        serde_json::to_vec(&request.messages).map_or(usize::MAX / 4, |bytes| bytes.len());
+    let messages = json_length(&request.messages).unwrap_or(usize::MAX / 4);
     // 64 bytes for each of the roles, ids and separators that a vendor adds.
     let frame = 64 * (1 + request.messages.len() + request.tools.len());
     (system + tools + messages + frame) as u64

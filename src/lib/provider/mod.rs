@@ -10,11 +10,13 @@ pub mod embeddings;
 mod flatten_tools;
 pub mod gemini;
 mod http;
+mod json;
 pub mod offline;
 pub mod openai;
 mod received;
 mod repair;
 pub mod speech;
+mod tool_spec;
 pub mod transcription;
 mod wire;
 
@@ -22,8 +24,8 @@ pub use api_key::{Credential, Key, KeySource};
 pub use flatten_tools::without_tools;
 pub(crate) use http::key_header;
 pub use repair::repair;
+pub use tool_spec::{Schema, ToolSpec};
 
-use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -77,16 +79,6 @@ pub enum Tier {
     Stable,
     /// Curated memory and the like.
     SemiStable,
-}
-
-/// A tool as offered to the model.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ToolSpec {
-    pub name: Cow<'static, str>,
-    /// What it does, one or two sentences.
-    pub description: Cow<'static, str>,
-    /// JSON Schema of its parameters (an object).
-    pub schema: serde_json::Value,
 }
 
 /// A finished model call.

@@ -157,7 +157,7 @@ impl Received {
 
     /// Returns the finished answer to `request`, which was sent as `body` in `protocol`. Calls make the
     /// stop reason [`StopReason::ToolUse`] whatever the server named it, unless it was cut or refused.
-    pub(super) fn finish(self, protocol: &str, request: &Request, body: &Value) -> Response {
+    pub(super) fn finish(self, protocol: &str, request: &Request, body: &[u8]) -> Response {
         let mut ids: HashSet<String> = request
             .messages
             .iter()
@@ -233,10 +233,10 @@ fn unique_id(id: &str, used: &mut HashSet<String>) -> String {
 
 /// Returns the estimated tokens of a request: its text, and for each picture what one of a usual size
 /// has (1568 pixels, Anthropic's vision guide).
-fn estimate_input(request: &Request, body: &Value) -> u64 {
+fn estimate_input(request: &Request, body: &[u8]) -> u64 {
     const PICTURE: u64 = 1600;
     let blocks = request.messages.iter().flat_map(|message| &message.content);
-    let mut tokens = estimate_tokens(&body.to_string());
+    let mut tokens = estimate_tokens(std::str::from_utf8(body).unwrap_or_default());
     for block in blocks {
         if let Block::Image {
             data: Some(data), ..

@@ -240,12 +240,12 @@ pub(super) fn tools() -> std::sync::Arc<[ToolSpec]> {
         ToolSpec {
             name: "exec".into(),
             description: "Run a command.".into(),
-            schema: schema("command"),
+            schema: schema("command").into(),
         },
         ToolSpec {
             name: "read".into(),
             description: "Read a file.".into(),
-            schema: schema("path"),
+            schema: schema("path").into(),
         },
     ]
     .into()

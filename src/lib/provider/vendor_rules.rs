@@ -12,11 +12,14 @@ type Verdict = Result<(), String>;
 /// Checks `request` as each of the vendors would be sent it.
 pub(crate) fn check(request: &Request) -> Verdict {
     let wires: [(&str, Verdict); 3] = [
-        ("anthropic", anthropic(&super::anthropic::body(request))),
-        ("gemini", gemini(&super::gemini::body(request))),
+        (
+            "anthropic",
+            anthropic(&super::anthropic::body(request).to_value()),
+        ),
+        ("gemini", gemini(&super::gemini::body(request).to_value())),
         (
             "openai",
-            openai(&super::openai::body(request, super::openai::PLAIN)),
+            openai(&super::openai::body(request, super::openai::PLAIN).to_value()),
         ),
     ];
     wires

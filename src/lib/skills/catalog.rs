@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
 
@@ -22,6 +23,10 @@ use crate::trust::approved_hashes::{Approved, ApprovedHashes, Subject};
 /// Skills that are off and named in the log each time they are looked at.
 const MAX_LOGGED: usize = 10;
 
+/// What comes with the programs changes only when they are installed again: it is compared once a minute, not with
+/// every message.
+const BUNDLED_EVERY: Duration = Duration::from_secs(60);
+
 /// The skills of one agent.
 #[derive(Debug)]
 pub struct Skills {
@@ -34,6 +39,9 @@ pub struct Skills {
 #[derive(Debug)]
 struct Seen {
     versions: Vec<(PathBuf, Option<Version>)>,
+    /// Those of the skills that come with the programs, and when they were compared last.
+    bundled: Vec<(PathBuf, Option<Version>)>,
+    compared_at: Instant,
     /// Who may write to the workspace; what else lies in it is no matter of skills.
     workspace: Option<(u32, u32)>,
     shelf: Arc<Shelf>,
@@ -91,7 +99,7 @@ impl Skills {
     }
 
     /// Returns what lies on the shelf now. While nothing below the directories has changed that costs an
-    /// lstat(2) for each file. Blocks. What is off is logged once.
+    /// lstat(2) for each file of the workspace's skills. Blocks. What is off is logged once.
     pub fn shelf(&self) -> Arc<Shelf> {
         let mut seen = self.seen.lock();
         // Before the files are read: what changes from here on is another version.
@@ -100,23 +108,32 @@ impl Skills {
             .metadata()
             .ok()
             .map(|metadata| (metadata.uid(), metadata.mode()));
-        let is_same = |seen: &&Seen| {
-            seen.workspace == workspace
-                && seen
-                    .versions
-                    .iter()
-                    .all(|(path, version)| version_of(path) == *version)
+        let now = Instant::now();
+        let all_same = |versions: &[(PathBuf, Option<Version>)]| {
+            versions
+                .iter()
+                .all(|(path, version)| version_of(path) == *version)
         };
-        if let Some(seen) = seen.as_ref().filter(is_same) {
+        let is_same = |seen: &&mut Seen| {
+            let is_due = now.duration_since(seen.compared_at) >= BUNDLED_EVERY;
+            seen.workspace == workspace
+                && all_same(&seen.versions)
+                && (!is_due || all_same(&seen.bundled))
+        };
+        if let Some(seen) = seen.as_mut().filter(is_same) {
+            if now.duration_since(seen.compared_at) >= BUNDLED_EVERY {
+                seen.compared_at = now;
+            }
             return seen.shelf.clone();
         }
+        let with_version = |path: PathBuf| (path.clone(), version_of(&path));
         let roots = [self.own_dir(), self.approved.path().to_owned()].into_iter();
-        let mut versions: Vec<(PathBuf, Option<Version>)> = roots
-            .chain(self.bundled.clone())
-            .map(|path| (path.clone(), version_of(&path)))
-            .collect();
+        let mut versions: Vec<(PathBuf, Option<Version>)> = roots.map(with_version).collect();
+        let mut of_bundled: Vec<(PathBuf, Option<Version>)> =
+            self.bundled.clone().into_iter().map(with_version).collect();
         let (own, bundled) = self.trees();
-        versions.extend(own.versions().chain(bundled.versions()));
+        versions.extend(own.versions());
+        of_bundled.extend(bundled.versions());
         let shelf = Arc::new(self.fill(&own, &bundled));
         let told = seen.as_ref().map_or(&[][..], |seen| &seen.shelf.off);
         let news: Vec<&Off> = shelf.off.iter().filter(|off| !told.contains(off)).collect();
@@ -132,6 +149,8 @@ impl Skills {
         }
         *seen = Some(Seen {
             versions,
+            bundled: of_bundled,
+            compared_at: now,
             workspace,
             shelf: shelf.clone(),
         });

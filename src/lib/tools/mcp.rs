@@ -28,7 +28,7 @@ pub fn of_servers(
         let spec = ToolSpec {
             name: offered.name.clone().into(),
             description: offered.summary().into(),
-            schema: offered.parameters(),
+            schema: offered.parameters().into(),
         };
         Arc::new(ServerTool {
             files: server.may_write().then(|| files.clone()),

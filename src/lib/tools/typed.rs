@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::agent::tool::receipt_of;
 use crate::agent::{Context, Question, Reach, Rights, Shown, Tool, ToolOutput};
 use crate::config::Policy;
-use crate::provider::{BoxFuture, ToolSpec};
+use crate::provider::{BoxFuture, Schema, ToolSpec};
 
 /// What a tool is, whatever it is called with.
 pub(super) struct About {
@@ -79,13 +79,13 @@ pub(super) struct NoArgs {}
 
 /// Returns `tool` as the agent calls it.
 pub(super) fn tool<T: TypedTool>(tool: T) -> Arc<dyn Tool> {
-    let schema = schema::<T::Args>();
+    let schema = schema::<T::Args>().into();
     Arc::new(Typed { tool, schema })
 }
 
 struct Typed<T> {
     tool: T,
-    schema: Value,
+    schema: Schema,
 }
 
 impl<T: TypedTool> Typed<T> {

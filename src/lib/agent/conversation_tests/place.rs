@@ -103,7 +103,7 @@ impl Tool for Fake {
         ToolSpec {
             name: self.name.into(),
             description: "Does it.".into(),
-            schema: json!({"type": "object", "properties": {}}),
+            schema: json!({"type": "object", "properties": {}}).into(),
         }
     }
 

@@ -210,7 +210,7 @@ fn requests(messages: Vec<Message>) -> impl Iterator<Item = Request> {
     let spec = ToolSpec {
         name: "exec".into(),
         description: "Runs it.".into(),
-        schema: json!({"type": "object", "properties": {}}),
+        schema: json!({"type": "object", "properties": {}}).into(),
     };
     let ways = [
         (true, true, "claude-sonnet-4-5"),

@@ -96,7 +96,7 @@ impl Tool for Read {
         ToolSpec {
             name: "read".into(),
             description: "Read a file.".into(),
-            schema,
+            schema: schema.into(),
         }
     }
 

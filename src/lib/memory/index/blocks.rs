@@ -65,15 +65,17 @@ pub(crate) struct State {
 }
 
 pub(crate) fn state(connection: &Connection) -> rusqlite::Result<State> {
-    connection.query_row("SELECT made, version, model, dims FROM totals", [], |row| {
-        let dims: i64 = row.get(3)?;
-        Ok(State {
-            made: row.get(0)?,
-            version: row.get(1)?,
-            model: row.get(2)?,
-            dims: usize::try_from(dims).unwrap_or(0),
+    connection
+        .prepare_cached("SELECT made, version, model, dims FROM totals")?
+        .query_row([], |row| {
+            let dims: i64 = row.get(3)?;
+            Ok(State {
+                made: row.get(0)?,
+                version: row.get(1)?,
+                model: row.get(2)?,
+                dims: usize::try_from(dims).unwrap_or(0),
+            })
         })
-    })
 }
 
 /// The chunks of one database, in memory.

@@ -365,7 +365,7 @@ impl Tool for Blocking {
         ToolSpec {
             name: if self.0 { "block" } else { "unblock" }.into(),
             description: "".into(),
-            schema: json!({"type": "object"}),
+            schema: json!({"type": "object"}).into(),
         }
     }
 

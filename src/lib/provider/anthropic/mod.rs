@@ -6,10 +6,11 @@
 mod response;
 mod thinking;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::api_key::Key;
 use super::http::{Answer, Endpoint};
+use super::json::{Json, object};
 use super::wire;
 use super::wire::Turn;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, Tier, ToolSpec};
@@ -61,7 +62,7 @@ impl Provider for Anthropic {
 /// system block of each tier, and the last block of all, which lets the next call read everything
 /// before its own addition. After a step of many blocks, where the last call ended is marked instead
 /// of the last tool. Marks are set afresh each time, so none is left in the history.
-pub fn body(request: &Request) -> Value {
+pub fn body(request: &Request) -> Json<'_> {
     let mut turns = wire::turns(MessageAnswer::PROTOCOL, request);
     let mode = Mode::of(request, &turns);
     if !mode.takes_blocks() {
@@ -71,16 +72,16 @@ pub fn body(request: &Request) -> Value {
         });
         turns.retain(|turn| !turn.blocks.is_empty());
     }
-    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let mut tools: Vec<Json<'_>> = request.tools.iter().map(tool).collect();
     let [stable, semi_stable, conversation] = request.cache_ttl;
-    let mut system: Vec<Value> = Vec::new();
+    let mut system: Vec<Json<'_>> = Vec::new();
     let mut blocks = request
         .system
         .iter()
         .filter(|block| !block.text.trim().is_empty())
         .peekable();
     while let Some(block) = blocks.next() {
-        let mut value = json!({"type": "text", "text": block.text});
+        let mut value = text(&block.text);
         if request.cache && blocks.peek().is_none_or(|next| next.tier != block.tier) {
             let ttl = match block.tier {
                 Tier::Stable => stable,
@@ -90,7 +91,7 @@ pub fn body(request: &Request) -> Value {
         }
         system.push(value);
     }
-    let mut messages: Vec<Value> = turns.iter().map(message).collect();
+    let mut messages: Vec<Json<'_>> = turns.iter().map(message).collect();
     if request.cache {
         let last_call = messages
             .len()
@@ -104,44 +105,59 @@ pub fn body(request: &Request) -> Value {
         mark_end(&mut messages, end, conversation);
     }
 
-    let mut body =
-        json!({"model": request.model, "max_tokens": request.max_tokens, "stream": true});
+    let mut body = object([
+        ("model", request.model.as_str().into()),
+        ("max_tokens", request.max_tokens.into()),
+        ("stream", true.into()),
+    ]);
     let withdrawn = tools.is_empty();
     if withdrawn {
         tools = withdrawn_tools(&turns);
     }
     if !tools.is_empty() && (withdrawn || !request.may_call) {
-        body["tool_choice"] = json!({"type": "none"});
+        body.add("tool_choice", json!({"type": "none"}));
     }
     if let Some(thinking) = mode.value(request.max_tokens) {
-        body["thinking"] = thinking;
+        body.add("thinking", thinking);
     }
     if let Some(schema) = &request.schema {
-        body["output_config"] = json!({"format": {"type": "json_schema", "schema": **schema}});
+        let format = object([
+            ("type", "json_schema".into()),
+            ("schema", schema.as_ref().into()),
+        ]);
+        body.add("output_config", object([("format", format)]));
     }
     if !tools.is_empty() {
-        body["tools"] = Value::Array(tools);
+        body.add("tools", tools);
     }
     if !system.is_empty() {
-        body["system"] = Value::Array(system);
+        body.add("system", system);
     }
-    body["messages"] = Value::Array(messages);
+    body.add("messages", messages);
     body
 }
 
-fn mark(block: &mut Value, ttl: Ttl) {
-    block["cache_control"] = match ttl {
+fn text(text: &str) -> Json<'_> {
+    object([("type", "text".into()), ("text", text.into())])
+}
+
+fn mark(block: &mut Json<'_>, ttl: Ttl) {
+    let value = match ttl {
         Ttl::Minutes5 => json!({"type": "ephemeral"}),
         Ttl::Hour => json!({"type": "ephemeral", "ttl": "1h"}),
     };
+    match block.field("cache_control") {
+        Some(mark) => *mark = value.into(),
+        None => block.add("cache_control", value),
+    }
 }
 
 /// Marks the last block of a message; a user's never ends on thinking, which takes no mark.
-fn mark_end(messages: &mut [Value], at: usize, ttl: Ttl) {
-    let blocks = messages
+fn mark_end(messages: &mut [Json<'_>], at: usize, ttl: Ttl) {
+    let content = messages
         .get_mut(at)
-        .and_then(|message| message.get_mut("content")?.as_array_mut());
-    if let Some(block) = blocks.and_then(|blocks| blocks.last_mut()) {
+        .and_then(|message| message.field("content"));
+    if let Some(block) = content.and_then(Json::last) {
         mark(block, ttl);
     }
 }
@@ -156,14 +172,18 @@ fn added(turns: &[Turn<'_>]) -> usize {
         .sum()
 }
 
-fn tool(spec: &ToolSpec) -> Value {
-    json!({"name": wire::safe_name(&spec.name), "description": spec.description, "input_schema": spec.schema})
+fn tool(spec: &ToolSpec) -> Json<'_> {
+    object([
+        ("name", wire::safe_name(&spec.name).into()),
+        ("description", spec.description.as_ref().into()),
+        ("input_schema", Json::Raw(spec.schema.raw())),
+    ])
 }
 
 /// Returns bare definitions of the tools that `turns` mention. A call without tools is refused when
 /// the history has any ("Requests which include `tool_use` or `tool_result` blocks must define
 /// tools", anthropic-sdk-python#494), so they are named and forbidden.
-fn withdrawn_tools(turns: &[Turn<'_>]) -> Vec<Value> {
+fn withdrawn_tools<'a>(turns: &[Turn<'a>]) -> Vec<Json<'a>> {
     let mut names: Vec<_> = Vec::new();
     for call in turns.iter().flat_map(Turn::calls) {
         let name = wire::safe_name(&call.name);
@@ -171,13 +191,17 @@ fn withdrawn_tools(turns: &[Turn<'_>]) -> Vec<Value> {
             names.push(name);
         }
     }
-    names
-        .iter()
-        .map(|name| json!({"name": name, "description": "Not available now.", "input_schema": {"type": "object"}}))
-        .collect()
+    let bare = |name| {
+        object([
+            ("name", Json::Text(name)),
+            ("description", "Not available now.".into()),
+            ("input_schema", json!({"type": "object"}).into()),
+        ])
+    };
+    names.into_iter().map(bare).collect()
 }
 
-fn message(turn: &Turn<'_>) -> Value {
+fn message<'a>(turn: &Turn<'a>) -> Json<'a> {
     let mut blocks = turn.blocks.clone();
     let role = match turn.role {
         Role::Assistant => "assistant",
@@ -187,35 +211,41 @@ fn message(turn: &Turn<'_>) -> Value {
             "user"
         }
     };
-    json!({"role": role, "content": blocks.into_iter().map(block).collect::<Vec<Value>>()})
+    let content: Vec<Json<'_>> = blocks.into_iter().map(block).collect();
+    object([("role", role.into()), ("content", content.into())])
 }
 
-fn block(block: &Block) -> Value {
+fn block(block: &Block) -> Json<'_> {
     match block {
         Block::Image {
             content_type,
             data: Some(data),
             ..
         } => {
-            json!({"type": "image", "source": {"type": "base64", "media_type": content_type, "data": data.as_ref()}})
+            let source = object([
+                ("type", "base64".into()),
+                ("media_type", content_type.as_str().into()),
+                ("data", data.as_ref().into()),
+            ]);
+            object([("type", "image".into()), ("source", source)])
         }
-        Block::Image { data: None, .. } => json!({"type": "text", "text": wire::NO_PICTURE}),
-        Block::Text { text } | Block::Context { text } => json!({"type": "text", "text": text}),
-        Block::Thinking(thinking) => thinking.data.clone(),
-        Block::ToolCall(call) => json!({
-            "type": "tool_use",
-            "id": wire::safe_id(&call.id),
-            "name": wire::safe_name(&call.name),
-            "input": wire::input_object(&call.input),
-        }),
+        Block::Image { data: None, .. } => text(wire::NO_PICTURE),
+        Block::Text { text: words } | Block::Context { text: words } => text(words),
+        Block::Thinking(thinking) => (&thinking.data).into(),
+        Block::ToolCall(call) => object([
+            ("type", "tool_use".into()),
+            ("id", wire::safe_id(&call.id).into()),
+            ("name", wire::safe_name(&call.name).into()),
+            ("input", wire::input_object(&call.input).into()),
+        ]),
         Block::ToolResult(result) => {
-            let mut value = json!({
-                "type": "tool_result",
-                "tool_use_id": wire::safe_id(&result.id),
-                "content": wire::result_text(&result.text),
-            });
+            let mut value = object([
+                ("type", "tool_result".into()),
+                ("tool_use_id", wire::safe_id(&result.id).into()),
+                ("content", wire::result_text(&result.text).into()),
+            ]);
             if result.is_error {
-                value["is_error"] = json!(true);
+                value.add("is_error", true);
             }
             value
         }

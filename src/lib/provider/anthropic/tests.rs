@@ -354,7 +354,7 @@ proptest! {
                 // Whether it is taken or refused, it must not panic.
                 let _ = answer.event(&data, &|_: &str| {});
             }
-            let response = answer.into_received().finish(MessageAnswer::PROTOCOL, &asked, &body(&asked));
+            let response = answer.into_received().finish(MessageAnswer::PROTOCOL, &asked, &body(&asked).to_bytes());
             prop_assert!(response.usage.total() > 0);
         }
     }

@@ -6,10 +6,11 @@
 mod response;
 mod schema;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::api_key::Key;
 use super::http::{Answer, Endpoint};
+use super::json::{Json, object};
 use super::received::is_made_id;
 use super::wire;
 use super::wire::Turn;
@@ -83,30 +84,33 @@ impl Provider for Gemini {
 /// Returns the request as sent: the same request gives the same bytes, and what changes from call to
 /// call (the contents) stands last. Prompt caching needs no marks; the server finds the longest known
 /// prefix itself.
-pub fn body(request: &Request) -> Value {
-    let mut body = json!({});
-    let system: Vec<Value> = wire::system_texts(request)
-        .map(|text| json!({"text": text}))
-        .collect();
+pub fn body(request: &Request) -> Json<'_> {
+    let mut body = object([]);
+    let system: Vec<Json<'_>> = wire::system_texts(request).map(text).collect();
     if !system.is_empty() {
-        body["system_instruction"] = json!({"parts": system});
+        body.add("system_instruction", object([("parts", system.into())]));
     }
     if !request.tools.is_empty() {
-        let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
-        body["tools"] = json!([{"functionDeclarations": declarations}]);
+        let declarations: Vec<Json<'_>> = request.tools.iter().map(declaration).collect();
+        let tools = vec![object([("functionDeclarations", declarations.into())])];
+        body.add("tools", tools);
         if !request.may_call {
-            body["toolConfig"] = json!({"functionCallingConfig": {"mode": "NONE"}});
+            body.add(
+                "toolConfig",
+                json!({"functionCallingConfig": {"mode": "NONE"}}),
+            );
         }
     }
     let old = is_old(&request.model);
-    body["generationConfig"] = json!({"maxOutputTokens": request.max_tokens});
+    let mut config = object([("maxOutputTokens", request.max_tokens.into())]);
     if request.thinking {
         // Up to 2.5 a budget, -1 = as much as it takes; from 3 on a level.
-        body["generationConfig"]["thinkingConfig"] = if old {
+        let thinking = if old {
             json!({"thinkingBudget": -1})
         } else {
             json!({"thinkingLevel": "high"})
         };
+        config.add("thinkingConfig", thinking);
     }
     // Together with tools it is refused up to 2.5.
     if let Some(schema) = request
@@ -114,12 +118,17 @@ pub fn body(request: &Request) -> Value {
         .as_ref()
         .filter(|_| request.tools.is_empty() || !old)
     {
-        body["generationConfig"]["responseMimeType"] = json!("application/json");
-        body["generationConfig"]["responseJsonSchema"] = schema.as_ref().clone();
+        config.add("responseMimeType", "application/json");
+        config.add("responseJsonSchema", schema.as_ref());
     }
+    body.add("generationConfig", config);
     let turns = wire::turns(Candidate::PROTOCOL, request);
-    body["contents"] = contents(&turns, !old).into();
+    body.add("contents", contents(&turns, !old));
     body
+}
+
+fn text(text: &str) -> Json<'_> {
+    object([("text", text.into())])
 }
 
 /// Returns true for Gemini 1 and 2. Names without a number (`gemini-flash-latest`) are newer ones.
@@ -130,52 +139,59 @@ fn is_old(model: &str) -> bool {
     major.is_some_and(|major| major < 3) || !model.contains("gemini")
 }
 
-fn declaration(spec: &ToolSpec) -> Value {
-    let mut value = json!({"name": wire::safe_name(&spec.name), "description": spec.description});
+fn declaration(spec: &ToolSpec) -> Json<'_> {
+    let mut value = object([
+        ("name", wire::safe_name(&spec.name).into()),
+        ("description", spec.description.as_ref().into()),
+    ]);
     // An object without properties is refused; a function without parameters is not.
     if let Some(parameters) = schema::parameters(&spec.schema) {
-        value["parameters"] = parameters;
+        value.add("parameters", parameters);
     }
     value
 }
 
 /// Returns the turns as contents; `signed` says whether every step's first call must have a signature.
-fn contents(turns: &[Turn<'_>], signed: bool) -> Vec<Value> {
+fn contents<'a>(turns: &[Turn<'a>], signed: bool) -> Vec<Json<'a>> {
     let mut calls: Vec<&ToolCall> = Vec::new();
     let mut contents = Vec::new();
     for turn in turns {
-        contents.push(match turn.role {
+        let (role, parts) = match turn.role {
             Role::Assistant => {
                 calls = turn.calls().collect();
-                json!({"role": "model", "parts": model(turn, signed)})
+                ("model", model(turn, signed))
             }
-            Role::User => json!({"role": "user", "parts": user(turn, &std::mem::take(&mut calls))}),
-        });
+            Role::User => ("user", user(turn, &std::mem::take(&mut calls))),
+        };
+        contents.push(object([("role", role.into()), ("parts", parts.into())]));
     }
     contents
 }
 
 /// Returns the parts of a model's turn, each with the signature that stands before it.
-fn model(turn: &Turn<'_>, signed: bool) -> Vec<Value> {
-    let (mut parts, mut signature): (Vec<Value>, Option<Value>) = (Vec::new(), None);
+fn model<'a>(turn: &Turn<'a>, signed: bool) -> Vec<Json<'a>> {
+    let (mut parts, mut signature): (Vec<Json<'_>>, Option<Json<'_>>) = (Vec::new(), None);
     let mut first_call = true;
     for block in &turn.blocks {
         let mut part = match block {
             Block::Thinking(thinking) => {
-                signature = thinking.data.get(SIGNATURE).cloned();
+                signature = thinking.data.get(SIGNATURE).map(Json::from);
                 continue;
             }
             Block::ToolCall(call) => {
                 let must = std::mem::take(&mut first_call) && signed;
-                signature = signature.or_else(|| must.then(|| json!(NO_SIGNATURE)));
-                let mut value = json!({"name": wire::safe_name(&call.name), "args": wire::input_object(&call.input)});
+                signature = signature.or_else(|| must.then(|| NO_SIGNATURE.into()));
+                let mut value = object([
+                    ("name", wire::safe_name(&call.name).into()),
+                    ("args", wire::input_object(&call.input).into()),
+                ]);
                 name_call(&mut value, &call.id);
-                json!({"functionCall": value})
+                object([("functionCall", value)])
             }
             block => spoken(block),
         };
         if let Some(signature) = signature.take() {
-            part[SIGNATURE] = signature;
+            part.add(SIGNATURE, signature);
         }
         parts.push(part);
     }
@@ -184,7 +200,7 @@ fn model(turn: &Turn<'_>, signed: bool) -> Vec<Value> {
 
 /// Returns the parts of a user turn: first the results, in the order of `calls`, because Gemini pairs
 /// what has no id by its place, then the rest.
-fn user(turn: &Turn<'_>, calls: &[&ToolCall]) -> Vec<Value> {
+fn user<'a>(turn: &Turn<'a>, calls: &[&'a ToolCall]) -> Vec<Json<'a>> {
     let results = turn.results(calls).into_iter().map(|result| {
         let call = calls.iter().find(|call| call.id == result.id);
         response(result, call.map_or("unnamed", |call| &call.name))
@@ -196,34 +212,38 @@ fn user(turn: &Turn<'_>, calls: &[&ToolCall]) -> Vec<Value> {
     results.chain(rest.map(|block| spoken(block))).collect()
 }
 
-fn response(result: &ToolResult, name: &str) -> Value {
+fn response<'a>(result: &'a ToolResult, name: &'a str) -> Json<'a> {
     let key = if result.is_error { "error" } else { "result" };
-    let mut value =
-        json!({"name": wire::safe_name(name), "response": {key: wire::result_text(&result.text)}});
+    let said = object([(key, wire::result_text(&result.text).into())]);
+    let mut value = object([("name", wire::safe_name(name).into()), ("response", said)]);
     name_call(&mut value, &result.id);
-    json!({"functionResponse": value})
+    object([("functionResponse", value)])
 }
 
 /// Adds the id that the model gave a call; one that we made says nothing to it, and older servers know
 /// no such field.
-fn name_call(value: &mut Value, id: &str) {
+fn name_call<'a>(value: &mut Json<'a>, id: &'a str) {
     if !is_made_id(id) {
-        value["id"] = json!(wire::safe_id(id));
+        value.add("id", wire::safe_id(id));
     }
 }
 
-fn spoken(block: &Block) -> Value {
+fn spoken(block: &Block) -> Json<'_> {
     match block {
-        Block::Text { text } | Block::Context { text } => json!({"text": text}),
+        Block::Text { text: words } | Block::Context { text: words } => text(words),
         // It takes no GIF.
         Block::Image {
             content_type,
             data: Some(data),
             ..
         } if content_type != "image/gif" => {
-            json!({"inlineData": {"mimeType": content_type, "data": data.as_ref()}})
+            let bytes = object([
+                ("mimeType", content_type.as_str().into()),
+                ("data", data.as_ref().into()),
+            ]);
+            object([("inlineData", bytes)])
         }
-        _ => json!({"text": wire::NO_PICTURE}),
+        _ => text(wire::NO_PICTURE),
     }
 }
 

@@ -69,7 +69,7 @@ fn words_beside_results_come_after_them_and_a_gif_is_named() {
         message(Role::Assistant, [call("f.1", "exec", json!("raw"))]),
         message(Role::User, [said("and?"), gif, result("f.1", " ", false)]),
     ]);
-    let contents = &body(&asked)["contents"];
+    let contents = &body(&asked).to_value()["contents"];
     assert_eq!(
         contents[1]["parts"],
         json!([{"functionCall": {"name": "exec", "args": {"_raw": "raw"}, "id": "f_x2e_1"}}])
@@ -93,6 +93,6 @@ data: {"promptFeedback":{"blockReason":"SAFETY"},"error":null}"#;
             // Whether it is taken or refused, it must not panic.
             let _ = answer.event(&data, &|_: &str| {});
         }
-        prop_assert!(answer.into_received().finish(Candidate::PROTOCOL, &asked, &body(&asked)).usage.total() > 0);
+        prop_assert!(answer.into_received().finish(Candidate::PROTOCOL, &asked, &body(&asked).to_bytes()).usage.total() > 0);
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use chrono::DateTime;
 use futures_util::StreamExt;
+use hyper::body::Bytes;
 use reqwest::header::{
     AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
 };
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 use super::api_key::{Credential, Key, KeySource};
 use super::classify_error::{ErrorBody, plain};
+use super::json::Json;
 use super::received::Received;
 use super::{BoxFuture, Error, OnText};
 use crate::net::sse::{Events, MAX_ANSWER};
@@ -163,15 +165,16 @@ impl Endpoint {
     pub(super) async fn complete<A: Answer>(
         &self,
         request: &super::Request,
-        body: &Value,
+        body: &Json<'_>,
         on_text: OnText<'_>,
     ) -> Result<super::Response, Error> {
         let mut answer = A::default();
+        let body = Bytes::from(body.to_bytes());
         self.with_limit(request)
-            .exchange(body, &mut answer, on_text)
+            .exchange(body.clone(), &mut answer, on_text)
             .await?;
         let received = answer.into_received();
-        Ok(received.finish(A::PROTOCOL, request, body))
+        Ok(received.finish(A::PROTOCOL, request, &body))
     }
 
     /// Returns the endpoint with the timeouts that `request` leaves.
@@ -194,12 +197,18 @@ impl Endpoint {
     /// Posts `body` and feeds what comes back to `answer` until it is complete.
     async fn exchange(
         &self,
-        body: &Value,
+        body: Bytes,
         answer: &mut impl Answer,
         on_text: OnText<'_>,
     ) -> Result<(), Error> {
         let sent = Instant::now();
-        let response = self.post(|request| request.json(body)).await?;
+        let response = self
+            .post(|request| {
+                request
+                    .header(CONTENT_TYPE, "application/json")
+                    .body(body.clone())
+            })
+            .await?;
         let mut timeouts = self.timeouts;
         if timeouts.first <= timeouts.head {
             timeouts.first = timeouts.first.saturating_sub(sent.elapsed()).max(LEAST);

@@ -369,7 +369,7 @@ fn estimate_input(request: &Request) -> u64 {
         .system
         .iter()
         .map(|block| text::estimate_tokens(&block.text));
-    let schema = |spec: &ToolSpec| text::estimate_tokens(&spec.schema.to_string());
+    let schema = |spec: &ToolSpec| text::estimate_tokens(spec.schema.text());
     let tools = request.tools.iter();
     let tools = tools.map(|spec| text::estimate_tokens(&spec.description) + schema(spec));
     let blocks = request.messages.iter().flat_map(|message| &message.content);

@@ -176,7 +176,7 @@ fn offer() -> Arc<[ToolSpec]> {
     let spec = |name| ToolSpec {
         name: std::borrow::Cow::Borrowed(name),
         description: "".into(),
-        schema: json!({"type": "object"}),
+        schema: json!({"type": "object"}).into(),
     };
     ["exec", "read", "memory_search", "memory_write"]
         .map(spec)

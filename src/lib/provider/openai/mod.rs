@@ -6,13 +6,16 @@
 mod reasoning;
 mod response;
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::api_key::Key;
 use super::http::{Answer, Endpoint};
+use super::json::{Json, object};
 use super::wire;
 use super::wire::Turn;
-use super::{BoxFuture, Error, OnText, Provider, Request, Response};
+use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
 use crate::message::{Block, Role, ToolCall, ToolResult};
 use response::Completion;
 
@@ -113,11 +116,11 @@ impl Provider for OpenAi {
 /// Returns the request as sent: the same request gives the same bytes, and what changes from call to
 /// call (the messages) stands last. Prompt caching needs no marks here; the servers find the
 /// longest known prefix themselves.
-pub fn body(request: &Request, dialect: Dialect) -> Value {
+pub fn body(request: &Request, dialect: Dialect) -> Json<'_> {
     let mut messages = Vec::new();
     let system: Vec<&str> = wire::system_texts(request).collect();
     if !system.is_empty() {
-        messages.push(json!({"role": "system", "content": system.join(BETWEEN)}));
+        messages.push(said("system", system.join(BETWEEN)));
     }
     let mut calls: Vec<&ToolCall> = Vec::new();
     for turn in &wire::turns(Completion::PROTOCOL, request) {
@@ -134,70 +137,91 @@ pub fn body(request: &Request, dialect: Dialect) -> Value {
         LimitField::MaxTokens => "max_tokens",
         LimitField::MaxCompletionTokens => "max_completion_tokens",
     };
-    let mut body = json!({"model": request.model, limit: request.max_tokens, "stream": true});
-    body["stream_options"] = json!({"include_usage": true});
+    let mut body = object([
+        ("model", request.model.as_str().into()),
+        (limit, request.max_tokens.into()),
+        ("stream", true.into()),
+        ("stream_options", json!({"include_usage": true}).into()),
+    ]);
     if request.thinking {
         match dialect.effort {
-            EffortField::ReasoningEffort => body["reasoning_effort"] = json!("medium"),
-            EffortField::Reasoning => body["reasoning"] = json!({"enabled": true}),
+            EffortField::ReasoningEffort => body.add("reasoning_effort", "medium"),
+            EffortField::Reasoning => body.add("reasoning", json!({"enabled": true})),
         }
     }
     if let Some(schema) = &request.schema {
-        let format = json!({"name": "answer", "strict": true, "schema": **schema});
-        body["response_format"] = json!({"type": "json_schema", "json_schema": format});
+        let format = object([
+            ("name", "answer".into()),
+            ("strict", true.into()),
+            ("schema", schema.as_ref().into()),
+        ]);
+        let format = object([("type", "json_schema".into()), ("json_schema", format)]);
+        body.add("response_format", format);
     }
     if !request.tools.is_empty() {
-        let tools = request.tools.iter().map(|spec| {
-            let name = wire::safe_name(&spec.name);
-            json!({"type": "function", "function": {"name": name, "description": spec.description, "parameters": spec.schema}})
-        });
-        body["tools"] = tools.collect();
+        body.add("tools", request.tools.iter().map(tool).collect::<Vec<_>>());
         if !request.may_call {
-            body["tool_choice"] = json!("none");
+            body.add("tool_choice", "none");
         }
     }
-    body["messages"] = Value::Array(messages);
+    body.add("messages", messages);
     body
 }
 
-fn assistant(turn: &Turn<'_>) -> Value {
-    let content = match content(turn) {
-        content if content == "" => Value::Null,
-        content => content,
-    };
-    let mut message = json!({"role": "assistant", "content": content});
-    let calls: Vec<Value> = turn
+fn tool(spec: &ToolSpec) -> Json<'_> {
+    let function = object([
+        ("name", wire::safe_name(&spec.name).into()),
+        ("description", spec.description.as_ref().into()),
+        ("parameters", Json::Raw(spec.schema.raw())),
+    ]);
+    object([("type", "function".into()), ("function", function)])
+}
+
+fn said<'a>(role: &'static str, content: impl Into<Json<'a>>) -> Json<'a> {
+    object([("role", role.into()), ("content", content.into())])
+}
+
+fn assistant<'a>(turn: &Turn<'a>) -> Json<'a> {
+    let mut message = said("assistant", content(turn).unwrap_or(Value::Null.into()));
+    let calls: Vec<Json<'_>> = turn
         .calls()
         .map(|call| {
-            let arguments = wire::input_object(&call.input).to_string();
-            let function = json!({"name": wire::safe_name(&call.name), "arguments": arguments});
-            json!({"id": call.id, "type": "function", "function": function})
+            let function = object([
+                ("name", wire::safe_name(&call.name).into()),
+                (
+                    "arguments",
+                    wire::input_object(&call.input).to_string().into(),
+                ),
+            ]);
+            object([
+                ("id", call.id.as_str().into()),
+                ("type", "function".into()),
+                ("function", function),
+            ])
         })
         .collect();
     if !calls.is_empty() {
-        message["tool_calls"] = Value::Array(calls);
+        message.add("tool_calls", calls);
         reasoning::send_back(turn, &mut message);
     }
     message
 }
 
 /// Adds a user turn: first the results in the order of `calls`, as the role `tool`, then the rest.
-fn user(turn: &Turn<'_>, calls: &[&ToolCall], messages: &mut Vec<Value>) {
+fn user<'a>(turn: &Turn<'a>, calls: &[&ToolCall], messages: &mut Vec<Json<'a>>) {
     messages.extend(turn.results(calls).into_iter().map(tool_message));
-    let content = content(turn);
-    if content != "" {
-        messages.push(json!({"role": "user", "content": content}));
-    }
+    messages.extend(content(turn).map(|content| said("user", content)));
 }
 
 /// Returns the texts and pictures of a turn: joined into one string, which is understood everywhere, or a
-/// list of parts where there is a picture to be shown.
-fn content(turn: &Turn<'_>) -> Value {
-    let mut parts = Vec::new();
+/// list of parts where there is a picture to be shown; `None` when there is neither.
+fn content<'a>(turn: &Turn<'a>) -> Option<Json<'a>> {
+    let mut parts: Vec<Json<'_>> = Vec::new();
     let mut texts: Vec<&str> = Vec::new();
-    let text_part = |texts: &mut Vec<&str>| {
-        let text = std::mem::take(texts).join(BETWEEN);
-        (!text.is_empty()).then(|| json!({"type": "text", "text": text}))
+    let text_part = |texts: &mut Vec<&'a str>| {
+        let text = joined(texts);
+        texts.clear();
+        (!text.is_empty()).then(|| object([("type", "text".into()), ("text", text.into())]))
     };
     for block in &turn.blocks {
         match block {
@@ -208,7 +232,8 @@ fn content(turn: &Turn<'_>) -> Value {
             } => {
                 parts.extend(text_part(&mut texts));
                 let url = format!("data:{content_type};base64,{data}");
-                parts.push(json!({"type": "image_url", "image_url": {"url": url}}));
+                let image = object([("url", url.into())]);
+                parts.push(object([("type", "image_url".into()), ("image_url", image)]));
             }
             Block::Image { data: None, .. } => texts.push(wire::NO_PICTURE),
             Block::Text { text } | Block::Context { text } => texts.push(text),
@@ -216,15 +241,25 @@ fn content(turn: &Turn<'_>) -> Value {
         }
     }
     if parts.is_empty() {
-        return Value::String(texts.join(BETWEEN));
+        let text = joined(&texts);
+        return (!text.is_empty()).then(|| text.into());
     }
     parts.extend(text_part(&mut texts));
-    Value::Array(parts)
+    Some(parts.into())
+}
+
+/// Returns texts as one; one alone is borrowed.
+fn joined<'a>(texts: &[&'a str]) -> Cow<'a, str> {
+    match texts {
+        [] => Cow::Borrowed(""),
+        [text] => Cow::Borrowed(*text),
+        _ => Cow::Owned(texts.join(BETWEEN)),
+    }
 }
 
 /// Returns a result as a message. The format has no field for failure, so the words must say it; those
 /// of a command do, in their last line (`[exit 3]`), and nothing may stand before its output.
-fn tool_message(result: &ToolResult) -> Value {
+fn tool_message(result: &ToolResult) -> Json<'_> {
     let text = wire::result_text(&result.text);
     let ends = text
         .lines()
@@ -236,11 +271,15 @@ fn tool_message(result: &ToolResult) -> Value {
             .get(..5)
             .is_some_and(|start| start.eq_ignore_ascii_case("error"));
     let content = if result.is_error && !says_so {
-        format!("Error: {text}")
+        Json::from(format!("Error: {text}"))
     } else {
-        text.to_owned()
+        text.into()
     };
-    json!({"role": "tool", "tool_call_id": result.id, "content": content})
+    object([
+        ("role", "tool".into()),
+        ("tool_call_id", result.id.as_str().into()),
+        ("content", content),
+    ])
 }
 
 #[cfg(test)]

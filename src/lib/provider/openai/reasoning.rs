@@ -10,9 +10,12 @@
 //! a request. Without calls DeepSeek ignores the field, and its older models refused it.
 //! All read 2026-11.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use crate::message::Block;
+use crate::provider::json::Json;
 use crate::provider::wire::Turn;
 
 const CONTENT: &str = "reasoning_content";
@@ -74,21 +77,23 @@ fn go_on(last: &mut Value, piece: &Value) {
     }
 }
 
-/// Puts what was kept of `turn` into the message it becomes.
-pub(super) fn send_back(turn: &Turn<'_>, message: &mut Value) {
-    for block in &turn.blocks {
-        let Block::Thinking(thinking) = block else {
-            continue;
-        };
-        for key in [CONTENT, DETAILS] {
-            match (thinking.data.get(key), message.get_mut(key)) {
-                (None, _) => {}
-                (Some(Value::String(more)), Some(Value::String(text))) => text.push_str(more),
-                (Some(Value::Array(more)), Some(Value::Array(list))) => {
-                    list.extend(more.iter().cloned())
-                }
-                (Some(value), _) => message[key] = value.clone(),
+/// Puts what was kept of `turn` into the message it becomes; of several pieces the texts and lists are joined.
+pub(super) fn send_back<'a>(turn: &Turn<'a>, message: &mut Json<'a>) {
+    for key in [CONTENT, DETAILS] {
+        let mut sent: Option<Cow<'a, Value>> = None;
+        let kept = turn.blocks.iter().filter_map(|block| match block {
+            Block::Thinking(thinking) => thinking.data.get(key),
+            _ => None,
+        });
+        for piece in kept {
+            match (sent.as_mut().map(Cow::to_mut), piece) {
+                (Some(Value::String(text)), Value::String(more)) => text.push_str(more),
+                (Some(Value::Array(list)), Value::Array(more)) => list.extend_from_slice(more),
+                _ => sent = Some(Cow::Borrowed(piece)),
             }
+        }
+        if let Some(sent) = sent {
+            message.add(key, sent);
         }
     }
 }

@@ -366,7 +366,8 @@ fn openai_itself_gets_the_new_name_of_the_limit() {
             limit: LimitField::MaxCompletionTokens,
             ..PLAIN
         },
-    );
+    )
+    .to_value();
     assert_eq!(
         (&sent["max_completion_tokens"], &sent["max_tokens"]),
         (&json!(1024), &Value::Null)
@@ -381,7 +382,8 @@ fn nothing_stands_before_the_output_of_a_command_that_failed() {
             text: text.into(),
             is_error: true,
             from: None,
-        })["content"]
+        })
+        .to_value()["content"]
             .clone()
     };
     assert_eq!(of("oops\n[exit 3]"), "oops\n[exit 3]");
@@ -397,10 +399,10 @@ fn what_is_appended_leaves_the_bytes_before_it_unchanged() {
     // A first user message may grow, so each step ends a turn.
     for end in [1, 3, 5, 6, 8] {
         asked.messages = round_trip().into_iter().take(end).collect();
-        let text = body(&asked, PLAIN).to_string();
+        let text = body(&asked, PLAIN).to_value().to_string();
         assert_eq!(
             text,
-            body(&asked.clone(), PLAIN).to_string(),
+            body(&asked.clone(), PLAIN).to_value().to_string(),
             "the same request gives the same bytes"
         );
         if let Some(before) = before {
@@ -423,7 +425,7 @@ proptest! {
                 // Whether it is taken or refused, it must not panic.
                 let _ = answer.event(&data, &|_: &str| {});
             }
-            let response = answer.into_received().finish(Completion::PROTOCOL, &asked, &body(&asked, PLAIN));
+            let response = answer.into_received().finish(Completion::PROTOCOL, &asked, &body(&asked, PLAIN).to_bytes());
             prop_assert!(response.usage.total() > 0);
         }
     }
@@ -440,7 +442,7 @@ async fn the_bytes_of_a_picture_are_no_words_when_a_server_counts_nothing() {
         role: Role::User,
         content: vec![picture],
     }]);
-    let body = body(&asked, PLAIN);
+    let body = body(&asked, PLAIN).to_bytes();
     let usage = Received::default().finish("openai", &asked, &body).usage;
     assert!(
         usage.estimated && (1600..2000).contains(&usage.input_tokens),

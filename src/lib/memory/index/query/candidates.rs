@@ -40,18 +40,16 @@ pub(crate) struct Term {
 }
 
 pub(crate) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
-    let totals = connection.query_row(
-        "SELECT files, chunks - facts, units, words FROM totals",
-        [],
-        |row| {
+    let totals = connection
+        .prepare_cached("SELECT files, chunks - facts, units, words FROM totals")?
+        .query_row([], |row| {
             Ok(Totals {
                 files: row.get(0)?,
                 chunks: row.get(1)?,
                 units: row.get(2)?,
                 words: row.get(3)?,
             })
-        },
-    )?;
+        })?;
     // Where there is nothing but facts, a text is as long as one.
     Ok(if totals.chunks > 0.0 {
         totals

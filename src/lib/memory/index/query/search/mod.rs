@@ -309,7 +309,9 @@ fn adjust(ranked: &mut Ranked<'_>, files: &Files, days: Option<&RangeInclusive<N
 /// Returns true when the rows have another format: they find nothing until the next run. Rows by other rules are
 /// searched until then.
 fn format_differs(view: &Connection) -> rusqlite::Result<bool> {
-    let rules: String = view.query_row("SELECT rules FROM totals", [], |row| row.get(0))?;
+    let rules: String = view
+        .prepare_cached("SELECT rules FROM totals")?
+        .query_row([], |row| row.get(0))?;
     Ok(!rules.ends_with(schema::ROWS))
 }
 
