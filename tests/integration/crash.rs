@@ -21,11 +21,11 @@ use crate::support::{
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
 /// Stands before a message that may have arrived already.
-const RESENT: &str = "(resent)";
+pub(crate) const RESENT: &str = "(resent)";
 /// What the model is told of a command that a crash interrupted.
-const MAYBE: &str = "may or may not have happened";
+pub(crate) const MAYBE: &str = "may or may not have happened";
 /// What the person reads when a turn died too often.
-const GAVE_UP: &str = "gave it up";
+pub(crate) const GAVE_UP: &str = "gave it up";
 /// So many deaths of a turn alone, this far apart, are more than ten minutes.
 const DEATHS: usize = 6;
 const BETWEEN: Duration = Duration::from_secs(130);
@@ -97,7 +97,7 @@ fn survives(deaths: usize, by_power: bool) {
         let mut random = Random(seed);
         for _ in 0..deaths {
             let mut daemon = sandbox.daemon();
-            load.let_live(&mut daemon, &mut random);
+            let_live(load.telegram, &mut daemon, &mut random);
             daemon.kill9();
             if let Some(power) = &power {
                 let _nobody = load.writes.write().expect("nobody panics with it");
@@ -156,26 +156,25 @@ enum Kind {
     Exec,
 }
 
-impl Load<'_> {
-    /// Returns at the random moment at which the daemon is to die: while it starts, some time after, or when
-    /// it got some work done, however slow the machine.
-    fn let_live(&self, daemon: &mut Daemon, random: &mut Random) {
-        let choice = random.below(5);
-        if choice > 0 {
-            daemon.wait_ready();
-        }
-        if choice > 2 {
-            let enough =
-                self.telegram.sent().len() + usize::try_from(1 + random.below(5)).expect("small");
-            let deadline = Instant::now() + Duration::from_secs(1);
-            while self.telegram.sent().len() < enough && Instant::now() < deadline {
-                thread::sleep(Duration::from_millis(2));
-            }
-        }
-        let limit = [80, 300, 300, 40, 40][usize::try_from(choice).expect("small")];
-        thread::sleep(Duration::from_millis(random.below(limit)));
+/// Returns at the random moment at which the daemon is to die: while it starts, some time after, or when
+/// it got some work done, however slow the machine.
+pub(crate) fn let_live(telegram: &FakeTelegram, daemon: &mut Daemon, random: &mut Random) {
+    let choice = random.below(5);
+    if choice > 0 {
+        daemon.wait_ready();
     }
+    if choice > 2 {
+        let enough = telegram.sent().len() + usize::try_from(1 + random.below(5)).expect("small");
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while telegram.sent().len() < enough && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+    let limit = [80, 300, 300, 40, 40][usize::try_from(choice).expect("small")];
+    thread::sleep(Duration::from_millis(random.below(limit)));
+}
 
+impl Load<'_> {
     fn chat(&self, mut random: Random) {
         let mut mine: BTreeMap<i64, Vec<(i64, i64)>> = BTreeMap::new();
         for number in 0.. {
@@ -407,7 +406,10 @@ impl Verdict {
                 word.split_once('.')
                     .is_some_and(|(marker, part)| is_marker(marker) && !part.is_empty())
             };
+            // Who was given up is told with the words of the question.
+            let gave_up = sent.text.contains(GAVE_UP);
             let part = sent.text.split_whitespace().find(is_part);
+            let part = part.filter(|_| !gave_up);
             let key = match (part, question) {
                 (Some(part), _) => part.to_owned(),
                 (None, Some(question)) => question.marker.clone(),
@@ -603,16 +605,16 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 fn is_marker(word: &str) -> bool {
     let digits = word.trim_start_matches(|letter: char| letter.is_ascii_lowercase());
-    digits.len() == 5
+    digits.len() >= 5
         && digits.len() < word.len()
         && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and good enough to choose moments.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

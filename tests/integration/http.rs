@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(20);
 /// Of 128 bits.
 const TOKEN: &str = "9f86d081884c7d659a2feaa0c55ad015";
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind(("127.0.0.1", 0))
         .expect("a port")
         .local_addr()

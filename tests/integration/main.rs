@@ -15,6 +15,7 @@ mod design_sentences;
 mod doctor;
 mod documents;
 mod egress;
+mod entrances;
 mod escapes;
 mod events;
 mod explain;
