@@ -44,6 +44,7 @@ mod new_session;
 mod outage;
 mod outgoing;
 mod persona;
+mod personas;
 mod prefix;
 mod progress;
 mod providers;

@@ -39,7 +39,7 @@ pub use overheard::Note;
 pub use routes::LastRoute;
 pub use subagents::{Ending, Subagent};
 pub use suspend::{Deaths, Suspended, WaitsOn};
-pub use tasks::{AfterFailure, NewTask, ReadyTask, Told};
+pub use tasks::{AfterFailure, NewTask, Postponed, ReadyTask, Told};
 pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
 pub use view::{
     Dead, Fate, Listing, Open, clash, counts, examine, fates, knows, listing, migrate, result,

@@ -61,6 +61,8 @@ pub struct Part {
     pub sending_at: Option<i64>,
     /// When it was stored, milliseconds since 1970 UTC.
     pub created_at: i64,
+    /// The task of a plan that it belongs to.
+    pub task: Option<i64>,
 }
 
 /// What is known after an attempt to send.
@@ -151,31 +153,72 @@ impl Store {
     pub async fn settle(&self, id: i64, aftermath: Aftermath, now: i64) -> Result<(), db::Error> {
         self.writer
             .write(move |connection| {
-                let rows = match &aftermath {
+                match &aftermath {
                     Aftermath::Sent { message_id } => connection
                         .prepare_cached("UPDATE outbox SET state = 'sent', message_id = ?2, sent_at = ?3 WHERE id = ?1")?
-                        .execute((id, message_id, now)),
+                        .execute((id, message_id, now))
+                        .and_then(|_| go_on(connection, id, now)),
                     Aftermath::NotSent => {
-                        connection.prepare_cached("UPDATE outbox SET state = 'pending' WHERE id = ?1")?.execute([id])
+                        connection.prepare_cached("UPDATE outbox SET state = 'pending' WHERE id = ?1")?.execute([id]).map(drop)
                     }
                     Aftermath::Plain => connection
                         .prepare_cached("UPDATE outbox SET state = 'pending', markup = NULL WHERE id = ?1")?
-                        .execute([id]),
+                        .execute([id])
+                        .map(drop),
                     Aftermath::Unknown => connection
                         .prepare_cached("UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE id = ?1")?
-                        .execute([id]),
+                        .execute([id])
+                        .map(drop),
                     Aftermath::Dead { reason } => {
-                        tell_the_agent(connection, id, reason, now)?;
+                        give_up(connection, id, reason, now)?;
                         drop_what_followed(connection, id, now)?;
-                        connection
-                            .prepare_cached("UPDATE outbox SET state = 'dead', reason = ?2 WHERE id = ?1")?
-                            .execute((id, reason))
+                        go_on(connection, id, now)
                     }
-                };
-                rows.map(drop)
+                }
             })
             .await
     }
+}
+
+fn give_up(connection: &Connection, id: i64, reason: &str, now: i64) -> rusqlite::Result<()> {
+    tell_the_agent(connection, id, reason, now)?;
+    connection
+        .prepare_cached("UPDATE outbox SET state = 'dead', reason = ?2 WHERE id = ?1")?
+        .execute((id, reason))
+        .map(drop)
+}
+
+/// Makes the parts of a task that did not arrive dead letters.
+pub(super) fn give_up_task(
+    connection: &Connection,
+    task: i64,
+    reason: &str,
+    now: i64,
+) -> rusqlite::Result<()> {
+    for part in open_of_task(connection, task)? {
+        give_up(connection, part.id, reason, now)?;
+    }
+    Ok(())
+}
+
+/// Nobody sends the parts of a task until it is done again.
+pub(super) fn hold(connection: &Connection, task: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE outbox SET state = 'pending' WHERE task = ?1 AND state IN ('pending', 'sending', 'unknown')",
+        )?
+        .execute([task])
+        .map(drop)
+}
+
+/// The plan of a part whose sending is over goes on.
+fn go_on(connection: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
+    let task: Option<i64> = connection
+        .prepare_cached("SELECT task FROM outbox WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()?
+        .flatten();
+    task.map_or(Ok(()), |task| tasks::unblock_after(connection, task, now))
 }
 
 /// Cancels what a plan would do after words that did not arrive. A reaction that is refused is no loss.
@@ -258,16 +301,30 @@ pub(super) fn insert(
         unknowns: 0,
         sending_at: None,
         created_at: now,
+        task: None,
     })
 }
 
+const COLUMNS: &str = "id, channel, chat, topic, reply_to, markup, plain, unknowns, sending_at, created_at, files, reaction, buttons, asks, task";
+
+/// Returns what is to be sent. The parts of a task that is to be tried again are sent when it is done.
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Part>> {
     connection
-        .prepare(
-            "SELECT id, channel, chat, topic, reply_to, markup, plain, unknowns, sending_at, created_at, files, reaction, buttons, asks FROM outbox
-             WHERE state IN ('pending', 'sending', 'unknown') ORDER BY id",
-        )?
+        .prepare(&format!(
+            "SELECT {COLUMNS} FROM outbox WHERE state IN ('pending', 'sending', 'unknown')
+               AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.seq = outbox.task AND t.state IN ('blocked', 'ready')) ORDER BY id",
+        ))?
         .query_map([], part)?
+        .collect()
+}
+
+/// Returns what of a task is to be sent.
+pub(super) fn open_of_task(connection: &Connection, task: i64) -> rusqlite::Result<Vec<Part>> {
+    connection
+        .prepare(&format!(
+            "SELECT {COLUMNS} FROM outbox WHERE task = ?1 AND state IN ('pending', 'sending', 'unknown') ORDER BY id",
+        ))?
+        .query_map([task], part)?
         .collect()
 }
 
@@ -294,5 +351,6 @@ fn part(row: &Row<'_>) -> rusqlite::Result<Part> {
         unknowns: row.get(7)?,
         sending_at: row.get(8)?,
         created_at: row.get(9)?,
+        task: row.get(14)?,
     })
 }

@@ -7,6 +7,7 @@
 //! | written, no answer; or we died meanwhile | `unknown`: once more, marked "(resent)" |
 //! | the same a third time, or 15 minutes after it was written | dead letter, the chat is told |
 //! | refused for good | dead letter, the chat is told unless it is what refuses |
+//! | never written, of a task of a plan | the task is tried again, at most ten times; see `queue::tasks` |
 //! | a panic | dead letter "internal error while sending", the chat is told |
 
 use parking_lot::Mutex;
@@ -20,7 +21,7 @@ use crate::channel::{Channel, SendError};
 use crate::message::{OutFile, Route};
 use crate::pipeline::Pipeline;
 use crate::pipeline::retry::{Unrecorded, isolated};
-use crate::queue::{Aftermath, Part};
+use crate::queue::{Aftermath, Part, Postponed};
 use crate::{clock, net};
 
 /// Waiting after a failed send (specification §6).
@@ -56,6 +57,13 @@ impl Outgoing {
             key,
             is_over: false,
         })
+    }
+
+    /// Forgets what waits of a task.
+    fn forget_task(&self, route: &Route, task: i64) {
+        if let Some(chat) = self.0.lock().get_mut(route) {
+            chat.waiting.retain(|part| part.task != Some(task));
+        }
     }
 
     /// Returns true when nothing waits and nothing is being sent.
@@ -262,6 +270,9 @@ impl Pipeline {
                 reason,
                 retry_after,
             }) => {
+                if retry_after.is_none() && self.is_postponed(part, &reason).await {
+                    return Next::Over;
+                }
                 tracing::warn!(reason, "an answer was not sent; it is tried again");
                 (Aftermath::NotSent, retry_after.unwrap_or(backoff))
             }
@@ -275,12 +286,37 @@ impl Pipeline {
         Next::Again(wait)
     }
 
+    /// Gives a part of a plan that surely did not arrive back to its task; false when there is none.
+    async fn is_postponed(&self, part: &Part, reason: &str) -> bool {
+        let Some(task) = part.task else { return false };
+        let postpone = || self.queue.postpone(part.id, reason, clock::now_ms());
+        // Unrecorded, it is tried again as any other part.
+        let postponed = self.persist("a send that failed", postpone).await;
+        let postponed = postponed.unwrap_or(Postponed::No);
+        if postponed == Postponed::No {
+            return false;
+        }
+        self.outgoing.forget_task(&part.content.route, task);
+        self.plan_news.notify_one();
+        tracing::warn!(reason, "a message of a plan was not sent");
+        if postponed == Postponed::GivenUp {
+            self.note_trouble(&format!("a plan was given up: send: {reason}"));
+            let reason = reason.to_owned();
+            self.audit_send(part, &Aftermath::Dead { reason });
+            self.say_part_missing(part).await;
+        }
+        true
+    }
+
     async fn settle(&self, part: &Part, aftermath: Aftermath) {
         let now = clock::now_ms();
         self.audit_send(part, &aftermath);
         let settle = || self.queue.settle(part.id, aftermath.clone(), now);
         // Unrecorded, it is in the log and the status; the chat's next part is not held up by it.
         let _ = self.persist("what became of a send", settle).await;
+        if part.task.is_some() {
+            self.plan_news.notify_one();
+        }
     }
 
     async fn dead_letter(&self, part: &Part, reason: &str) {
@@ -353,6 +389,7 @@ mod tests {
             unknowns: 0,
             sending_at: None,
             created_at: 0,
+            task: None,
         }
     }
 

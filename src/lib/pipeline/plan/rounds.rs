@@ -216,6 +216,7 @@ mod tests {
             kind: kind.into(),
             task: String::new(),
             due_at,
+            is_stored: false,
         }
     }
 

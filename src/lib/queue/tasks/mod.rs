@@ -1,0 +1,405 @@
+//! Tasks of plans: one graph a conversation, saved after each task.
+//!
+//! A task is `blocked` until everything it depends on is done, then `ready`; it is done `lead_ms` after that, when it
+//! is due. What it leads to (parts to be sent, inputs) is stored in the transaction that makes it `done`, so it is
+//! done once, whatever is killed. What depends on it begins when its parts have arrived. When a part surely did not
+//! arrive the task is `blocked` again behind a `wait` task and keeps its parts: until it is `done` nobody sends them. A
+//! message that calls for an answer cancels what is open, in the transaction that accepts it.
+
+mod failure;
+
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::inbox::Accepted;
+use super::outbox::{NewPart, Part};
+use super::{Store, from_json, inbox, outbox, to_json};
+use crate::db;
+use crate::message::{Command, Envelope, SessionKey};
+
+/// Tasks of a conversation that its next plan is told of.
+const TOLD: i64 = 500;
+
+/// A task to be stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    /// Its id in the graph.
+    pub id: String,
+    /// Its kind.
+    pub kind: &'static str,
+    /// The tasks of the graph that come before it.
+    pub depends_on: Vec<String>,
+    /// How long after that it is done, milliseconds.
+    pub lead_ms: i64,
+    /// What it does, as JSON that only its writer reads.
+    pub task: String,
+    /// The answer of the model that it stands in.
+    pub answer: String,
+}
+
+/// A task that is due, now or later.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadyTask {
+    /// Its row.
+    pub seq: i64,
+    /// The conversation.
+    pub session_key: SessionKey,
+    /// The message that its plan answers.
+    pub envelope: Envelope,
+    /// The run that made the plan.
+    pub run_id: String,
+    /// Its id in the graph.
+    pub id: String,
+    /// Its kind.
+    pub kind: String,
+    /// What it does.
+    pub task: String,
+    /// When it is done, milliseconds since 1970 UTC.
+    pub due_at: i64,
+    /// Whether its parts are stored already and only are to be sent again.
+    pub is_stored: bool,
+}
+
+/// A task as the next plan is told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The answer of the model that it stood in.
+    pub answer: String,
+    /// What it did.
+    pub task: String,
+    /// `blocked`, `ready`, `done`, `dead` or `cancelled`.
+    pub state: String,
+    /// When, milliseconds since 1970 UTC.
+    pub finished_at: Option<i64>,
+    /// The channel's id of its message.
+    pub message_id: Option<String>,
+}
+
+/// What becomes of a task that could not be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterFailure {
+    /// It is tried again, after a pause.
+    Again,
+    /// What depends on it is dropped, after the last retry all of its graph, and its message is a dead letter.
+    GivenUp,
+    /// It was cancelled meanwhile.
+    Gone,
+}
+
+/// What becomes of a part of a task that surely did not arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Postponed {
+    /// It belongs to no plan that is carried out: its sender tries again.
+    No,
+    /// Its task is tried again after a pause, or was cancelled: its sender leaves it alone.
+    Held,
+    /// After the last retry the graph is dropped, and the part is a dead letter.
+    GivenUp,
+}
+
+impl Store {
+    /// Returns the tasks that wait for nothing but their time, the earliest first.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn ready_tasks(&self) -> Result<Vec<ReadyTask>, db::Error> {
+        self.writer
+            .write_lazily(|connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT t.seq, t.session_key, i.envelope, t.run_id, t.id, t.kind, t.task, t.due_at,
+                           EXISTS (SELECT 1 FROM outbox o WHERE o.task = t.seq)
+                         FROM tasks t JOIN inbox i ON i.id = t.inbox_id WHERE t.state = 'ready' ORDER BY t.due_at, t.seq",
+                    )?
+                    .query_map([], ready)?
+                    .collect()
+            })
+            .await
+    }
+
+    /// Records that a task is done and what it leads to; `None` when it was cancelled meanwhile.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn complete_task(
+        &self,
+        task: &ReadyTask,
+        parts: Vec<NewPart>,
+        input: Option<Envelope>,
+        now: i64,
+    ) -> Result<Option<(Vec<Part>, Option<Accepted>)>, db::Error> {
+        let (seq, inbox_id, run_id) = (task.seq, task.envelope.id.clone(), task.run_id.clone());
+        self.writer
+            .write(move |connection| {
+                let done = connection
+                    .prepare_cached("UPDATE tasks SET state = 'done', finished_at = ?2 WHERE seq = ?1 AND state = 'ready'")?
+                    .execute((seq, now))?;
+                if done == 0 {
+                    return Ok(None);
+                }
+                let count = i64::try_from(parts.len()).unwrap_or(i64::MAX);
+                let mut stored = Vec::with_capacity(parts.len());
+                for (number, part) in (1..).zip(&parts) {
+                    let mut part = outbox::insert(connection, Some(&inbox_id), Some(&run_id), part, (number, count), now)?;
+                    part.task = Some(seq);
+                    connection
+                        .prepare_cached("UPDATE outbox SET task = ?2 WHERE id = ?1")?
+                        .execute((part.id, seq))?;
+                    stored.push(part);
+                }
+                if parts.is_empty() {
+                    stored = outbox::open_of_task(connection, seq)?;
+                }
+                let input = input.map(|envelope| inbox::insert(connection, &envelope)).transpose()?.flatten();
+                unblock(connection, &run_id, now)?;
+                Ok(Some((stored, input)))
+            })
+            .await
+    }
+
+    /// Records that a task could not be done. What may succeed later is tried again after a `wait` task, at most ten
+    /// times.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn fail_task(
+        &self,
+        task: &ReadyTask,
+        reason: &str,
+        is_retryable: bool,
+        now: i64,
+    ) -> Result<AfterFailure, db::Error> {
+        let (seq, reason) = (task.seq, reason.to_owned());
+        self.writer
+            .write(move |connection| failure::fail(connection, seq, &reason, is_retryable, now))
+            .await
+    }
+
+    /// Records that a part of a task surely did not arrive: its task is tried again after a `wait` task, at most ten
+    /// times.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn postpone(
+        &self,
+        part: i64,
+        reason: &str,
+        now: i64,
+    ) -> Result<Postponed, db::Error> {
+        let reason = reason.to_owned();
+        self.writer
+            .write(move |connection| failure::postpone(connection, part, &reason, now))
+            .await
+    }
+
+    /// Records that a task was left out; what depends on it goes on.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn skip_task(
+        &self,
+        task: &ReadyTask,
+        reason: &str,
+        now: i64,
+    ) -> Result<(), db::Error> {
+        let (seq, run_id, reason) = (task.seq, task.run_id.clone(), reason.to_owned());
+        self.writer
+            .write(move |connection| {
+                connection
+                    .prepare_cached(
+                        "UPDATE tasks SET state = 'dead', reason = ?2, finished_at = ?3 WHERE seq = ?1 AND state = 'ready'",
+                    )?
+                    .execute((seq, &reason, now))?;
+                unblock(connection, &run_id, now)
+            })
+            .await
+    }
+
+    /// Returns what became of the newest tasks of a conversation, oldest first.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn told_tasks(&self, session: &SessionKey) -> Result<Vec<Told>, db::Error> {
+        let key = session.0.clone();
+        self.writer
+            .write_lazily(move |connection| {
+                let mut told: Vec<Told> = connection
+                    .prepare_cached(
+                        "SELECT answer, task,
+                           CASE WHEN EXISTS (SELECT 1 FROM outbox o WHERE o.task = t.seq AND o.state = 'dead') THEN 'dead'
+                             WHEN EXISTS (SELECT 1 FROM outbox o WHERE o.task = t.seq AND o.state = 'sent') THEN 'done' ELSE state END,
+                           finished_at, (SELECT o.message_id FROM outbox o WHERE o.task = t.seq ORDER BY o.id DESC LIMIT 1)
+                         FROM tasks t WHERE session_key = ?1 AND kind != 'wait' ORDER BY seq DESC LIMIT ?2",
+                    )?
+                    .query_map((key, TOLD), |row| {
+                        Ok(Told {
+                            answer: row.get(0)?,
+                            task: row.get(1)?,
+                            state: row.get(2)?,
+                            finished_at: row.get(3)?,
+                            message_id: row.get(4)?,
+                        })
+                    })?
+                    .collect::<rusqlite::Result<_>>()?;
+                told.reverse();
+                Ok(told)
+            })
+            .await
+    }
+}
+
+/// Stores the graph of a run. What was open in the conversation is cancelled; so is the graph itself when a newer
+/// message waits for its own.
+pub(super) fn insert(
+    connection: &Connection,
+    (inbox_id, run_id): (&str, &str),
+    tasks: &[NewTask],
+    now: i64,
+) -> rusqlite::Result<()> {
+    let (key, seq): (String, i64) = connection
+        .prepare_cached("SELECT session_key, seq FROM inbox WHERE id = ?1")?
+        .query_row([inbox_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    cancel(connection, &key, now)?;
+    let mut new = connection.prepare_cached(
+        "INSERT OR IGNORE INTO tasks(session_key, inbox_id, run_id, id, kind, depends_on, lead_ms, task, answer, state, due_at, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    )?;
+    for task in tasks {
+        let is_ready = task.depends_on.is_empty();
+        new.execute(rusqlite::params![
+            key,
+            inbox_id,
+            run_id,
+            task.id,
+            task.kind,
+            to_json(&task.depends_on)?,
+            task.lead_ms,
+            task.task,
+            task.answer,
+            if is_ready { "ready" } else { "blocked" },
+            is_ready.then_some(now + task.lead_ms),
+            now
+        ])?;
+    }
+    let newer: bool = connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM inbox WHERE session_key = ?1 AND seq > ?2 AND state IN ('pending', 'running')
+               AND envelope ->> '$.command' IS NULL AND envelope ->> '$.reply_to' IS NOT NULL)",
+        )?
+        .query_row((&key, seq), |row| row.get(0))?;
+    if newer {
+        cancel(connection, &key, now)?;
+    }
+    Ok(())
+}
+
+/// Cancels what is open in a conversation, before a message is answered that `envelope` is.
+pub(super) fn make_way(
+    connection: &Connection,
+    envelope: &Envelope,
+    now: i64,
+) -> rusqlite::Result<()> {
+    let calls_for_an_answer =
+        envelope.source.is_person() && matches!(envelope.command, None | Some(Command::New { .. }));
+    if calls_for_an_answer {
+        cancel(connection, &envelope.session_key.0, now)?;
+    }
+    Ok(())
+}
+
+/// Cancels what is open in a conversation.
+pub(super) fn cancel(
+    connection: &Connection,
+    session_key: &str,
+    now: i64,
+) -> rusqlite::Result<usize> {
+    let count = connection
+        .prepare_cached(
+            "UPDATE tasks SET state = 'cancelled', finished_at = ?2 WHERE session_key = ?1 AND state IN ('blocked', 'ready')",
+        )?
+        .execute((session_key, now))?;
+    if count > 0 {
+        drop_parts(connection)?;
+    }
+    Ok(count)
+}
+
+/// Removes the parts of cancelled tasks that surely did not arrive.
+fn drop_parts(connection: &Connection) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM outbox WHERE state IN ('pending', 'sending', 'unknown') AND state = 'pending' AND unknowns = 0
+               AND EXISTS (SELECT 1 FROM tasks t WHERE t.seq = outbox.task AND t.state = 'cancelled')",
+        )?
+        .execute([])
+        .map(drop)
+}
+
+/// Cancels what is open in a conversation, or in all.
+pub(super) fn stop(
+    connection: &Connection,
+    session_key: Option<&str>,
+    now: i64,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE tasks SET state = 'cancelled', finished_at = ?2
+             WHERE state IN ('blocked', 'ready') AND (?1 IS NULL OR session_key = ?1)",
+        )?
+        .execute((session_key, now))?;
+    drop_parts(connection)
+}
+
+/// Cancels what depends on a task, and on that.
+pub(super) fn cancel_after(connection: &Connection, seq: i64, now: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "WITH RECURSIVE after(run_id, id) AS (
+               SELECT run_id, id FROM tasks WHERE seq = ?1
+               UNION SELECT t.run_id, t.id FROM tasks t, json_each(t.depends_on) d
+                 JOIN after ON after.id = d.value AND after.run_id = t.run_id)
+             UPDATE tasks SET state = 'cancelled', finished_at = ?2
+             WHERE state IN ('blocked', 'ready') AND (run_id, id) IN (SELECT run_id, id FROM after)",
+        )?
+        .execute((seq, now))
+        .map(drop)
+}
+
+/// Makes ready what waited only for a task whose parts have arrived.
+pub(super) fn unblock_after(connection: &Connection, seq: i64, now: i64) -> rusqlite::Result<()> {
+    let run_id: Option<String> = connection
+        .prepare_cached("SELECT run_id FROM tasks WHERE seq = ?1")?
+        .query_row([seq], |row| row.get(0))
+        .optional()?;
+    run_id.map_or(Ok(()), |run_id| unblock(connection, &run_id, now))
+}
+
+/// Makes ready what waited only for tasks that are done and whose parts have arrived; its time begins now.
+fn unblock(connection: &Connection, run_id: &str, now: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE tasks SET state = 'ready', due_at = ?2 + lead_ms WHERE run_id = ?1 AND state = 'blocked'
+               AND NOT EXISTS (SELECT 1 FROM json_each(tasks.depends_on) d
+                 JOIN tasks before ON before.run_id = tasks.run_id AND before.id = d.value
+                 WHERE before.state NOT IN ('done', 'dead') OR EXISTS (SELECT 1 FROM outbox o
+                   WHERE o.task = before.seq AND o.state IN ('pending', 'sending', 'unknown')))",
+        )?
+        .execute((run_id, now))
+        .map(drop)
+}
+
+fn ready(row: &Row<'_>) -> rusqlite::Result<ReadyTask> {
+    Ok(ReadyTask {
+        seq: row.get(0)?,
+        session_key: SessionKey(row.get(1)?),
+        envelope: from_json(row.get_ref(2)?.as_str()?, 2)?,
+        run_id: row.get(3)?,
+        id: row.get(4)?,
+        kind: row.get(5)?,
+        task: row.get(6)?,
+        due_at: row.get(7)?,
+        is_stored: row.get(8)?,
+    })
+}
+
+#[cfg(test)]
+mod tests;
