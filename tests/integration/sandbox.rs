@@ -6,6 +6,8 @@
     reason = "a test may panic, and writes files plainly"
 )]
 
+mod covers;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Once;

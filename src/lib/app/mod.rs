@@ -13,6 +13,8 @@ pub(crate) mod doctor;
 pub(crate) mod documents;
 pub(crate) mod http;
 pub mod index;
+#[cfg(test)]
+mod linear_tests;
 mod llm_client;
 pub mod monitor;
 mod progress_bar;

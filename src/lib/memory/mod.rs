@@ -302,9 +302,8 @@ impl Memory {
     pub fn mark(&self, key: &str, run: &str) -> Result<(), crate::sys::Error> {
         let path = self.home().workspace().join(key);
         let bytes = std::fs::read(&path).map_err(crate::sys::Error::at("read", &path))?;
-        let file = [(key.to_owned(), bytes)];
         let (asked, at) = (false, crate::clock::now_ms());
-        self.marks.set_all(&file, Marking { run, asked, at })
+        self.marks.set_with(key, &bytes, Marking { run, asked, at })
     }
 
     /// Returns all that is known of the one who speaks, see [`known::whole`].

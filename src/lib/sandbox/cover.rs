@@ -1,26 +1,72 @@
 //! Files that a command must not change, where a mount alone does not keep them.
 //!
 //! A read-only mount covers a file until somebody outside puts another file in its place: the kernel takes the
-//! mount away then, and the command could write the new file. So the directories of the covered paths are
-//! watched, and when what lies at such a path is another file than before, the command is ended; what it wrote
-//! into the new file until then is taken back. At level `landlock`, without mounts, contents and modes are put
-//! back when the command has ended.
+//! mount away then, and a command that waits for that writes the new file before anybody can end it. So the
+//! directories of the covered paths are watched, and when what lies at such a path is another file than before, the
+//! command is ended. Nobody can tell then whose words the new file holds, unless this process wrote it: the old one
+//! is put back, and the new one set aside. A file with another name is replaced by a copy before: the mount covers
+//! one name. At level `landlock`, without mounts, contents and modes are put back when the command has ended, and
+//! the modes of hidden files, which it could change there without reading them.
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use parking_lot::Mutex;
 use tokio::io::unix::AsyncFd;
 
 use super::run::KILL_GRACE;
 use super::{Walls, syscalls};
 
+/// What this process wrote last at covered paths; of more the oldest go.
+static WRITTEN: Mutex<Vec<(PathBuf, Vec<u8>)>> = Mutex::new(Vec::new());
+const MAX_WRITTEN: usize = 64;
+
+/// Tells that this process is about to write `content` at `path`, which commands must not change: one that runs
+/// meanwhile does not undo it.
+pub fn will_write(path: &Path, content: &[u8]) {
+    let path = real(path);
+    let mut written = WRITTEN.lock();
+    written.retain(|(known, _)| *known != path);
+    if written.len() >= MAX_WRITTEN {
+        written.remove(0);
+    }
+    written.push((path, content.to_owned()));
+}
+
+fn is_own(path: &Path) -> bool {
+    let (path, content) = (real(path), fs::read(path).ok());
+    let written = WRITTEN.lock();
+    written
+        .iter()
+        .any(|(known, words)| *known == path && Some(words) == content.as_ref())
+}
+
+/// Returns `path` with no link in its directory.
+fn real(path: &Path) -> PathBuf {
+    let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
+    match dir.zip(path.file_name()) {
+        Some((dir, name)) => dir.join(name),
+        None => path.to_owned(),
+    }
+}
+
+/// Opens a file or directory to know it later; no link, and nothing else that opening would wait for.
+fn open(path: &Path) -> Option<File> {
+    let meta = fs::symlink_metadata(path).ok()?;
+    (meta.is_file() || meta.is_dir()).then(|| File::open(path).ok())?
+}
+
 /// Files and bytes of the covered paths that are remembered; what lies beyond is only told.
 const MAX_FILES: usize = 2_000;
 const MAX_BYTES: u64 = 16 << 20;
 const MAX_DEPTH: usize = 8;
+/// Hidden files whose modes are remembered, and how deep below the hidden directories.
+const MAX_MODES: usize = 20_000;
+const MODES_DEPTH: usize = 4;
 
 /// What is put behind the name of a file that a command added.
 const ASIDE: &str = ".from-a-command";
@@ -35,18 +81,33 @@ struct Kept {
     content: Vec<u8>,
 }
 
+/// A covered path of a command that runs.
+struct Covered {
+    path: PathBuf,
+    identity: Identity,
+    /// What lay there when the command began, whatever lies there now.
+    old: Option<File>,
+}
+
 /// The covered paths of a command that runs.
 pub(super) struct Cover {
-    paths: Vec<(PathBuf, Identity)>,
+    paths: Vec<Covered>,
     /// `None` where nothing can be watched, or need not be.
     watch: Option<AsyncFd<OwnedFd>>,
     /// What is put back at the end.
     kept: Vec<(PathBuf, Kept)>,
+    /// The modes that are.
+    modes: Vec<(PathBuf, u32)>,
 }
 
 impl Cover {
     /// Returns the cover of those of `read_only` that lie in what the command may write. Blocks a little.
-    pub(super) fn new(walls: Walls, read_only: &[PathBuf], writable: &[PathBuf]) -> Self {
+    pub(super) fn new(
+        walls: Walls,
+        read_only: &[PathBuf],
+        writable: &[PathBuf],
+        hidden: &[PathBuf],
+    ) -> Self {
         let is_writable = |path: &&PathBuf| {
             let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
             let is_below = |base: &PathBuf| {
@@ -60,22 +121,31 @@ impl Cover {
             paths: Vec::new(),
             watch: None,
             kept: Vec::new(),
+            modes: Vec::new(),
         };
         match walls {
             Walls::Off => {}
-            Walls::Namespaces => cover.watch = watch(&paths),
-            Walls::Landlock => cover.kept = keep(&paths),
+            Walls::Namespaces => {
+                paths.iter().for_each(|path| part_links(path, 0));
+                cover.watch = watch(&paths);
+            }
+            Walls::Landlock => {
+                cover.kept = keep(&paths);
+                let hidden = hidden.iter().flat_map(|path| modes(path, writable));
+                cover.modes = hidden.collect();
+            }
         }
         // After the watch has begun, or a replacement between the two would go unnoticed.
-        cover.paths = paths
-            .into_iter()
-            .map(|path| (identity(&path), path))
-            .map(|(identity, path)| (path, identity))
-            .collect();
+        let covered = |path: PathBuf| Covered {
+            identity: identity(&path),
+            old: (walls == Walls::Namespaces).then(|| open(&path)).flatten(),
+            path,
+        };
+        cover.paths = paths.into_iter().map(covered).collect();
         cover
     }
 
-    /// Waits until another file lies at one of the paths, remembers what it holds, and returns the path.
+    /// Waits until another file lies at one of the paths, and returns the path.
     pub(super) async fn replaced(&mut self) -> PathBuf {
         loop {
             let Some(watch) = &self.watch else {
@@ -88,35 +158,146 @@ impl Cover {
             while nix::unistd::read(watch.get_ref(), &mut [0; 4096]).is_ok_and(|count| count > 0) {}
             ready.clear_ready();
             drop(ready);
-            let other = |(path, before): &&(PathBuf, Identity)| identity(path) != *before;
-            if let Some((path, _)) = self.paths.iter().find(other) {
-                let path = path.clone();
-                self.kept = keep(std::slice::from_ref(&path));
-                return path;
+            if let Some(covered) = self.paths.iter().find(|covered| covered.is_replaced()) {
+                return covered.path.clone();
             }
         }
     }
 
-    /// Puts back what a command changed in what was remembered, now that it has ended, and returns those paths.
-    /// Blocks.
+    /// Puts back what a command changed, now that it has ended, and returns those paths. Blocks.
     pub(super) fn restore(mut self) -> Vec<PathBuf> {
-        let dirs: Vec<PathBuf> = self.paths.drain(..).map(|(path, _)| path).collect();
-        put_all_back(&std::mem::take(&mut self.kept), &dirs)
+        self.take().put_back()
+    }
+
+    fn take(&mut self) -> Before {
+        Before {
+            paths: std::mem::take(&mut self.paths),
+            is_mounted: self.watch.is_some(),
+            kept: std::mem::take(&mut self.kept),
+            modes: std::mem::take(&mut self.modes),
+        }
     }
 }
 
 impl Drop for Cover {
     /// Whoever ran the command let go of it: it is being killed.
     fn drop(&mut self) {
-        let kept = std::mem::take(&mut self.kept);
-        if kept.is_empty() {
+        let before = self.take();
+        if before.is_as_it_was() {
             return;
         }
-        let dirs: Vec<PathBuf> = self.paths.drain(..).map(|(path, _)| path).collect();
         std::thread::spawn(move || {
             std::thread::sleep(KILL_GRACE);
-            put_all_back(&kept, &dirs);
+            before.put_back();
         });
+    }
+}
+
+/// What was there when a command began.
+struct Before {
+    paths: Vec<Covered>,
+    is_mounted: bool,
+    kept: Vec<(PathBuf, Kept)>,
+    modes: Vec<(PathBuf, u32)>,
+}
+
+impl Before {
+    fn is_as_it_was(&self) -> bool {
+        let none = self.kept.is_empty() && self.modes.is_empty();
+        none && !(self.is_mounted && self.paths.iter().any(Covered::is_replaced))
+    }
+
+    fn put_back(self) -> Vec<PathBuf> {
+        if self.is_mounted {
+            let replaced = self.paths.iter().filter(|covered| covered.is_replaced());
+            return replaced.filter_map(Covered::put_back).collect();
+        }
+        let dirs: Vec<PathBuf> = self.paths.into_iter().map(|covered| covered.path).collect();
+        let mut changed = put_all_back(&self.kept, &dirs);
+        changed.extend(put_modes_back(&self.modes));
+        changed
+    }
+}
+
+impl Covered {
+    fn is_replaced(&self) -> bool {
+        identity(&self.path) != self.identity
+    }
+
+    /// Puts the old file or directory back; what lies there is set aside. Returns the path unless what lies there is
+    /// the same, or this process wrote it.
+    fn put_back(&self) -> Option<PathBuf> {
+        let path = &self.path;
+        let old = self.old.as_ref().map(kept_of).unwrap_or_default();
+        let at_path = |below: &Path| match below.as_os_str().is_empty() {
+            true => path.clone(),
+            false => path.join(below),
+        };
+        let old: Vec<(PathBuf, Kept)> = old
+            .into_iter()
+            .map(|(below, kept)| (at_path(&below), kept))
+            .collect();
+        if keep(std::slice::from_ref(path)) == old || is_own(path) {
+            return None;
+        }
+        if fs::symlink_metadata(path).is_ok() {
+            let mut aside = path.clone().into_os_string();
+            aside.push(ASIDE);
+            if let Err(error) = fs::rename(path, aside) {
+                tracing::error!(path = %path.display(), %error, "what was put in place of it cannot be set aside");
+            }
+        }
+        for (path, kept) in &old {
+            if let Err(error) = put_back(path, kept) {
+                tracing::error!(path = %path.display(), %error, "what was there could not be put back");
+            }
+        }
+        tracing::warn!(path = %path.display(), "it was replaced while a command ran that could write the new one: the old one is back");
+        Some(path.clone())
+    }
+}
+
+/// Returns the file that is open, under an empty path, or those of the directory, below it.
+fn kept_of(old: &File) -> Vec<(PathBuf, Kept)> {
+    let Ok(meta) = old.metadata() else {
+        return Vec::new();
+    };
+    let open = PathBuf::from(format!("/proc/self/fd/{}", old.as_raw_fd()));
+    if meta.is_dir() {
+        // The dot leads through the link.
+        let dir = open.join(".");
+        let below = |(path, kept): (PathBuf, Kept)| {
+            let below = path.strip_prefix(&dir).ok()?.to_owned();
+            Some((below, kept))
+        };
+        return keep(std::slice::from_ref(&dir))
+            .into_iter()
+            .filter_map(below)
+            .collect();
+    }
+    let mode = meta.permissions().mode() & 0o7777;
+    let content = fs::read(open).ok();
+    content
+        .map(|content| (PathBuf::new(), Kept { mode, content }))
+        .into_iter()
+        .collect()
+}
+
+/// Replaces files at and below `path` that have another name by copies.
+fn part_links(path: &Path, depth: usize) {
+    let Ok(meta) = fs::symlink_metadata(path) else {
+        return;
+    };
+    if meta.is_dir() && depth <= MAX_DEPTH {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            part_links(&entry.path(), depth + 1);
+        }
+    } else if meta.is_file()
+        && meta.nlink() > 1
+        && let Some(kept) = read(path)
+        && let Err(error) = put_back(path, &kept)
+    {
+        tracing::error!(path = %path.display(), %error, "it has another name, by which a command can change it");
     }
 }
 
@@ -146,6 +327,47 @@ fn put_all_back(kept: &[(PathBuf, Kept)], paths: &[PathBuf]) -> Vec<PathBuf> {
         {
             let _ = fs::rename(&path, aside);
             changed.push(path);
+        }
+    }
+    changed
+}
+
+/// Returns the modes of what lies at and below `path`, but not in the `open` directories; shallow ones first, for
+/// there may be too many.
+fn modes(path: &Path, open: &[PathBuf]) -> Vec<(PathBuf, u32)> {
+    let mut noted = Vec::new();
+    let mut level = vec![path.to_owned()];
+    for _ in 0..=MODES_DEPTH {
+        let mut deeper = Vec::new();
+        for path in level.into_iter().filter(|path| !open.contains(path)) {
+            let Ok(meta) = fs::symlink_metadata(&path) else {
+                continue;
+            };
+            if noted.len() == MAX_MODES {
+                return noted;
+            }
+            if meta.is_dir() {
+                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+                deeper.extend(entries.map(|entry| entry.path()));
+            }
+            if !meta.is_symlink() {
+                noted.push((path, meta.permissions().mode() & 0o7777));
+            }
+        }
+        level = deeper;
+    }
+    noted
+}
+
+fn put_modes_back(modes: &[(PathBuf, u32)]) -> Vec<PathBuf> {
+    let is_other = |(path, mode): &&(PathBuf, u32)| {
+        fs::symlink_metadata(path)
+            .is_ok_and(|meta| !meta.is_symlink() && meta.permissions().mode() & 0o7777 != *mode)
+    };
+    let mut changed = Vec::new();
+    for (path, mode) in modes.iter().filter(is_other) {
+        if fs::set_permissions(path, fs::Permissions::from_mode(*mode)).is_ok() {
+            changed.push(path.clone());
         }
     }
     changed
@@ -259,23 +481,71 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_replacement_is_noticed_and_what_comes_after_it_taken_back() {
+    async fn a_replacement_is_noticed_and_taken_back() {
         let dir = tempfile::tempdir().unwrap();
         let (soul, other) = (dir.path().join("SOUL.md"), dir.path().join("other"));
         write(&soul, "before");
         let workspace = [dir.path().to_owned()];
         let covered = [soul.clone(), dir.path().join("not-there")];
-        let mut cover = Cover::new(Walls::Namespaces, &covered, &workspace);
+        let mut cover = Cover::new(Walls::Namespaces, &covered, &workspace, &[]);
         write(&other, "noise");
         let quiet = tokio::time::timeout(Duration::from_millis(50), cover.replaced()).await;
         assert!(quiet.is_err());
-        write(&soul, "the owner's");
+        write(&soul, "anybody's");
         let replaced = tokio::time::timeout(Duration::from_secs(5), cover.replaced());
         assert_eq!(replaced.await.unwrap(), soul);
-        let mut file = fs::OpenOptions::new().append(true).open(&soul).unwrap();
-        std::io::Write::write_all(&mut file, b" and the command's").unwrap();
         assert_eq!(cover.restore(), std::slice::from_ref(&soul));
-        assert_eq!(text(&soul), "the owner's");
+        let aside = dir.path().join("SOUL.md.from-a-command");
+        assert_eq!(
+            (text(&soul), text(&aside)),
+            ("before".into(), "anybody's".into())
+        );
+    }
+
+    #[tokio::test]
+    async fn what_this_process_wrote_stays_and_so_does_what_was_changed_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let soul = dir.path().join("SOUL.md");
+        let new = || {
+            Cover::new(
+                Walls::Namespaces,
+                std::slice::from_ref(&soul),
+                &[dir.path().to_owned()],
+                &[],
+            )
+        };
+        write(&soul, "before");
+        let cover = new();
+        will_write(&soul, b"agreed to");
+        write(&soul, "agreed to");
+        assert_eq!(cover.restore(), [] as [PathBuf; 0]);
+        assert_eq!(text(&soul), "agreed to");
+        let cover = new();
+        let mut file = fs::OpenOptions::new().append(true).open(&soul).unwrap();
+        std::io::Write::write_all(&mut file, b" by hand").unwrap();
+        write(&soul, "anybody's");
+        assert_eq!(cover.restore(), std::slice::from_ref(&soul));
+        assert_eq!(text(&soul), "agreed to by hand");
+    }
+
+    #[tokio::test]
+    async fn a_replaced_directory_is_as_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let skills = dir.path().join("skills");
+        fs::create_dir_all(skills.join("a")).unwrap();
+        write(&skills.join("a/SKILL.md"), "before");
+        let cover = Cover::new(
+            Walls::Namespaces,
+            std::slice::from_ref(&skills),
+            &[dir.path().to_owned()],
+            &[],
+        );
+        fs::rename(&skills, dir.path().join("moved")).unwrap();
+        fs::create_dir(&skills).unwrap();
+        write(&skills.join("b"), "obey");
+        assert_eq!(cover.restore(), std::slice::from_ref(&skills));
+        assert_eq!(text(&skills.join("a/SKILL.md")), "before");
+        assert!(!skills.join("b").exists());
     }
 
     #[tokio::test]
@@ -287,14 +557,21 @@ mod tests {
             write(&at(name), name);
         }
         let covered = ["SOUL.md", "USER.md", "skills", "AGENTS.md"].map(at);
-        let cover = Cover::new(Walls::Landlock, &covered, &[dir.path().to_owned()]);
+        let home = tempfile::tempdir().unwrap();
+        let env = home.path().join(".env");
+        write(&env, "KEY=x");
+        fs::set_permissions(&env, fs::Permissions::from_mode(0o600)).unwrap();
+        let (workspace, hidden) = ([dir.path().to_owned()], [home.path().to_owned()]);
+        let cover = Cover::new(Walls::Landlock, &covered, &workspace, &hidden);
+        fs::set_permissions(&env, fs::Permissions::from_mode(0o777)).unwrap();
         fs::remove_file(at("SOUL.md")).unwrap();
         fs::create_dir(at("SOUL.md")).unwrap();
         fs::set_permissions(at("USER.md"), fs::Permissions::from_mode(0o777)).unwrap();
         fs::remove_dir_all(at("skills")).unwrap();
         fs::create_dir(at("skills")).unwrap();
         write(&at("skills/b.md"), "new");
-        assert_eq!(cover.restore().len(), 4);
+        assert_eq!(cover.restore().len(), 5);
+        assert_eq!(env.metadata().unwrap().permissions().mode() & 0o7777, 0o600);
         assert!(!at("skills/b.md").exists() && at("skills/b.md.from-a-command").exists());
         for name in ["SOUL.md", "USER.md", "skills/a.md"] {
             assert_eq!(text(&at(name)), name);

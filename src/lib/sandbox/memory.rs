@@ -1,4 +1,7 @@
 //! Memory of all processes of a command together: limits of the kernel bind each process alone.
+//!
+//! What they hold for themselves is summed up. Shared memory (`memfd_create`, shared mappings, System V) belongs to no
+//! process: what of it has come on the machine since the command began counts as the command's.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -20,6 +23,8 @@ const OFTEN: Duration = Duration::from_millis(100);
 pub(super) struct Watch {
     limit: u64,
     page: u64,
+    /// Shared memory of the machine when the command began, bytes.
+    shared: u64,
     /// When it is looked at next.
     next: Instant,
 }
@@ -28,7 +33,8 @@ impl Watch {
     pub(super) fn new() -> Self {
         let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
         Self {
-            limit: machine().map_or(MOST, |all| (all / PART).min(MOST)),
+            limit: of_machine("MemTotal:").map_or(MOST, |all| (all / PART).min(MOST)),
+            shared: of_machine("Shmem:").unwrap_or(u64::MAX),
             page: page.and_then(|page| page.try_into().ok()).unwrap_or(4096),
             next: Instant::now() + OFTEN,
         }
@@ -38,7 +44,8 @@ impl Watch {
     pub(super) fn look(&mut self) -> Option<Duration> {
         let now = Instant::now();
         if now >= self.next {
-            let held = self.held();
+            let shared = of_machine("Shmem:").unwrap_or_default();
+            let held = self.held() + shared.saturating_sub(self.shared);
             if held > self.limit {
                 return None;
             }
@@ -68,11 +75,10 @@ impl Watch {
     }
 }
 
-fn machine() -> Option<u64> {
+/// Returns a number of `/proc/meminfo`, bytes.
+fn of_machine(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
     Some(kib * 1024)
 }

@@ -53,6 +53,7 @@ use serde::{Deserialize, Serialize};
 
 pub use beneath::{BeneathError, Entry, Existing, Found, Kind, Root, Target};
 pub use compute::{Limits, compute, compute_main, in_memory};
+pub use cover::will_write;
 pub use detect::{level, probe};
 pub use exit::{EXIT_PORT, Exit};
 pub use launcher::launcher_main;
@@ -89,7 +90,7 @@ impl Level {
                  and attack the kernel through the system calls that are left; it reaches the hosts that the settings allow, and no others."
             }
             Self::Landlock(_) => {
-                "A command can do what it could with namespaces, change the files that shape the agent until it ends (then they are put back), and stat, chmod and touch hidden files without reading them; where the agent \
+                "A command can do what it could with namespaces, change the files that shape the agent and the modes of hidden files until it ends (then they are put back), and stat and touch hidden files without reading them; where the agent \
                  runs as root, it can so open other programs' files in /etc to a later command."
             }
             Self::Refused(_) => "None: commands do not run.",

@@ -376,7 +376,11 @@ fn hide(path: &Path) -> Result<Option<PathBuf>, Failure> {
         mount_tmpfs(path, EMPTY_OPTIONS)?;
         return Ok(Some(path.to_owned()));
     }
-    cover_file(path).at(&format!("hide {}", path.display()))?;
+    match cover_file(path) {
+        // Gone since.
+        Err(_) if fs::symlink_metadata(path).is_err() => {}
+        covered => covered.at(&format!("hide {}", path.display()))?,
+    }
     Ok(None)
 }
 

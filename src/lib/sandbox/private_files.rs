@@ -2,10 +2,13 @@
 //!
 //! A daemon that runs as root owns `/etc/shadow` and every private key; inside the sandbox the
 //! command still is that user and would be let in as the owner. So what others may not read is
-//! looked up and masked.
+//! looked up and masked. So are sockets of other programs in what a command may write: whoever listens there is
+//! outside the walls (Landlock knows them since ABI 9 only).
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io::PipeReader;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::{At, Failure, syscalls};
@@ -14,6 +17,9 @@ use super::{At, Failure, syscalls};
 /// 1,200 entries here; `/opt` only as deep as `/opt/app/config/secret`, since whole
 /// programming environments are installed there.
 const SEARCHED: [(&str, u32); 3] = [("/etc", 16), ("/usr/local/etc", 16), ("/opt", 3)];
+
+/// Entries of the writable directories that are looked at for sockets.
+const ENTRIES: usize = 50_000;
 
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_READ_AND_ENTER: u32 = 0o005;
@@ -24,9 +30,9 @@ pub(super) struct Search(PipeReader);
 
 impl Search {
     /// Begins to look for the files and directories in the shown system directories that others
-    /// may not read. The paths in `except`, and what is in them, are left alone. Returns `None` in
+    /// may not read, and for sockets in the `writable` ones, which are left alone otherwise. Returns `None` in
     /// the new process, which is done.
-    pub(super) fn begin(except: &[PathBuf]) -> Result<Option<Self>, Failure> {
+    pub(super) fn begin(writable: &[PathBuf]) -> Result<Option<Self>, Failure> {
         let step = "look for secrets";
         let (reader, writer) = std::io::pipe().at(step)?;
         if syscalls::fork().at(step)?.is_some() {
@@ -34,8 +40,11 @@ impl Search {
         }
         let mut found = Vec::new();
         for (dir, depth) in SEARCHED {
-            search(Path::new(dir), depth, except, &mut found);
+            search(Path::new(dir), depth, writable, &mut found);
         }
+        let bound = std::fs::read_to_string("/proc/net/unix").ok();
+        let bound = bound.as_deref().map(names_of_sockets);
+        found.extend(sockets(writable, bound.as_ref()));
         serde_json::to_writer(writer, &found).at(step)?;
         Ok(None)
     }
@@ -75,6 +84,42 @@ fn search(dir: &Path, depth: u32, except: &[PathBuf], found: &mut Vec<PathBuf>) 
             search(&entry.path(), depth - 1, except, found);
         }
     }
+}
+
+/// Returns the names of the files that sockets of this machine are bound to, as `/proc/net/unix` lists them.
+fn names_of_sockets(list: &str) -> BTreeSet<OsString> {
+    // A path may have spaces; seven columns stand before it.
+    let paths = list.lines().skip(1).filter_map(|line| {
+        let from = line.find(['/', '.'])?;
+        line.get(from..)
+    });
+    let names = paths.filter_map(|path| Path::new(path).file_name());
+    names.map(ToOwned::to_owned).collect()
+}
+
+/// Returns the sockets at and below `dirs` that somebody may listen at: those called as one that is `bound`, or all
+/// where that is not known.
+fn sockets(dirs: &[PathBuf], bound: Option<&BTreeSet<OsString>>) -> Vec<PathBuf> {
+    let (mut found, mut dirs, mut left) = (Vec::new(), dirs.to_vec(), ENTRIES);
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            if left == 0 {
+                return found;
+            }
+            left -= 1;
+            // The kind costs no system call.
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            let is_live = || bound.is_none_or(|names| names.contains(&entry.file_name()));
+            if kind.is_dir() {
+                dirs.push(entry.path());
+            } else if kind.is_socket() && is_live() {
+                found.push(entry.path());
+            }
+        }
+    }
+    found
 }
 
 /// Returns the paths that together hold everything at and below `dir` but `closed`: `dir` itself
@@ -119,6 +164,21 @@ mod tests {
         parts.sort();
         assert_eq!(parts, [dir.path().join("a"), dir.path().join("b/open")]);
         assert_eq!(open_parts(dir.path(), &["/elsewhere".into()]), [dir.path()]);
+    }
+
+    #[test]
+    fn sockets_are_found_where_somebody_may_listen() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("deep")).unwrap();
+        let (live, left) = (dir.path().join("deep/a b.sock"), dir.path().join("left"));
+        let _listener = std::os::unix::net::UnixListener::bind(&live).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
+        let bound = names_of_sockets(&std::fs::read_to_string("/proc/net/unix").unwrap());
+        let dirs = [dir.path().to_owned()];
+        assert_eq!(sockets(&dirs, Some(&bound)), std::slice::from_ref(&live));
+        let mut all = sockets(&dirs, None);
+        all.sort();
+        assert_eq!(all, [live, left]);
     }
 
     #[test]

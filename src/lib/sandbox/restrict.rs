@@ -130,11 +130,14 @@ pub(super) fn landlock(plan: &Plan, access: &Access) -> Result<(), Failure> {
     for path in &access.readable {
         ruleset = allow(ruleset, path, AccessFs::from_read(ASKED))?;
     }
+    // Sockets of the command's own are in reach without it.
+    let written = all & !AccessFs::ResolveUnix;
     for path in &access.writable {
-        ruleset = allow(ruleset, path, all)?;
+        ruleset = allow(ruleset, path, written)?;
     }
     for path in DEVICES {
-        ruleset = allow(ruleset, Path::new(path), AccessFs::from_file(ASKED))?;
+        let access = AccessFs::from_file(ASKED) & written;
+        ruleset = allow(ruleset, Path::new(path), access)?;
     }
     ruleset.restrict_self().at(step).map(drop)
 }

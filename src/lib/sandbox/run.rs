@@ -128,8 +128,8 @@ pub async fn run_at(
 pub(super) async fn cover_of(walls: Walls, spec: &Spec) -> Cover {
     let mut writable = spec.writable.clone();
     writable.push(spec.workspace.clone());
-    let read_only = spec.read_only.clone();
-    let cover = move || Cover::new(walls, &read_only, &writable);
+    let (read_only, hidden) = (spec.read_only.clone(), spec.hidden.clone());
+    let cover = move || Cover::new(walls, &read_only, &writable, &hidden);
     match walls {
         // It reads all of them.
         Walls::Landlock => crate::sys::blocking(cover).await,

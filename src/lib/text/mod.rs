@@ -6,6 +6,8 @@ mod hex;
 pub mod hidden_chars;
 pub(crate) mod json;
 mod line_diff;
+#[cfg(test)]
+pub(crate) mod linear;
 
 pub use hex::{hex, sha256_hex, sha256_of};
 pub use line_diff::line_diff;

@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::undo;
-use crate::workspace::Marking;
+use crate::workspace::{ContentId, Marking};
 
 /// Entries that are looked at.
 const ENTRIES: usize = 50_000;
-/// Files that are marked by content, too, at one go; more are marked by name alone.
-const BY_CONTENT: usize = 2_000;
-/// The largest of these, and all of them together, bytes.
-const LARGEST: u64 = 4 << 20;
-const TOGETHER: u64 = 64 << 20;
+/// Files that are marked by content, too, at one go, and what is read of them, bytes; more are marked by name alone.
+const BY_CONTENT: usize = 10_000;
+const TOGETHER: u64 = 512 << 20;
+const OF_ONE: u64 = 4 << 20;
 /// The clock of a file system is so far behind ours at most.
 const TICK_MS: i64 = 10;
 
@@ -40,14 +39,10 @@ impl ChangedFiles {
             // The time of the inode changes with a rename, too, and nobody can set it back.
             let at = metadata.ctime() * 1000 + metadata.ctime_nsec() / 1_000_000 + TICK_MS;
             if at >= began_ms {
-                let size = metadata.len();
-                let bytes = if changed.len() < BY_CONTENT && size <= LARGEST.min(left) {
-                    left -= size;
-                    std::fs::read(path).unwrap_or_default()
-                } else {
-                    Vec::new()
-                };
-                changed.extend(self.key(path).map(|key| (key, bytes)));
+                let is_read = changed.len() < BY_CONTENT && left > 0;
+                let content = is_read.then(|| ContentId::at(path).ok()).flatten();
+                left = left.saturating_sub(metadata.len().min(OF_ONE));
+                changed.extend(self.key(path).map(|key| (key, content)));
             }
         });
         if let Err(error) = self.undo.marks.set_all(&changed, by) {
@@ -64,8 +59,7 @@ impl ChangedFiles {
         }
         self.walk(&mut |path, metadata| {
             let is_it = sizes.contains(&metadata.len())
-                && metadata.len() <= LARGEST
-                && std::fs::read(path).is_ok_and(|bytes| self.undo.marks.has_content(&bytes));
+                && ContentId::at(path).is_ok_and(|content| self.undo.marks.has_content(&content));
             if is_it {
                 found.push(path.to_owned());
             }
@@ -131,11 +125,17 @@ mod tests {
             crate::sys::atomic::write(&path, words.as_bytes(), durability).expect("write");
         };
         write("a/new.md", "words out of the network");
+        write("a/long.bin", &"words out of the network ".repeat(400_000));
         files.mark_since(0, by("r1"));
-        assert!(undo.marks.has("a/new.md"));
+        assert!(undo.marks.has("a/new.md") && undo.marks.has("a/long.bin"));
         std::fs::rename(workspace.join("a"), workspace.join("b")).expect("rename");
         write("own.md", "the words of the owner...");
-        assert_eq!(files.marked_by_content(), [workspace.join("b/new.md")]);
+        let mut found = files.marked_by_content();
+        found.sort();
+        assert_eq!(
+            found,
+            ["b/long.bin", "b/new.md"].map(|name| workspace.join(name))
+        );
         files.mark_since(clock::now_ms() + 60_000, by("r2"));
         assert!(!undo.marks.has("own.md"));
     }
@@ -145,7 +145,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let workspace = dir.path().join("w");
         std::fs::create_dir(&workspace).expect("dir");
-        let names: Vec<String> = (0..BY_CONTENT + 50).map(|n| format!("{n}.md")).collect();
+        let names: Vec<String> = (0..BY_CONTENT + 5).map(|n| format!("{n}.md")).collect();
         for name in &names {
             let durability = crate::sys::atomic::Durability::Rename;
             crate::sys::atomic::write(&workspace.join(name), name.as_bytes(), durability)

@@ -4,7 +4,7 @@ use crate::agent::Context;
 use crate::audit;
 use crate::config;
 use crate::config::Network;
-use crate::net::egress_proxy::{MAX_VISITS, Rules, Session, Visit};
+use crate::net::egress_proxy::{Rules, Session, Visit};
 use crate::sandbox::{EXIT_PORT, Exit, Spec};
 use crate::trust::Provenance;
 
@@ -90,8 +90,6 @@ pub(super) fn untrusted_host(visits: &[Visit], trusted: &[String]) -> Option<Pro
     let read = visits.iter().filter(|visit| visit.received > 0);
     let mut others = read.filter(|visit| !config::names_host(trusted, &visit.destination.host));
     let host = others.next().map(|visit| visit.destination.host.as_str());
-    // Beyond so many the visits are not told apart.
-    let host = host.or((visits.len() >= MAX_VISITS).then_some("one of many hosts"));
     host.map(Provenance::of_host)
 }
 

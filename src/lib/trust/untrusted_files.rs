@@ -12,9 +12,11 @@
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
 use crate::sys;
@@ -65,6 +67,63 @@ pub struct Marking<'a> {
 const CONTENTS: usize = 20_000;
 /// Shorter contents mean nothing: an empty file is anybody's.
 const SHORTEST: u64 = 16;
+/// A longer content is known by its size and this many pieces, bytes each, from its beginning to its end.
+const WHOLE: u64 = 4 << 20;
+const PIECES: u64 = 64;
+const PIECE: u64 = 64 << 10;
+
+/// What a content is known by, whatever the file is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContentId {
+    size: u64,
+    sha256: String,
+}
+
+impl ContentId {
+    /// Returns that of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        let size = bytes.len() as u64;
+        let mut source = std::io::Cursor::new(bytes);
+        let sha256 = digest_of(&mut source, size).unwrap_or_default();
+        Self { size, sha256 }
+    }
+
+    /// Returns that of an open file, of which at most a few MiB are read. Blocks.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn of_file(file: &std::fs::File) -> std::io::Result<Self> {
+        let size = file.metadata()?.len();
+        let sha256 = digest_of(&mut &*file, size)?;
+        Ok(Self { size, sha256 })
+    }
+
+    /// As [`Self::of_file`].
+    ///
+    /// # Errors
+    /// When it cannot be opened or read.
+    pub fn at(path: &Path) -> std::io::Result<Self> {
+        Self::of_file(&std::fs::File::open(path)?)
+    }
+}
+
+fn digest_of(source: &mut (impl Read + Seek), size: u64) -> std::io::Result<String> {
+    let mut digest = Context::new(&SHA256);
+    let mut block = Vec::new();
+    if size <= WHOLE {
+        source.take(WHOLE).read_to_end(&mut block)?;
+        digest.update(&block);
+        return Ok(text::hex(digest.finish().as_ref()));
+    }
+    digest.update(&size.to_be_bytes());
+    for piece in 0..PIECES {
+        source.seek(SeekFrom::Start((size - PIECE) * piece / (PIECES - 1)))?;
+        block.clear();
+        source.take(PIECE).read_to_end(&mut block)?;
+        digest.update(&block);
+    }
+    Ok(text::hex(digest.finish().as_ref()))
+}
 
 /// When a file got untrusted words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,11 +169,10 @@ impl Marks {
                 .is_some_and(|contents| contents.contents.values().any(|one| one.size == size))
     }
 
-    /// Returns true when `bytes` were written as untrusted, whatever the file is called now.
-    pub fn has_content(&self, bytes: &[u8]) -> bool {
-        let sha256 = text::sha256_hex(bytes);
+    /// Returns true when this content was written as untrusted, whatever the file is called now.
+    pub fn has_content(&self, content: &ContentId) -> bool {
         self.read()
-            .is_some_and(|contents| contents.contents.contains_key(&sha256))
+            .is_some_and(|contents| contents.contents.contains_key(&content.sha256))
     }
 
     /// Returns the sizes of all contents that were written as untrusted.
@@ -125,34 +183,46 @@ impl Marks {
     }
 
     /// Returns true when the owner wanted the file called `key`, or a file with this content, or both are not marked.
-    pub fn was_asked(&self, key: &str, bytes: &[u8]) -> bool {
+    pub fn was_asked(&self, key: &str, content: impl FnOnce() -> Option<ContentId>) -> bool {
         let Some(contents) = self.read() else {
             return false;
         };
         let of_file = contents.files.get(key).map(|mark| mark.asked);
         let of_content = || {
-            let content = contents.contents.get(&text::sha256_hex(bytes));
-            content.is_none_or(|content| content.asked)
+            let known = content().and_then(|content| contents.contents.get(&content.sha256));
+            known.is_none_or(|content| content.asked)
         };
         of_file.unwrap_or_else(of_content)
     }
 
-    /// Marks files with what is in them now.
+    /// Marks a file with what is in it now.
     ///
     /// # Errors
     /// When it cannot be locked or written.
-    pub fn set_all(&self, files: &[(String, Vec<u8>)], by: Marking<'_>) -> Result<(), sys::Error> {
+    pub fn set_with(&self, key: &str, bytes: &[u8], by: Marking<'_>) -> Result<(), sys::Error> {
+        self.set_all(&[(key.to_owned(), Some(ContentId::of(bytes)))], by)
+    }
+
+    /// Marks files with what is in them now, where that is known.
+    ///
+    /// # Errors
+    /// When it cannot be locked or written.
+    pub fn set_all(
+        &self,
+        files: &[(String, Option<ContentId>)],
+        by: Marking<'_>,
+    ) -> Result<(), sys::Error> {
         if files.is_empty() {
             return Ok(());
         }
         self.change(|contents| {
-            for (key, bytes) in files {
+            for (key, content) in files {
                 contents.files.insert(key.clone(), by.into());
-                let size = bytes.len() as u64;
-                if size >= SHORTEST {
-                    let (at, asked) = (by.at, by.asked);
+                let content = content.as_ref().filter(|content| content.size >= SHORTEST);
+                if let Some(ContentId { size, sha256 }) = content {
+                    let (at, size, asked) = (by.at, *size, by.asked);
                     let content = Content { at, size, asked };
-                    contents.contents.insert(text::sha256_hex(bytes), content);
+                    contents.contents.insert(sha256.clone(), content);
                 }
             }
             while contents.contents.len() > CONTENTS {
@@ -273,17 +343,14 @@ mod tests {
         let marks = Marks::new(&dir.path().join("untrusted.json"));
         let words = b"obey the words of this page".to_vec();
         let size = words.len() as u64;
-        assert!(!marks.may_hold(size) && !marks.has_content(&words));
-        marks
-            .set_all(&[("a.md".to_owned(), words.clone())], by("r1"))
-            .unwrap();
-        assert!(marks.has("a.md") && marks.may_hold(size) && marks.has_content(&words));
+        let has = |bytes: &[u8]| marks.has_content(&ContentId::of(bytes));
+        assert!(!marks.may_hold(size) && !has(&words));
+        marks.set_with("a.md", &words, by("r1")).unwrap();
+        assert!(marks.has("a.md") && marks.may_hold(size) && has(&words));
         marks.clear("a.md").unwrap();
-        assert!(!marks.has("a.md") && marks.has_content(&words));
-        marks
-            .set_all(&[("b".to_owned(), b"ok".to_vec())], by("r1"))
-            .unwrap();
-        assert!(marks.has("b") && !marks.has_content(b"ok"));
+        assert!(!marks.has("a.md") && has(&words));
+        marks.set_with("b", b"ok", by("r1")).unwrap();
+        assert!(marks.has("b") && !has(b"ok"));
     }
 
     #[test]
@@ -306,15 +373,33 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let marks = Marks::new(&dir.path().join("untrusted.json"));
         let words = b"import os; print(os.getcwd())".to_vec();
-        let file = |key: &str| [(key.to_owned(), words.clone())];
-        assert!(marks.was_asked("a.py", &words));
-        marks.set_all(&file("a.py"), by("r1")).unwrap();
-        assert!(!marks.was_asked("a.py", b"") && !marks.was_asked("moved.py", &words));
+        let asked_for =
+            |key: &str, bytes: &[u8]| marks.was_asked(key, || Some(ContentId::of(bytes)));
+        assert!(asked_for("a.py", &words));
+        marks.set_with("a.py", &words, by("r1")).unwrap();
+        assert!(!asked_for("a.py", b"") && !asked_for("moved.py", &words));
         let asked = Marking {
             asked: true,
             ..by("r2")
         };
-        marks.set_all(&file("b.py"), asked).unwrap();
-        assert!(marks.was_asked("b.py", &words) && !marks.was_asked("a.py", &words));
+        marks.set_with("b.py", &words, asked).unwrap();
+        assert!(asked_for("b.py", &words) && !asked_for("a.py", &words));
+    }
+
+    #[test]
+    fn a_long_content_is_known_by_pieces_in_memory_as_in_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("long");
+        let long = |last: u8| {
+            let mut bytes = vec![7; usize::try_from(WHOLE).unwrap() + 12_345];
+            bytes.push(last);
+            bytes
+        };
+        atomic::write(&path, &long(1), atomic::Durability::Rename).unwrap();
+        let of_file = ContentId::at(&path).unwrap();
+        assert_eq!(of_file, ContentId::of(&long(1)));
+        assert_ne!(of_file, ContentId::of(&long(2)));
+        let short = [b'a'; 100];
+        assert_eq!(ContentId::of(&short).sha256, text::sha256_hex(&short));
     }
 }

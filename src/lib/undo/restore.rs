@@ -196,8 +196,12 @@ impl Store {
         // On the safe side of a crash: a mark comes before the words, and goes after them.
         if entry.marked {
             let (asked, at) = (false, clock::now_ms());
-            let file = [(target.key.clone(), bytes.clone().unwrap_or_default())];
-            self.marks.set_all(&file, Marking { run, asked, at })?;
+            let words = bytes.as_deref().unwrap_or_default();
+            let by = Marking { run, asked, at };
+            self.marks.set_with(&target.key, words, by)?;
+        }
+        if target.is_protected() {
+            crate::sandbox::will_write(&target.path(), bytes.as_deref().unwrap_or_default());
         }
         let done = match (&bytes, existing) {
             (Some(bytes), existing) => target.file.write(

@@ -13,7 +13,7 @@ mod path_policy;
 mod protected_files;
 mod templates;
 
-pub use crate::trust::untrusted_files::{Marking, Marks};
+pub use crate::trust::untrusted_files::{ContentId, Marking, Marks};
 pub use path_policy::{Error as PathError, PathPolicy, ReadTarget, WriteTarget};
 pub use protected_files::{
     create_protected, is_memory, is_protected, memory_paths, protected_paths,

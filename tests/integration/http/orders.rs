@@ -229,6 +229,34 @@ fn the_owners_word_is_given_over_http_and_by_nothing_that_is_said() {
             .any(|(name, data)| name == "approval" && data["id"] == id.as_str()),
         "{events:?}"
     );
+
+    // OpenAI's protocol has no event for it; clients show the model's thoughts beside the answer.
+    api.model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "echo chunks"}),
+    ));
+    let client = api.client.clone();
+    let stream = thread::spawn(move || {
+        let said = json!([{"role": "user", "content": "do it again"}]);
+        let body = json!({"model": "agent", "stream": true, "messages": said});
+        client.post("/v1/chat/completions", &body).events()
+    });
+    let (id, document) = asked();
+    let page = api.get("/").text();
+    assert!(page.contains("1 question for you since"), "{page}");
+    let verdict = json!({"verdict": "approve"});
+    let decided = api.post(&format!("/api/v1/approvals/{id}"), &verdict);
+    assert_eq!(decided.status, 200);
+    let events = stream.join().expect("a client");
+    let thoughts = events
+        .iter()
+        .filter_map(|(_, chunk)| chunk["choices"][0]["delta"]["reasoning_content"].as_str());
+    let thoughts: String = thoughts.collect();
+    let until = document["expires_at"].as_str().expect("a time");
+    assert!(
+        thoughts.contains("yes to exec") && thoughts.contains(until),
+        "{events:?}"
+    );
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn texts(message: &Message) -> impl Iterator<Item = &str> {
     })
 }
 
-fn orders(text: &str) -> Vec<String> {
+pub(super) fn orders(text: &str) -> Vec<String> {
     let parts = text.split("⟪call ").skip(1);
     let inner = parts.filter_map(|part| part.split_once('⟫'));
     inner.map(|(order, _)| order.to_owned()).collect()

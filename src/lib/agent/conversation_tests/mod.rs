@@ -4,5 +4,6 @@
 mod injections;
 mod place;
 mod prefixes;
+mod tasks;
 mod week;
 mod years;

@@ -14,18 +14,18 @@ use crate::provider::Request;
 use crate::trust::Provenance;
 
 /// A call of a task.
-struct Step {
-    tool: &'static str,
-    input: Value,
+pub(super) struct Step {
+    pub(super) tool: &'static str,
+    pub(super) input: Value,
     /// Words that it rests on: without them in its request the model cannot make the call.
-    rests_on: &'static str,
+    pub(super) rests_on: &'static str,
 }
 
 /// What the owner says, with a document or without, and what a good model then does.
-struct Task {
-    says: &'static str,
-    document: Option<&'static str>,
-    steps: Vec<Step>,
+pub(super) struct Task {
+    pub(super) says: &'static str,
+    pub(super) document: Option<&'static str>,
+    pub(super) steps: Vec<Step>,
 }
 
 fn step(tool: &'static str, input: Value) -> Step {
@@ -115,7 +115,7 @@ fn day() -> Vec<Task> {
     ]
 }
 
-fn texts(message: &Message) -> String {
+pub(super) fn texts(message: &Message) -> String {
     let text = |block: &Block| match block {
         Block::Text { text } | Block::Context { text } => text.clone(),
         Block::ToolResult(result) => result.text.clone(),
@@ -130,7 +130,7 @@ fn texts(message: &Message) -> String {
 }
 
 /// Does the next step of the task that the owner's newest words name.
-fn think(tasks: &[Task], request: &Request) -> Message {
+pub(super) fn think(tasks: &[Task], request: &Request) -> Message {
     let is_said = |message: &Message| {
         let is_result = |block: &Block| matches!(block, Block::ToolResult(_));
         message.role == Role::User && !message.content.iter().all(is_result)

@@ -10,6 +10,7 @@ use super::numbers::{dollars, list, some, span};
 use super::styled_line::{Ink, Line, clean};
 use crate::clock;
 use crate::monitor_state::{Lane, ProviderState};
+use crate::text::counted;
 
 const BAR: (usize, usize) = (60, 20);
 const OLD_TROUBLE_MS: i64 = 3_600_000;
@@ -146,6 +147,11 @@ pub(super) fn troubles(page: &mut Page, view: &View) {
             Ink::Red,
             &format!("{letters}: agent-send --queue"),
         );
+    }
+    if let (count @ 1.., at) = view.totals.questions {
+        let (waiting, so_long) = (counted(count, "question"), span(now - at));
+        let words = format!("{waiting} for you, for {so_long}: agent-send --queue");
+        page.say("asks", Ink::Yellow, &words);
     }
     if let Some(state) = live {
         let (sandbox, risk) = (state.sandbox.as_str(), &state.sandbox_risk);

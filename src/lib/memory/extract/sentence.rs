@@ -158,7 +158,9 @@ fn address_end(raw: &[char], at: usize) -> Option<usize> {
         let same = mark.chars().zip(&raw[at..]);
         same.filter(|(a, b)| a.eq_ignore_ascii_case(b)).count() == mark.len()
     };
-    let is_address = begins_word(raw, at) && marks.iter().any(begins);
+    if !(begins_word(raw, at) && marks.iter().any(begins)) {
+        return None;
+    }
     let length = raw[at..].iter().position(|c| c.is_whitespace());
-    is_address.then(|| length.map_or(raw.len(), |length| at + length))
+    Some(length.map_or(raw.len(), |length| at + length))
 }

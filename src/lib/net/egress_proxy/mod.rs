@@ -30,8 +30,9 @@ pub use rules::{Destination, Refusal, Rules};
 
 /// Connections of one session at a time; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 64;
-/// Destinations that are remembered by name.
-pub const MAX_VISITS: usize = 64;
+/// Destinations that are remembered by name, and what all further ones are counted as.
+const MAX_VISITS: usize = 1024;
+const FURTHER: &str = "further hosts";
 
 /// Asks somebody whether a destination that the rules do not name may be connected to; an error says why not.
 pub type Ask = Arc<dyn Fn(Destination) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
@@ -148,7 +149,7 @@ impl Session {
 }
 
 impl Shared {
-    /// Returns the counters of a destination; those beyond the remembered ones count nowhere.
+    /// Returns the counters of a destination; those beyond the remembered ones share theirs.
     fn bytes(&self, destination: &Destination) -> Arc<Bytes> {
         self.with_visit(destination, |counted| {
             counted.connections = counted.connections.saturating_add(1);
@@ -162,11 +163,17 @@ impl Shared {
 
     fn with_visit<T>(&self, destination: &Destination, of: impl FnOnce(&mut Counted) -> T) -> T {
         let mut visits = self.visits.lock();
-        if visits.len() < MAX_VISITS || visits.contains_key(destination) {
-            of(visits.entry(destination.clone()).or_default())
+        let is_known = visits.len() < MAX_VISITS || visits.contains_key(destination);
+        let further = || Destination {
+            host: FURTHER.to_owned(),
+            port: destination.port,
+        };
+        let destination = if is_known {
+            destination.clone()
         } else {
-            of(&mut Counted::default())
-        }
+            further()
+        };
+        of(visits.entry(destination).or_default())
     }
 }
 

@@ -247,3 +247,24 @@ async fn a_host_that_is_not_named_is_asked_for() {
     }
     assert_eq!(*asked.lock(), ["a.example:443", "1.1.1.1:443"]);
 }
+
+#[tokio::test]
+async fn beyond_those_remembered_by_name_a_host_still_counts() {
+    let (session, _proxy) = session(&Network::Public);
+    let to = |host: String| Destination { host, port: 443 };
+    for number in 0..MAX_VISITS + 3 {
+        let bytes = session.shared.bytes(&to(format!("h{number}.example")));
+        bytes
+            .received
+            .fetch_add(5, std::sync::atomic::Ordering::Relaxed);
+    }
+    let visits = session.take_visits();
+    let further = visits
+        .iter()
+        .find(|visit| visit.destination == to(FURTHER.to_owned()));
+    let further = further.expect("the further ones");
+    assert_eq!(
+        (visits.len(), further.connections, further.received),
+        (MAX_VISITS + 1, 3, 15)
+    );
+}

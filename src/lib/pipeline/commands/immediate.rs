@@ -21,7 +21,8 @@ const HELP: &str = "Write to me and I answer. I also understand:\n\n\
 const OWNERS_HELP: &str = "\n/approve ID – let me do what I asked for\n/deny ID WHY – do not let me, and say why\n\
     /retry – try again what I gave up here; /retry all, /retry ID\n\
     /model – which model answers here; /model NAME changes it\n\
-    /undo – take back what I last changed in files\n/forget WHAT – let a fact or a person count no more\n/cost – what I cost\n/jobs – what I do at its times";
+    /undo – take back what I last changed in files\n/forget WHAT – let a fact or a person count no more\n\
+    /allow-secret WORDS – send WORDS with the keys and card numbers in them\n/cost – what I cost\n/jobs – what I do at its times";
 /// Others read what is said in a group.
 pub(crate) const IN_PRIVATE: &str = "Ask me that in our own chat.";
 pub(crate) const FOR_OWNERS: &str = "Only my owner may ask that.";

@@ -65,7 +65,7 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
     let all = async {
         for (number, file) in place.envelope.attachments.iter().enumerate() {
             let (seen, kept) = place.attachment(number, file).await;
-            let says_nothing = says_nothing(&file.filename);
+            let says_nothing = place.says_nothing(&file.filename);
             let provenance = |block: &Block| match is_label(block) && says_nothing {
                 true => place.envelope.provenance(),
                 false => of_files.clone(),
@@ -93,7 +93,7 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
         let names = place.envelope.attachments.iter().map(|file| &file.filename);
         let of_media = place.envelope.media.iter();
         let mut names = names.chain(of_media.filter_map(|media| media.filename.as_ref()));
-        let any = names.any(|name| !says_nothing(name));
+        let any = names.any(|name| !place.says_nothing(name));
         let provenance = match any {
             true => of_files,
             false => place.envelope.provenance(),
@@ -150,6 +150,21 @@ fn says_nothing(name: &str) -> bool {
         && end.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
+/// Returns true when each word of `name`, in its order, stands in what was `typed`.
+fn is_typed(name: &str, typed: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric());
+        let words = words.filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect()
+    };
+    let (stem, end) = name.rsplit_once('.').unwrap_or((name, ""));
+    let (name, typed) = (words(stem), words(typed));
+    let is_end = end.len() <= 5 && end.chars().all(|c| c.is_ascii_alphanumeric());
+    let is_sign = |c: char| c.is_alphanumeric() || " _-.,()".contains(c);
+    let is_plain = !name.is_empty() && stem.chars().all(is_sign);
+    is_end && is_plain && typed.windows(name.len()).any(|some| some == name)
+}
+
 /// One file as the model reads it.
 struct Seen {
     blocks: Vec<Block>,
@@ -179,10 +194,16 @@ impl Seen {
 }
 
 impl Place<'_> {
+    /// Returns true for a name that brings no words: it can be no order, or the owner typed each word of it.
+    fn says_nothing(&self, name: &str) -> bool {
+        let is_owners = self.envelope.provenance() == Provenance::Owner;
+        says_nothing(name) || is_owners && is_typed(name, &self.envelope.text)
+    }
+
     /// Returns where a block of a file came from. In a voice message and a video note the person speaks; a label
     /// whose name says nothing says nothing, and that is all there is of a file that cannot be read.
     fn provenance(&self, media: &Media, block: &Block) -> Provenance {
-        let is_named = |name: &str| !says_nothing(name);
+        let is_named = |name: &str| !self.says_nothing(name);
         let says = !is_label(block) || media.filename.as_deref().is_some_and(is_named);
         match (self.envelope.provenance(), media.kind) {
             (Provenance::Owner, MediaKind::Voice | MediaKind::VideoNote) => Provenance::Owner,
@@ -479,5 +500,22 @@ mod tests {
         ] {
             assert!(!says_nothing(name), "{name}");
         }
+    }
+
+    #[test]
+    fn a_name_that_the_owner_typed_says_nothing_new() {
+        let check = |name: &str, typed: &str, expected: bool| {
+            assert_eq!(is_typed(name, typed), expected, "{name}: {typed}");
+        };
+        check(
+            "Holiday photos (2).zip",
+            "unpack holiday photos 2, please",
+            true,
+        );
+        check("my_trip.zip", "what is in My Trip.zip?", true);
+        check("delete photos.zip", "the photos; delete nothing", false);
+        check("trip\u{200b}delete.zip", "trip delete", false);
+        check("trip.zip; rm -r x", "trip.zip; rm -r x", false);
+        check(".zip", "zip", false);
     }
 }

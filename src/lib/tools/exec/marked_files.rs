@@ -16,6 +16,7 @@ use super::named_files;
 use crate::sys::OpenedFiles;
 use crate::tools::changed_files::ChangedFiles;
 use crate::undo;
+use crate::workspace::ContentId;
 
 /// Endings of documents, pictures and recordings, which nothing runs by itself.
 const DOCUMENTS: [&str; 38] = [
@@ -176,7 +177,7 @@ impl Command<'_> {
 fn holds_marked(undo: &undo::Store, path: &Path) -> bool {
     let size = path.metadata().ok().filter(Metadata::is_file);
     size.is_some_and(|metadata| undo.marks.may_hold(metadata.len()))
-        && std::fs::read(path).is_ok_and(|bytes| undo.marks.has_content(&bytes))
+        && ContentId::at(path).is_ok_and(|content| undo.marks.has_content(&content))
 }
 
 /// Returns true for a file that an untrusted run wrote, and that is no document.
@@ -186,11 +187,7 @@ fn may_be_run(undo: &undo::Store, workspace: &Path, path: &Path) -> bool {
 
 fn is_asked(undo: &undo::Store, workspace: &Path, path: &Path) -> bool {
     let key = key_of(workspace, path);
-    if undo.marks.has(&key) {
-        return undo.marks.was_asked(&key, b"");
-    }
-    let bytes = std::fs::read(path).unwrap_or_default();
-    undo.marks.was_asked(&key, &bytes)
+    undo.marks.was_asked(&key, || ContentId::at(path).ok())
 }
 
 fn key_of(workspace: &Path, path: &Path) -> String {
@@ -266,8 +263,8 @@ mod tests {
                     asked,
                     at: 5,
                 };
-                let file = [(name.to_owned(), words.as_bytes().to_vec())];
-                self.undo.marks.set_all(&file, by).expect("mark");
+                let marked = self.undo.marks.set_with(name, words.as_bytes(), by);
+                marked.expect("mark");
             }
         }
 

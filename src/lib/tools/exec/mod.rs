@@ -401,7 +401,7 @@ fn report(outcome: sandbox::Outcome, seconds: u64) -> ToolOutput {
             .to_string_lossy()
             .into_owned()
     };
-    if !outcome.restored.is_empty() {
+    if !outcome.restored.is_empty() && outcome.replaced.is_none() {
         let names: Vec<String> = outcome.restored.iter().map(name).collect();
         end_line(&mut text);
         text.push_str(&format!(
@@ -412,7 +412,7 @@ fn report(outcome: sandbox::Outcome, seconds: u64) -> ToolOutput {
     if let Some(path) = &outcome.replaced {
         end_line(&mut text);
         return ToolOutput::error(format!(
-            "{text}[ended: somebody replaced {} meanwhile, which commands must not change; run it again]",
+            "{text}[ended: somebody replaced {0} meanwhile, which commands must not change; {0} is as before, and the new one is called {0}.from-a-command; run it again]",
             name(path)
         ));
     }

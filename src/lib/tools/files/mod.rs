@@ -6,7 +6,6 @@ mod read;
 mod render;
 mod write_edit;
 
-use std::io::Read as _;
 use std::sync::Arc;
 
 use super::typed::tool;
@@ -15,7 +14,7 @@ use crate::agent::{Tool, ToolOutput};
 use crate::text::visible;
 use crate::trust::Provenance;
 use crate::undo;
-use crate::workspace::{PathPolicy, ReadTarget};
+use crate::workspace::{ContentId, PathPolicy, ReadTarget};
 
 /// The largest file that is read whole, or edited, bytes; of a larger one lines are read.
 const MAX_FILE: u64 = 4 << 20;
@@ -37,13 +36,11 @@ impl Files {
     /// As [`Self::provenance`], for a file that may have been marked under another name.
     fn provenance_of(&self, target: &ReadTarget) -> Option<Provenance> {
         let by_content = || {
-            let size = target.found.metadata.len();
-            if size > MAX_FILE || !self.undo.marks.may_hold(size) {
+            if !self.undo.marks.may_hold(target.found.metadata.len()) {
                 return None;
             }
-            let mut bytes = Vec::new();
-            target.found.open().ok()?.read_to_end(&mut bytes).ok()?;
-            let is_marked = self.undo.marks.has_content(&bytes);
+            let content = ContentId::of_file(&target.found.open().ok()?).ok()?;
+            let is_marked = self.undo.marks.has_content(&content);
             is_marked.then(|| Provenance::File(visible(&target.key)))
         };
         self.provenance(&target.key).or_else(by_content)

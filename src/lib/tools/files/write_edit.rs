@@ -315,9 +315,11 @@ impl Files {
         // What shapes the agent the owner has read in the question, word by word.
         let is_agreed = context.approved && (target.is_protected() || key == "MEMORY.md");
         if context.untrusted && !is_agreed {
-            let file = [(key.clone(), bytes.to_vec())];
-            let marked = self.undo.marks.set_all(&file, context.marking());
+            let marked = self.undo.marks.set_with(key, bytes, context.marking());
             marked.map_err(|error| format!("{shown} was not changed: {error}"))?;
+        }
+        if differs && target.is_protected() {
+            crate::sandbox::will_write(&target.path(), bytes);
         }
         if differs {
             let written = target.file.write(bytes, old, MODE);

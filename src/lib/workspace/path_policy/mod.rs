@@ -73,6 +73,11 @@ pub struct WriteTarget {
 }
 
 impl WriteTarget {
+    /// Returns where it is.
+    pub fn path(&self) -> PathBuf {
+        self.root.join(&self.key)
+    }
+
     /// Returns true for what shapes the agent itself.
     pub fn is_protected(&self) -> bool {
         self.inside && is_protected(Path::new(&self.key))

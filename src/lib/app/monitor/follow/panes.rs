@@ -210,12 +210,14 @@ fn questions(scene: &Scene<'_>, columns: usize) -> Content {
     let asks = snapshot.requests();
     let mut rows = Vec::new();
     for (at, ask) in asks.iter().enumerate() {
-        let left = clock::parse_rfc3339(&ask.expires_at).map_or_else(String::new, |at| {
-            format!("  {} left", span(at - snapshot.view.now))
-        });
+        let now = snapshot.view.now;
+        let waits = clock::parse_rfc3339(&ask.created_at)
+            .map_or_else(String::new, |at| format!("  waits {}", span(now - at)));
+        let left = clock::parse_rfc3339(&ask.expires_at)
+            .map_or_else(String::new, |at| format!("  {} left", span(at - now)));
         let mut line = Line::of(Ink::Yellow, &ask.tool);
         line.push(Ink::Plain, &format!("  {}", ask.session));
-        line.push(Ink::Dim, &left);
+        line.push(Ink::Dim, &(waits + &left));
         rows.push((Some(at), line.cut(columns)));
         rows.push((
             Some(at),

@@ -289,7 +289,7 @@ running tools  pid 7689  up 2m 5s  version 0.1.0
 given up  1 dead letter: agent-send --queue
 telegram  ok, 3s ago
 ━ lanes 3 ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━  ─ questions 1 ──────────────────────────────────
-  who                       doing                 for  step    total    ▸ exec  telegram:dm:1001  14m 0s left
+  who                       doing                 for  step    total    ▸ exec  telegram:dm:1001  waits 30s  14m 0s left
 ▸ Ada                       running exec          21s     3   1m 21s      rm -r build
     says: test result: 12 of 40\\u{1b}[2J                                ─ queue 2, given up 1 ──────────────────────────
   李明 👍🏽                 thinking               2s     1    1m 2s      given up out-5  5 tries  2h 1m
