@@ -2,19 +2,22 @@
 //! one is refused before anything is written; a home in use is never overwritten.
 #![allow(
     clippy::disallowed_methods,
-    reason = "a test writes and reads files plainly"
+    clippy::print_stderr,
+    reason = "a test writes and reads files plainly, and says what it skips"
 )]
 
 use std::{
     collections::BTreeSet,
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
 
+use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -294,4 +297,241 @@ fn a_backup_that_is_killed_leaves_the_one_before_it() {
     let whole = place.daemon(&["restore", "--dry-run", &place.text("agent.tar")]);
     assert_eq!(whole.code, 0, "{whole:?}");
     place.backup("agent.tar");
+}
+
+/// Whether `program` can be run; one that is not installed is skipped by name.
+fn is_installed(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").output().is_ok();
+    if !there {
+        eprintln!("skipped: {program} is not installed");
+    }
+    there
+}
+
+/// A home whose settings end with `lines`, and which knows where a boat lies.
+fn with_settings(place: &Place, lines: &str) {
+    let settings = place.sandbox.read("agent.toml").expect("it is there");
+    place
+        .sandbox
+        .put("agent.toml", format!("{settings}\n{lines}\n").as_bytes());
+    place
+        .sandbox
+        .put("workspace/MEMORY.md", b"- the boat lies in Lisbon\n");
+}
+
+fn is_plain(path: &Path) -> bool {
+    let bytes = fs::read(path).expect("the backup");
+    bytes.windows(6).any(|part| part == b"Lisbon")
+}
+
+#[test]
+fn recipients_of_age_encrypt_every_backup() {
+    if !is_installed("age-keygen") {
+        return;
+    }
+    let place = Place::new();
+    let made = Command::new("age-keygen")
+        .args(["-o", &place.text("key.txt")])
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&made.stderr).into_owned();
+    let recipient = said.trim().strip_prefix("Public key: ").expect("a key");
+    with_settings(&place, &format!("[backup]\nage = [\"{recipient}\"]"));
+
+    fs::create_dir(place.path("all")).expect("a directory");
+    let made = place.daemon(&["backup", &place.text("all"), "--json"]);
+    assert_eq!(made.json()["encrypted"], "age", "{made:?}");
+    let path = PathBuf::from(made.json()["path"].as_str().expect("a path"));
+    assert!(path.extension().is_some_and(|end| end == "age") && !is_plain(&path));
+    let key = ["--identity", &place.text("key.txt")];
+    let restore = |home: &str, more: &[&str]| {
+        let home = place.text(home);
+        let all = place.text("all");
+        place.daemon(&[&["--home", &home, "restore", &all], more].concat())
+    };
+    let refused = restore("one", &[]);
+    assert!(
+        refused.code == 2 && refused.stderr.contains("--identity KEYFILE"),
+        "{refused:?}"
+    );
+    let restored = restore("one", &[&["--verify"], &key[..]].concat());
+    assert!(
+        restored.code == 0 && restored.stdout.contains("found in workspace/MEMORY.md"),
+        "{restored:?}"
+    );
+    // Another key, and bytes that changed on the way.
+    let other = Command::new("age-keygen")
+        .args(["-o", &place.text("other.txt")])
+        .output();
+    assert!(other.is_ok_and(|made| made.status.success()));
+    let refused = restore("two", &["--identity", &place.text("other.txt")]);
+    assert!(
+        refused.code == 1 && refused.stderr.contains("age cannot decrypt the backup: "),
+        "{refused:?}"
+    );
+    let mut bytes = fs::read(&path).expect("the backup");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).expect("write");
+    assert_eq!(restore("two", &key).code, 1);
+    assert!(!place.path("two").exists());
+    assert!(
+        fs::read_dir(place.dir.path())
+            .expect("read")
+            .flatten()
+            .all(|entry| !entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with(".agent-restore")),
+        "a decrypted copy was left"
+    );
+
+    let plain = place.daemon(&["backup", "--plain", &place.text("plain.tar")]);
+    assert!(plain.code == 0 && is_plain(&place.path("plain.tar")));
+    // Nothing can be told of an encrypted file, so it stays.
+    let again = place.daemon(&["backup", path.to_str().expect("UTF-8")]);
+    assert!(
+        again.code == 1 && again.stderr.contains("is encrypted"),
+        "{again:?}"
+    );
+    // Settings that cannot be read name nobody: better no backup than one that all can read.
+    place.sandbox.put("agent.toml", b"[backup]\nage = 1\n");
+    let refused = place.daemon(&["backup", &place.text("none.tar")]);
+    assert!(
+        refused.code == 78 && refused.stderr.contains("--plain"),
+        "{refused:?}"
+    );
+    assert!(!place.path("none.tar").exists());
+}
+
+#[test]
+fn keys_of_gpg_encrypt_every_backup() {
+    if !is_installed("gpg") {
+        return;
+    }
+    let mut place = Place::new();
+    let keys = place.text("keys");
+    fs::create_dir(&keys).expect("a directory");
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o700)).expect("own directory");
+    let gpg = |arguments: &[&str]| {
+        let ran = Command::new("gpg")
+            .args(["--batch", "--homedir", &keys])
+            .args(arguments)
+            .output()
+            .expect("it starts");
+        assert!(ran.status.success(), "{ran:?}");
+    };
+    gpg(&[
+        "--passphrase",
+        "",
+        "--quick-generate-key",
+        "ada@example.org",
+        "future-default",
+        "default",
+        "never",
+    ]);
+    place.sandbox = place.sandbox.env("GNUPGHOME", &keys);
+    with_settings(&place, "[backup]\ngpg = [\"ada@example.org\"]");
+    let piped = place.sandbox.bash(&format!(
+        "agent-daemon backup - | tee {0}/agent.tar.gpg | agent-daemon --home {0}/one restore --verify -",
+        place.dir.path().display()
+    ));
+    assert!(
+        piped.code == 0 && piped.stdout.contains("found in workspace/MEMORY.md"),
+        "{piped:?}"
+    );
+    assert!(!is_plain(&place.path("agent.tar.gpg")));
+
+    let settings = place.sandbox.read("agent.toml").expect("it is there");
+    let nobody = settings.replace("ada@example.org", "nobody@example.org");
+    place.sandbox.put("agent.toml", nobody.as_bytes());
+    let refused = place.daemon(&["backup", &place.text("none.tar.gpg")]);
+    assert!(
+        refused.code == 1 && refused.stderr.contains("nobody@example.org"),
+        "{refused:?}"
+    );
+    assert!(!place.path("none.tar.gpg").exists() && !place.path("none.tar.gpg.part").exists());
+    // The agent of gpg holds its directory.
+    let ended = Command::new("gpgconf")
+        .args(["--homedir", &keys, "--kill", "all"])
+        .status();
+    assert!(ended.is_ok());
+}
+
+/// The recipe of docs/howto/backup.md: what was replicated before the loss of the disk is there after it.
+#[test]
+fn a_home_whose_databases_litestream_copied_comes_back() {
+    let is_there = Command::new("litestream").arg("version").output().is_ok();
+    if !is_there {
+        eprintln!("skipped: litestream is not installed");
+        return;
+    }
+    let place = Place::new();
+    let daemon = place.sandbox.ready();
+    place.ask("remember that the boat lies in Lisbon");
+    let mut recipe = "dbs:\n".to_owned();
+    for name in ["queue", "cost", "memory"] {
+        recipe += &format!(
+            "  - path: {}\n    replica: {{url: \"file://{}/{name}.db\", sync-interval: 1s}}\n",
+            place.sandbox.path(&format!("state/{name}.db")).display(),
+            place.text("replica")
+        );
+    }
+    fs::write(place.path("litestream.yml"), recipe).expect("write");
+    let mut litestream = Command::new("litestream")
+        .args(["replicate", "-config", &place.text("litestream.yml")])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let asked = place
+        .sandbox
+        .send(&["--wait=60", "--id", "the-last", "hello"]);
+    assert_eq!(asked.code, 0, "{asked:?}");
+    let restore = |name: &str, to: &Path| {
+        // What is there from the look before is in the way.
+        let _ = fs::remove_file(to);
+        let ran = Command::new("litestream")
+            .args(["restore", "-o"])
+            .arg(to)
+            .arg(format!("file://{}/{name}.db", place.text("replica")))
+            .output()
+            .expect("it starts");
+        ran.status.success()
+    };
+    let has_it = |queue: &Path| {
+        let sql = "SELECT count(*) FROM inbox WHERE id = 'the-last' AND state = 'done'";
+        let found: Result<i64, _> = Connection::open(queue)
+            .and_then(|database| database.query_row(sql, [], |row| row.get(0)));
+        found == Ok(1)
+    };
+    wait_for("the replica", Duration::from_secs(60), || {
+        let look = place.path("look.db");
+        (restore("queue", &look) && has_it(&look)).then_some(())
+    });
+    daemon.kill9();
+    litestream.kill().expect("killed");
+    litestream.wait().expect("ended");
+
+    let state = place.path("new/state");
+    fs::create_dir_all(&state).expect("directories");
+    fs::copy(
+        place.sandbox.path("agent.toml"),
+        place.path("new/agent.toml"),
+    )
+    .expect("copied");
+    for name in ["queue", "cost", "memory"] {
+        assert!(restore(name, &state.join(format!("{name}.db"))), "{name}");
+    }
+    assert!(has_it(&state.join("queue.db")));
+    let home = place.text("new");
+    let answered = place.sandbox.run(
+        "agent-daemon",
+        &["--home", &home, "--channel", "cli"],
+        "hello\n",
+    );
+    assert!(
+        answered.code == 0 && answered.stdout.contains("hello"),
+        "{answered:?}"
+    );
 }

@@ -174,7 +174,7 @@ fn the_owner_says_yes_and_no_and_why() {
         json!({"command": "echo fine > yes.txt"}),
     ));
     assert_eq!(sandbox.send(&["--from", "ada", "work"]).code, 0);
-    sees(&screen, "waits for your word");
+    sees(&screen, "waits for approval");
     screen.write("a");
     sees(&screen, "| run: echo fine > yes.txt");
     assert!(!sandbox.path("workspace/yes.txt").exists());

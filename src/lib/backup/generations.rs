@@ -7,12 +7,14 @@ use crate::{clock, sys};
 
 const BEFORE: &str = "agent-";
 const AFTER: &str = ".tar";
+/// What follows the name when a program encrypted it.
+const ENCRYPTED: [&str; 2] = [".age", ".gpg"];
 
-/// Returns the name of a new backup in `dir`, such as `agent-2026-11-24T031500Z.tar`.
-pub fn new_path(dir: &Path, now: i64) -> PathBuf {
+/// Returns the name of a new backup in `dir`, such as `agent-2026-11-24T031500Z.tar` and `suffix`.
+pub fn new_path(dir: &Path, now: i64, suffix: &str) -> PathBuf {
     let time = clock::rfc3339(now).replace(':', "");
     let seconds = time.split('.').next().unwrap_or_default();
-    dir.join(format!("{BEFORE}{seconds}Z{AFTER}"))
+    dir.join(format!("{BEFORE}{seconds}Z{AFTER}{suffix}"))
 }
 
 /// Returns the newest backup in `dir`; `None` when there is none.
@@ -49,7 +51,9 @@ fn generations(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 fn is_ours(name: &str) -> bool {
-    let time = name
+    let plain = ENCRYPTED.iter().find_map(|end| name.strip_suffix(end));
+    let time = plain
+        .unwrap_or(name)
         .strip_prefix(BEFORE)
         .and_then(|rest| rest.strip_suffix(AFTER));
     time.is_some_and(|time| {
@@ -68,7 +72,7 @@ mod tests {
     #[test]
     fn the_newest_stay_and_files_of_others_are_left_alone() {
         let dir = tempfile::tempdir().expect("dir");
-        let at = |ms: i64| new_path(dir.path(), ms);
+        let at = |ms: i64| new_path(dir.path(), ms, if ms == 0 { ".age" } else { "" });
         let put =
             |path: &Path| atomic::write(path, b"x", atomic::Durability::Rename).expect("write");
         for day in 0..5 {

@@ -49,6 +49,12 @@ impl Display for UnknownKey {
             (false, "") => write!(f, "{origin}: unknown key `{name}` outside any section")?,
             (false, table) => write!(f, "{origin}: unknown key `{name}` in [{table}]")?,
         }
+        if *is_table && table == "providers" {
+            return write!(
+                f,
+                "; a provider has a file of its own, providers.d/{name}.toml, and its name stands in `load` of [providers]"
+            );
+        }
         let Some(nearest) = nearest else {
             return Ok(());
         };
@@ -231,6 +237,11 @@ mod tests {
                 "day_usd",
                 false,
                 "f:1: unknown key `day_usd` outside any section; did you mean `day_usd` in [cost]?",
+            ),
+            (
+                "providers.ollama",
+                true,
+                "f:1: unknown section [providers.ollama]; a provider has a file of its own, providers.d/ollama.toml, and its name stands in `load` of [providers]",
             ),
             (
                 "exec",

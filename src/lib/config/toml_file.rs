@@ -127,7 +127,11 @@ impl TomlFile {
             .filter(|(_, value)| value.contains(&at))
             .min_by_key(|(_, value)| value.len());
         let key = key.map_or("", |(key, _)| key.as_str());
-        Error::value(self.place(key), key, message)
+        let message = match message.strip_prefix("missing field ") {
+            Some(missing) => format!("the key {missing} is missing"),
+            None => message.to_owned(),
+        };
+        Error::value(self.place(key), key, &message)
     }
 }
 

@@ -80,13 +80,20 @@ pub(crate) async fn read_body(
     }
 }
 
+/// What the standard library says before the reason of getaddrinfo(3).
+const NO_NAME: &str = "failed to lookup address information";
+
 /// Returns the innermost cause of an error as [`server_text`]: the outer ones say only that something failed.
 pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    server_text(&innermost.to_string())
+    let text = innermost.to_string();
+    if text.starts_with(NO_NAME) {
+        return "its name cannot be resolved, check your network".to_owned();
+    }
+    server_text(&text)
 }
 
 /// Returns text of a server fit for an error or a log: redacted, one line, at most 300 characters.

@@ -18,7 +18,7 @@ pub use path_policy::{Error as PathError, PathPolicy, ReadTarget, WriteTarget};
 pub use protected_files::{
     create_protected, is_memory, is_protected, memory_paths, protected_paths,
 };
-pub use templates::{Created, Fate, add_provider, init, template};
+pub use templates::{Created, Fate, add_provider, init, template, without_template};
 
 use std::path::PathBuf;
 

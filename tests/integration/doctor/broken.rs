@@ -14,6 +14,34 @@ struct Fault {
 
 const FAULTS: &[Fault] = &[
     Fault {
+        id: "backup-program-missing",
+        files: &[("agent.toml", "[backup]\nage = [\"age1example\"]\n")],
+        env: &[("PATH", "/nonexistent")],
+        says: "age is not installed",
+        run: "apt-get install age",
+    },
+    Fault {
+        id: "http-token-missing",
+        files: &[("agent.toml", "[http]\nenabled = true\n")],
+        env: &[],
+        says: "AGENT_HTTP_TOKEN",
+        run: ".env",
+    },
+    Fault {
+        id: "http-token-weak",
+        files: &[("agent.toml", "[http]\nenabled = true\n")],
+        env: &[("AGENT_HTTP_TOKEN", "abc")],
+        says: "easily guessed",
+        run: ".env",
+    },
+    Fault {
+        id: "search-key-missing",
+        files: &[("agent.toml", "[tools.web]\nsearch = \"brave\"\n")],
+        env: &[],
+        says: "BRAVE_API_KEY",
+        run: ".env",
+    },
+    Fault {
         id: "auth-unreadable",
         files: &[("state/auth.json", "{\"version\":")],
         env: &[],

@@ -199,7 +199,11 @@ fn logout_forgets_once_and_is_content_the_second_time() {
         )
     };
     assert_eq!(logout(&[]).code, 2, "which one?");
-    assert_eq!(logout(&["never"]).json(), json!({"removed": []}));
+    let unknown = logout(&["never"]);
+    assert!(
+        unknown.code == 1 && unknown.stdout.contains("no provider \\\"never\\\""),
+        "{unknown:?}"
+    );
     assert_eq!(logout(&["openai"]).json(), json!({"removed": ["openai"]}));
     assert_eq!(logout(&["openai"]).json(), json!({"removed": []}));
     assert_eq!(logout(&["--all"]).json(), json!({"removed": ["anthropic"]}));

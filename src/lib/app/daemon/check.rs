@@ -59,7 +59,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     let secrets = keys.secrets();
     build::telegram(&loaded.config, secrets, Arc::default())?;
     build::check_policies(&loaded.config)?;
-    let api = http::settings(&home, &loaded.config, secrets)?;
+    let api = http::settings(&loaded.config, secrets)?;
     let mut warnings: Vec<String> = loaded
         .warnings
         .iter()

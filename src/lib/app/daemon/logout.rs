@@ -38,6 +38,16 @@ pub(super) fn logout(
             }
         },
     };
+    if let Some(name) = &name
+        && !contents.entries.contains_key(name)
+        && config::provider(&home, name)?.is_none()
+    {
+        let name = crate::text::visible(&crate::text::shorten(name, 64));
+        return Err(
+            Failure::new(Exit::Failed, format!("no provider \"{name}\""))
+                .hint("agent-daemon auth lists them"),
+        );
+    }
     let removed = keys.store().remove(name.as_deref())?;
     if !removed.is_empty() {
         super::tell_to_reload(&home, lock::holder(&home.lock())?);

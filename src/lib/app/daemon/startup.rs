@@ -198,11 +198,11 @@ fn open_ledger(home: &Home, loaded: &Loaded) -> Result<(Ledger, Option<String>),
 
 /// Listens for requests, if the settings say so. With `--once` nobody has time for them.
 async fn open_api(
-    (home, options): (&Home, &Channels),
+    options: &Channels,
     loaded: &Loaded,
     secrets: &Secrets,
 ) -> Result<Option<http::BoundServer>, Failure> {
-    let settings = http::settings(home, &loaded.config, secrets)?;
+    let settings = http::settings(&loaded.config, secrets)?;
     let Some(settings) = settings.filter(|_| !options.once) else {
         return Ok(None);
     };
@@ -232,7 +232,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     let secrets = Secrets::open(&home, &env)?;
     let health = Arc::new(Notify::new());
     let telegram = build::telegram(&loaded.config, &secrets, health.clone())?;
-    let api = open_api((&home, &options), &loaded, &secrets).await?;
+    let api = open_api(&options, &loaded, &secrets).await?;
     let signed_out = build::signed_out(&loaded.models, &Keys::open(&home, &env)?);
     let (tell, troubles) = mpsc::unbounded_channel();
     let (kept, events) = keep(&home, &env, ledger, tell)?;

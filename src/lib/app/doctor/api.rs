@@ -40,13 +40,6 @@ fn token(patient: &Patient, http: &config::Http, secrets: &Secrets) -> Option<Fi
     let edit = patient.edit(&env_file, None);
     let is_socket = matches!(http.address(), Some(Listen::Unix(_)));
     match secrets.get(name).ok().flatten() {
-        None if http::is_in_workspace(&patient.home, http) => {
-            let evidence = format!(
-                "[http] listen = \"{}\" is in the workspace, where commands of the agent could use it, and the token {name} is not set",
-                http.listen
-            );
-            Some(Finding::error("http-socket-open", evidence, edit))
-        }
         // A daemon that runs has it, from wherever it was started.
         None if is_socket || patient.pid().is_some() => None,
         None => {

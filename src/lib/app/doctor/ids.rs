@@ -9,6 +9,10 @@ pub(super) const IDS: &[(&str, &str)] = &[
     ("audit-damaged", "the audit log is not as it was written"),
     ("auth-unreadable", "state/auth.json cannot be used"),
     (
+        "backup-program-missing",
+        "the program that is to encrypt backups is not installed",
+    ),
+    (
         "bot-token-malformed",
         "the bot token does not look like one",
     ),
@@ -67,10 +71,6 @@ pub(super) const IDS: &[(&str, &str)] = &[
     ("home-unknown", "nothing names a usable home: HOME, --home"),
     ("home-unreadable", "the home cannot be entered"),
     ("http-address", "the HTTP API cannot listen on its address"),
-    (
-        "http-socket-open",
-        "the socket of the HTTP API is in the workspace without a token",
-    ),
     (
         "http-token-missing",
         "the HTTP API is on and there is no token",

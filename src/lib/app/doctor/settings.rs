@@ -71,7 +71,25 @@ pub(super) fn beyond_start(patient: &Patient) -> Vec<Finding> {
     findings.extend(dead_policy(patient, loaded));
     findings.extend(unused_keys(patient, loaded));
     findings.extend(shell_only(patient, loaded));
+    findings.extend(backup_program(patient, loaded));
     findings
+}
+
+/// Backups are to be encrypted, and nothing can.
+fn backup_program(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+    let settings = &loaded.config.backup;
+    let (key, program, package) = match (settings.age.is_empty(), settings.gpg.is_empty()) {
+        (false, _) => ("backup.age", "age", "age"),
+        (true, false) => ("backup.gpg", "gpg", "gnupg"),
+        (true, true) => return None,
+    };
+    let is_there = patient.on_path(program).is_some();
+    (!is_there).then(|| {
+        let evidence = format!(
+            "`{key}` names who can read the backups, and {program} is not installed: no backup can be made"
+        );
+        Finding::warning("backup-program-missing", evidence, format!("apt-get install {package}"))
+    })
 }
 
 /// The model hangs on a variable of this shell, and systemd is to start the daemon.

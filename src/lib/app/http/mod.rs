@@ -30,7 +30,6 @@ mod wait;
 
 pub(crate) use token::{HOW_TO_MAKE_A_TOKEN, Strength, strength};
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
@@ -65,28 +64,13 @@ pub(crate) struct Settings {
 ///
 /// # Errors
 /// When the token is missing or too weak for the address.
-pub(crate) fn settings(
-    home: &Home,
-    config: &Config,
-    secrets: &Secrets,
-) -> Result<Option<Settings>, Failure> {
+pub(crate) fn settings(config: &Config, secrets: &Secrets) -> Result<Option<Settings>, Failure> {
     let http = &config.http;
     if !http.enabled {
         return Ok(None);
     }
     let token = secrets.get(&http.token_env)?;
     let warning = token::check_token(http, token.as_ref())?;
-    if token.is_none() && is_in_workspace(home, http) {
-        let message = format!(
-            "[http] listen = \"{}\" is in the workspace, where commands of the agent could use it, and the token {} is not set",
-            http.listen, http.token_env
-        );
-        let hint = format!(
-            "put the socket elsewhere, or {HOW_TO_MAKE_A_TOKEN} {}=…",
-            http.token_env
-        );
-        return Err(Failure::new(Exit::Config, message).hint(hint));
-    }
     let shared = config.telegram.enabled && config.telegram.webhook_path().is_some();
     if shared && token.is_none() {
         let message = format!(
@@ -106,18 +90,6 @@ pub(crate) fn settings(
         },
         warning,
     }))
-}
-
-/// Returns whether the socket lies where commands of the agent can reach it.
-pub(crate) fn is_in_workspace(home: &Home, http: &Http) -> bool {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    match http.address() {
-        Some(Listen::Unix(path)) => {
-            let dir = path.parent().unwrap_or(&path);
-            real(dir).starts_with(real(home.workspace()))
-        }
-        Some(Listen::Tcp(_)) | None => false,
-    }
 }
 
 /// The API, bound to its address and not yet answering.

@@ -321,7 +321,7 @@ fn wrong_values_name_file_line_and_key() {
     );
     check(
         "base_url = \"x\"\n",
-        "providers.d/a.toml: missing field `type` | correct providers.d/a.toml, then",
+        "providers.d/a.toml: the key `type` is missing | correct providers.d/a.toml, then",
     );
     check(
         "type = \"openai\"\nbase_url = \"localhost\"\n",

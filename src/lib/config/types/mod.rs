@@ -67,6 +67,8 @@ pub struct Config {
     pub heartbeat: Heartbeat,
     /// Tool servers.
     pub mcp: Mcp,
+    /// Who can read the backups.
+    pub backup: Backup,
     /// What is written down about the program itself.
     pub log: Log,
 }
@@ -410,6 +412,16 @@ impl Default for Subagents {
             max_timeout_secs: 1_800,
         }
     }
+}
+
+/// `[backup]`: with recipients every backup is encrypted for them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Backup {
+    /// Recipients of age(1), such as `age1…` or an SSH public key; default: none.
+    pub age: Vec<String>,
+    /// Keys of gpg(1), best by their fingerprints; default: none.
+    pub gpg: Vec<String>,
 }
 
 /// `[log]`

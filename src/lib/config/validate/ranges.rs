@@ -9,8 +9,8 @@ use super::formats::{
 use crate::config::error::Error;
 use crate::config::key_names;
 use crate::config::types::{
-    Agent, Config, Http, Keep, MAX_CARRIED, McpServer, Media, Memory, Pattern, SearchEngine,
-    Session, Subagents, Telegram, Tools, Typing,
+    Agent, Backup, Config, Http, Keep, MAX_CARRIED, McpServer, Media, Memory, Pattern,
+    SearchEngine, Session, Subagents, Telegram, Tools, Typing,
 };
 
 /// A key, whether its value is good, and what is expected of it.
@@ -33,6 +33,7 @@ pub(in crate::config) fn values(
         subagents(&config.subagents),
         amounts(config),
         memory(&config.memory),
+        backup(&config.backup),
         vec![(
             "log.keep_days",
             config.log.keep_days >= 1,
@@ -330,6 +331,29 @@ fn amounts(config: &Config) -> Vec<Rule> {
             "heartbeat.day_usd",
             is_amount(config.heartbeat.day_usd),
             NO_AMOUNT,
+        ),
+    ]
+}
+
+fn backup(backup: &Backup) -> Vec<Rule> {
+    // The programs take them as arguments.
+    let is_age = |key: &String| key.starts_with("age1") || key.starts_with("ssh-");
+    let is_gpg = |key: &String| !key.trim().is_empty() && !key.starts_with('-');
+    vec![
+        (
+            "backup.age",
+            backup.age.iter().all(is_age),
+            "expected recipients of age: `age1…`, or a public key `ssh-…`",
+        ),
+        (
+            "backup.gpg",
+            backup.gpg.iter().all(is_gpg),
+            "expected keys of gpg: fingerprints or addresses",
+        ),
+        (
+            "backup.gpg",
+            backup.age.is_empty() || backup.gpg.is_empty(),
+            "expected none, because `backup.age` names recipients: one program encrypts",
         ),
     ]
 }

@@ -17,7 +17,7 @@ const MAX_CHARS: usize = 50_000;
 pub(super) fn lines(file: &Candidate, bytes: &[u8]) -> Vec<Utterance> {
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let text = without_template(&file.shown, crate::text::head(text, MAX_CHARS));
+    let text = workspace::without_template(&file.shown, crate::text::head(text, MAX_CHARS));
     let at = sources::time_of(&file.shown, file.stamp);
     (1..)
         .zip(text.lines())
@@ -42,7 +42,7 @@ pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
         Source::Item => item(text),
         Source::Memory if is_of_person(&file.shown) => extract::notes_of_person(text),
         Source::Memory | Source::Session | Source::Summary | Source::Fact => {
-            extract::notes(&without_template(&file.shown, text))
+            extract::notes(&workspace::without_template(&file.shown, text))
         }
     };
     let at = sources::time_of(&file.shown, file.stamp);
@@ -66,20 +66,6 @@ pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
 /// Returns true for `memory/people/NAME.md`, whose title is that person's name; episodes have others.
 fn is_of_person(shown: &str) -> bool {
     matches!(sources::scope_of(shown), Scope::Person(_)) && !shown.ends_with(".episodes.md")
-}
-
-/// Returns `text` with its lines blank that every new home has in that file: they are nobody's words.
-fn without_template(shown: &str, text: &str) -> String {
-    let name = shown.strip_prefix("workspace/").unwrap_or(shown);
-    let known: Vec<&str> = workspace::template(name).lines().map(str::trim).collect();
-    let lines = text.lines().map(|line| {
-        if known.contains(&line.trim()) {
-            ""
-        } else {
-            line
-        }
-    });
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns what an item states: one of `type: fact` what its head says, any other what its text says.

@@ -1,5 +1,6 @@
 //! What `agent-daemon init` writes: a home that works at once, with every setting explained.
 
+use std::borrow::Cow;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -31,6 +32,21 @@ pub fn template(name: &str) -> &'static str {
         .iter()
         .find(|(known, _)| *known == name)
         .map_or("", |(_, text)| text)
+}
+
+/// Returns `text` with its lines blank that every new home has in the file `shown`, such as `workspace/MEMORY.md`: they are
+/// nobody's words.
+pub fn without_template<'a>(shown: &str, text: &'a str) -> Cow<'a, str> {
+    let known = template(shown.strip_prefix("workspace/").unwrap_or(shown));
+    if known.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let known: Vec<&str> = known.lines().map(str::trim).collect();
+    let lines = text.lines().map(|line| match known.contains(&line.trim()) {
+        true => "",
+        false => line,
+    });
+    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }
 
 /// A file of the new home.

@@ -9,7 +9,7 @@ use super::{Setup, ask};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 
-const FIRST: &str = "Hello! Who are you, in one sentence?";
+const FIRST: &str = "Hello! Who are you?";
 
 pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
     let text = match ask::line("Say something to the agent", FIRST)? {

@@ -116,9 +116,9 @@ fn nobody(home: &Home, name: &str, present: &[String]) -> Failure {
     let name = crate::text::visible(&crate::text::shorten(name, 64));
     let dir = home.providers_dir();
     Failure::new(
-        Exit::Usage,
+        Exit::Failed,
         format!(
-            "no provider is called {name}: there is no {}/{name}.toml",
+            "no provider \"{name}\": there is no {}/{name}.toml",
             dir.display()
         ),
     )

@@ -175,7 +175,7 @@ fn turns(scene: &Scene<'_>, columns: usize) -> Content {
         .filter(|lane| lane.tools_in_flight.is_empty())
     {
         if asks.iter().any(|ask| ask.session == lane.session) {
-            "waits for your word".clone_into(&mut lane.state);
+            "waits for approval".clone_into(&mut lane.state);
         }
     }
     chosen(
@@ -227,7 +227,7 @@ fn questions(scene: &Scene<'_>, columns: usize) -> Content {
     if rows.is_empty() {
         // Nothing takes no room where there is little.
         return if scene.ui.focus == Pane::Questions {
-            Content::nothing("nothing waits for your word")
+            Content::nothing("no approval is pending")
         } else {
             Content::default()
         };

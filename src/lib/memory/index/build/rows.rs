@@ -17,6 +17,7 @@ use crate::memory::scope::Scope;
 use crate::memory::session_prefix::SessionPrefix;
 use crate::memory::sources;
 use crate::memory::sources::{Candidate, Source, Stamp};
+use crate::workspace;
 
 /// A row of `files`.
 pub(crate) struct FileRow {
@@ -326,7 +327,9 @@ pub(crate) fn texts_of(file: &Candidate, bytes: &[u8], before: Option<SessionPre
         document,
     };
     if file.source != Source::Session {
-        let document = Document::of_markdown(&text);
+        // What every new home has in the file is nobody's words.
+        let own = workspace::without_template(&file.shown, &text);
+        let document = Document::of_markdown(&own);
         let time = document.created_at.unwrap_or_else(|| time_of(file));
         return vec![one(
             file.source,

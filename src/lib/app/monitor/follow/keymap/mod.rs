@@ -262,7 +262,7 @@ impl Ui {
                     why,
                 });
             }
-            None => self.say(false, "nothing waits for your word"),
+            None => self.say(false, "no approval is pending"),
         }
     }
 

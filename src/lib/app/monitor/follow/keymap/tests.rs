@@ -151,7 +151,7 @@ fn a_yes_goes_out_with_the_question_that_was_read() {
     );
     let mut ui = Ui::default();
     press(&mut ui, &with_asks(Vec::new()), "a");
-    assert_eq!(note(&ui), "nothing waits for your word");
+    assert_eq!(note(&ui), "no approval is pending");
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! `agent-daemon backup PATH` and `agent-daemon restore PATH`.
 
+mod cipher;
+
 use std::fs::File;
 use std::io;
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
+use cipher::{Cipher, Program};
 use clap::Args;
 use serde_json::json;
 
@@ -13,7 +18,8 @@ use crate::app::cli::{Exit, Failure, Shared};
 use crate::backup;
 use crate::backup::{Contents, Options, Report};
 use crate::clock;
-use crate::config::Home;
+use crate::config;
+use crate::config::{Environment, Home};
 use crate::sys;
 use crate::sys::atomic;
 
@@ -32,6 +38,9 @@ pub(super) struct Backup {
     /// With .env and the keys that login stored: whoever has the file has your keys
     #[arg(long)]
     with_secrets: bool,
+    /// Do not encrypt, whatever [backup] in agent.toml says
+    #[arg(long)]
+    plain: bool,
 }
 
 /// What `agent-daemon restore` takes.
@@ -43,42 +52,51 @@ pub(super) struct Restore {
     /// Then open everything and answer a question from its memory
     #[arg(long)]
     verify: bool,
+    /// The key file of an age-encrypted backup
+    #[arg(long, value_name = "KEYFILE", value_hint = clap::ValueHint::FilePath)]
+    identity: Option<PathBuf>,
     /// Check every byte of the backup, write nothing
     #[arg(long, conflicts_with = "verify")]
     dry_run: bool,
 }
 
 pub(super) fn backup(shared: &Shared, wanted: &Backup, json: bool) -> Result<Exit, Failure> {
-    let (_, home) = shared.home()?;
+    let (env, home) = shared.home()?;
     cli::may_write(&home)?;
     cli::prepare(&home)?;
     let options = Options {
         secrets: wanted.with_secrets,
     };
+    let cipher = match wanted.plain {
+        true => None,
+        false => Cipher::of(&settings(&home, &env)?),
+    };
+    let cipher = cipher.as_ref();
     if wanted.path == Path::new(PIPE) {
-        return to_stdout(shared, &home, options, wanted.keep);
+        return to_stdout(shared, &home, options, cipher, wanted.keep);
     }
     let dir = directory(&wanted.path, wanted.keep)?;
     let path = match &dir {
-        Some(dir) => backup::new_path(dir, clock::now_ms()),
+        Some(dir) => backup::new_path(dir, clock::now_ms(), Cipher::suffix(cipher)),
         None => wanted.path.clone(),
     };
-    let report = to_file(&home, options, &path)?;
+    let report = to_file(&home, options, cipher, &path)?;
     let removed = match (&dir, wanted.keep) {
         (Some(dir), Some(keep)) => backup::prune(dir, usize::from(keep))?,
         _ => Vec::new(),
     };
+    let encrypted = cipher.map(|cipher| cipher.program);
     if json {
         cli::json(&json!({
             "path": path, "bytes": report.bytes, "files": report.manifest.files.len(), "secrets": options.secrets,
-            "left_out": report.manifest.left_out, "removed": removed,
+            "encrypted": encrypted.map(Program::name), "left_out": report.manifest.left_out, "removed": removed,
         }));
         return Ok(Exit::Ok);
     }
     if !shared.quiet {
         cli::out(&path.display().to_string());
     }
-    say(shared, &report);
+    say(shared, &report, encrypted);
     if !shared.quiet && !removed.is_empty() {
         cli::err(&format!("removed {} older backups", removed.len()));
     }
@@ -100,10 +118,25 @@ fn directory(path: &Path, keep: Option<u16>) -> Result<Option<PathBuf>, Failure>
     Ok(None)
 }
 
+/// Who can read the backup is a setting, so settings that cannot be read stop it.
+fn settings(home: &Home, env: &Environment) -> Result<config::Backup, Failure> {
+    let read = config::load_config(home, env);
+    let settings = read.map_err(|error| {
+        let failure = Failure::from(error);
+        let hint = failure.hint.unwrap_or_default();
+        let message = failure.message;
+        Failure::new(failure.exit, message).hint(format!(
+            "{hint}; or agent-daemon backup --plain, without encryption"
+        ))
+    })?;
+    Ok(settings.backup)
+}
+
 fn to_stdout(
     shared: &Shared,
     home: &Home,
     options: Options,
+    cipher: Option<&Cipher>,
     keep: Option<u16>,
 ) -> Result<Exit, Failure> {
     if keep.is_some() {
@@ -114,27 +147,31 @@ fn to_stdout(
     }
     if io::IsTerminal::is_terminal(&io::stdout()) {
         return Err(Failure::new(Exit::Usage, "a backup is not for a terminal")
-            .hint("agent-daemon backup - | age -r RECIPIENT > agent.tar.age"));
+            .hint("agent-daemon backup - | ssh HOST 'cat > agent.tar'"));
     }
-    let report = backup::write(home, options, io::BufWriter::new(io::stdout().lock()))?;
-    say(shared, &report);
+    let report = match cipher {
+        Some(cipher) => cipher.encrypt(Stdio::inherit(), |out| write(home, options, out))?,
+        None => write(home, options, &mut io::BufWriter::new(io::stdout().lock()))?,
+    };
+    say(shared, &report, cipher.map(|cipher| cipher.program));
     Ok(Exit::Ok)
 }
 
+fn write(home: &Home, options: Options, out: &mut dyn Write) -> Result<Report, Failure> {
+    let report = backup::write(home, options, &mut *out)?;
+    out.flush()
+        .map_err(sys::Error::at("write", Path::new("the backup")))?;
+    Ok(report)
+}
+
 /// Writes to a draft beside `path`, which takes its name when all of it is on the disk.
-fn to_file(home: &Home, options: Options, path: &Path) -> Result<Report, Failure> {
-    if path.exists()
-        && let Err(backup::Error::Damaged { why, .. }) = Contents::open(path)
-        && std::fs::metadata(path).is_ok_and(|meta| meta.len() > 0)
-    {
-        let message = format!(
-            "{} is there already and is not a whole backup: {why}",
-            path.display()
-        );
-        return Err(
-            Failure::new(Exit::Failed, message).hint("move it away, or choose another name")
-        );
-    }
+fn to_file(
+    home: &Home,
+    options: Options,
+    cipher: Option<&Cipher>,
+    path: &Path,
+) -> Result<Report, Failure> {
+    may_replace(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
     let draft = path.with_file_name(name);
@@ -146,36 +183,64 @@ fn to_file(home: &Home, options: Options, path: &Path) -> Result<Report, Failure
         .mode(0o600)
         .open(&draft)
         .map_err(fail("write"))?;
-    let written = backup::write(home, options, io::BufWriter::new(&file)).and_then(|report| {
+    let write_all = || {
+        let report = match cipher {
+            Some(cipher) => {
+                let out = file.try_clone().map_err(fail("write"))?;
+                cipher.encrypt(out.into(), |out| write(home, options, out))?
+            }
+            None => write(home, options, &mut io::BufWriter::new(&file))?,
+        };
         file.sync_all().map_err(fail("write"))?;
         std::fs::rename(&draft, path).map_err(sys::Error::at("write", path))?;
         atomic::sync_parent(&absolute(path)).map_err(sys::Error::at("write", path))?;
         Ok(report)
-    });
+    };
+    let written = write_all();
     if written.is_err() {
         // A part of a backup is of no use.
         let _ = std::fs::remove_file(&draft);
     }
-    Ok(written?)
+    written
+}
+
+/// Refuses a file that is there and not known to be a backup; an encrypted one cannot be looked into.
+fn may_replace(path: &Path) -> Result<(), Failure> {
+    let is_empty = || std::fs::metadata(path).is_ok_and(|meta| meta.len() == 0);
+    if !path.exists() || is_empty() {
+        return Ok(());
+    }
+    let why = match (Program::of_file(path)?, Contents::open(path)) {
+        (Some(_), _) => "is encrypted".to_owned(),
+        (None, Err(backup::Error::Damaged { why, .. })) => format!("is not a whole backup: {why}"),
+        (None, _) => return Ok(()),
+    };
+    let message = format!("{} is there already and {why}", path.display());
+    Err(Failure::new(Exit::Failed, message).hint(
+        "move it away, choose another name, or name a directory, in which each backup is a file of its own",
+    ))
 }
 
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-fn say(shared: &Shared, report: &Report) {
+fn say(shared: &Shared, report: &Report, encrypted: Option<Program>) {
     if shared.quiet {
         return;
     }
+    let how = encrypted.map_or_else(String::new, |program| {
+        format!(", encrypted by {}", program.name())
+    });
     cli::err(&format!(
-        "{} files, {} bytes",
+        "{} files, {} bytes{how}",
         report.manifest.files.len(),
         report.bytes
     ));
     for left in &report.manifest.left_out {
         cli::err(&format!("not in it: {left}"));
     }
-    if report.manifest.secrets {
+    if report.manifest.secrets && encrypted.is_none() {
         cli::err("your keys are in it: keep it where nobody else can read it");
     }
 }
@@ -183,8 +248,12 @@ fn say(shared: &Shared, report: &Report) {
 pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     let spooled;
-    let path = if wanted.path == Path::new(PIPE) {
-        spooled = Spooled::read(&home)?;
+    let mut path = if wanted.path == Path::new(PIPE) {
+        spooled = Spooled::make(&home, "tar", |mut file| {
+            io::copy(&mut io::stdin().lock(), &mut file)
+                .map_err(sys::Error::at("read", Path::new("standard input")))?;
+            Ok(())
+        })?;
         spooled.0.clone()
     } else if wanted.path.is_dir() {
         backup::newest(&wanted.path)?.ok_or_else(|| {
@@ -196,6 +265,14 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
     } else {
         wanted.path.clone()
     };
+    let decrypted;
+    if let Some(program) = Program::of_file(&path)? {
+        let from = File::open(&path).map_err(sys::Error::at("read", &path))?;
+        decrypted = Spooled::make(&home, "decrypted", |file| {
+            program.decrypt(from, file, wanted.identity.as_deref())
+        })?;
+        path = decrypted.0.clone();
+    }
     let contents = Contents::open(&path)?;
     let manifest = &contents.manifest;
     let of = format!(
@@ -252,26 +329,30 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
     Ok(Exit::Ok)
 }
 
-/// Standard input as a file beside the home, removed in the end.
+/// A backup as a file beside the home, removed in the end.
 struct Spooled(PathBuf);
 
 impl Spooled {
-    fn read(home: &Home) -> Result<Self, Failure> {
+    fn make(
+        home: &Home,
+        end: &str,
+        fill: impl FnOnce(File) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
         let beside = home
             .state()
             .ancestors()
             .skip(1)
             .find(|dir| dir.is_dir())
             .unwrap_or(Path::new("/"));
-        let spooled = Self(beside.join(format!(".agent-restore-{}.tar", std::process::id())));
+        let spooled = Self(beside.join(format!(".agent-restore-{}.{end}", std::process::id())));
         let path = &spooled.0;
-        let mut file = File::options()
+        let file = File::options()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(path)
             .map_err(sys::Error::at("write", path))?;
-        io::copy(&mut io::stdin().lock(), &mut file).map_err(sys::Error::at("write", path))?;
+        fill(file)?;
         Ok(spooled)
     }
 }

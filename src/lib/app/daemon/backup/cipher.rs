@@ -1,0 +1,217 @@
+//! Backups that age(1) or gpg(1) encrypts: `[backup] age` or `gpg` names who can read them.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::app::cli::{Exit, Failure};
+use crate::config;
+use crate::sys;
+
+/// The first bytes of a file of age, binary or as text.
+const AGE: [&[u8]; 2] = [
+    b"age-encryption.org/v1",
+    b"-----BEGIN AGE ENCRYPTED FILE-----",
+];
+const GPG_TEXT: &[u8] = b"-----BEGIN PGP MESSAGE-----";
+
+/// The program that encrypts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    Age,
+    Gpg,
+}
+
+impl Program {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Age => "age",
+            Self::Gpg => "gpg",
+        }
+    }
+
+    /// Returns the program that encrypted the file; `None` when it is not encrypted.
+    pub(super) fn of_file(path: &Path) -> Result<Option<Self>, Failure> {
+        let fail = sys::Error::at("read", path);
+        let mut start = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
+        read.map_err(fail)?;
+        Ok(Self::of_bytes(&start))
+    }
+
+    fn of_bytes(start: &[u8]) -> Option<Self> {
+        if AGE.iter().any(|magic| start.starts_with(magic)) {
+            return Some(Self::Age);
+        }
+        // A packet of OpenPGP (RFC 9580, 4.2) begins with bit 7; a tar with a name in ASCII.
+        let is_packet = start.first().is_some_and(|byte| byte & 0x80 != 0);
+        (is_packet || start.starts_with(GPG_TEXT)).then_some(Self::Gpg)
+    }
+
+    fn start(self, arguments: &[&OsStr], stdin: Stdio, stdout: Stdio) -> Result<Child, Failure> {
+        let mut command = Command::new(self.name());
+        command
+            .args(arguments)
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(Stdio::piped());
+        command.spawn().map_err(|error| {
+            let name = self.name();
+            let (exit, why) = match error.kind() {
+                io::ErrorKind::NotFound => (Exit::Config, "it is not installed".to_owned()),
+                _ => (Exit::Io, error.to_string()),
+            };
+            let hint = match self {
+                Self::Age => "apt-get install age",
+                Self::Gpg => "apt-get install gnupg",
+            };
+            Failure::new(exit, format!("{name} cannot be started: {why}")).hint(hint)
+        })
+    }
+
+    /// Waits for the end of `child`; what it complained of is the failure.
+    fn end(self, mut child: Child, doing: &str) -> Result<(), Failure> {
+        let mut said = String::new();
+        if let Some(stderr) = &mut child.stderr {
+            // What cannot be read is not quoted.
+            let _ = stderr.read_to_string(&mut said);
+        }
+        let name = self.name();
+        let status = child.wait().map_err(|error| {
+            Failure::new(Exit::Io, format!("{name} cannot be waited for: {error}"))
+        })?;
+        if status.success() {
+            return Ok(());
+        }
+        let said: Vec<&str> = said
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect();
+        let why = match said.is_empty() {
+            true => status.to_string(),
+            false => said.join("; "),
+        };
+        Err(Failure::new(
+            Exit::Failed,
+            format!("{name} cannot {doing} the backup: {why}"),
+        ))
+    }
+
+    /// Decrypts `from` into `to`.
+    pub(super) fn decrypt(
+        self,
+        from: File,
+        to: File,
+        identity: Option<&Path>,
+    ) -> Result<(), Failure> {
+        let mut arguments: Vec<&OsStr> = match self {
+            Self::Age => vec!["--decrypt".as_ref()],
+            Self::Gpg => vec!["--quiet".as_ref(), "--decrypt".as_ref()],
+        };
+        match (self, identity) {
+            (Self::Age, Some(file)) => arguments.extend(["--identity".as_ref(), file.as_os_str()]),
+            (Self::Age, None) => {
+                return Err(Failure::new(Exit::Usage, "the backup is encrypted by age")
+                    .hint("agent-daemon restore --identity KEYFILE PATH"));
+            }
+            // It finds the key in its own keyring.
+            (Self::Gpg, _) => {}
+        }
+        let child = self.start(&arguments, from.into(), to.into())?;
+        self.end(child, "decrypt")
+    }
+}
+
+/// Who can read the backup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cipher {
+    pub(super) program: Program,
+    recipients: Vec<String>,
+}
+
+impl Cipher {
+    /// Returns what the settings ask for; `None` is a plain backup.
+    pub(super) fn of(settings: &config::Backup) -> Option<Self> {
+        [(Program::Age, &settings.age), (Program::Gpg, &settings.gpg)]
+            .into_iter()
+            .find(|(_, recipients)| !recipients.is_empty())
+            .map(|(program, recipients)| Self {
+                program,
+                recipients: recipients.clone(),
+            })
+    }
+
+    /// Returns what follows `.tar` in the name of a file.
+    pub(super) fn suffix(cipher: Option<&Self>) -> &'static str {
+        match cipher.map(|cipher| cipher.program) {
+            None => "",
+            Some(Program::Age) => ".age",
+            Some(Program::Gpg) => ".gpg",
+        }
+    }
+
+    /// Has `write` write into the program, whose output goes to `out`.
+    pub(super) fn encrypt<T>(
+        &self,
+        out: Stdio,
+        write: impl FnOnce(&mut dyn io::Write) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut arguments: Vec<&OsStr> = match self.program {
+            Program::Age => vec!["--encrypt".as_ref()],
+            // The owner named the key, so it is trusted.
+            Program::Gpg => ["--batch", "--quiet", "--trust-model", "always", "--encrypt"]
+                .map(OsStr::new)
+                .to_vec(),
+        };
+        for recipient in &self.recipients {
+            arguments.extend(["--recipient".as_ref(), OsStr::new(recipient)]);
+        }
+        let mut child = self.program.start(&arguments, Stdio::piped(), out)?;
+        let stdin = child.stdin.take();
+        let written = match stdin {
+            Some(stdin) => write(&mut io::BufWriter::new(stdin)),
+            None => Err(Failure::new(Exit::Bug, "a pipe is missing")),
+        };
+        // A program that ended early says why; the broken pipe does not.
+        self.program.end(child, "encrypt")?;
+        written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encrypted_file_is_known_by_its_first_bytes() {
+        for (start, program) in [
+            (&b"age-encryption.org/v1\n-> X25519"[..], Some(Program::Age)),
+            (b"-----BEGIN AGE ENCRYPTED FILE-----\n", Some(Program::Age)),
+            (b"\x85\x02\x0c\x03", Some(Program::Gpg)),
+            (b"\xc1\xc0\x4c\x03", Some(Program::Gpg)),
+            (b"-----BEGIN PGP MESSAGE-----\n", Some(Program::Gpg)),
+            (b"agent-backup/README.txt", None),
+            (b"", None),
+        ] {
+            assert_eq!(Program::of_bytes(start), program, "{start:?}");
+        }
+    }
+
+    #[test]
+    fn without_recipients_nothing_is_encrypted() {
+        assert_eq!(Cipher::of(&config::Backup::default()), None);
+        let settings = config::Backup {
+            gpg: vec!["ada@example.org".to_owned()],
+            ..config::Backup::default()
+        };
+        let cipher = Cipher::of(&settings).expect("a recipient");
+        assert_eq!(
+            (cipher.program, Cipher::suffix(Some(&cipher))),
+            (Program::Gpg, ".gpg")
+        );
+    }
+}
