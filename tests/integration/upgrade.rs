@@ -4,7 +4,10 @@
     reason = "a test writes and reads files plainly"
 )]
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use rusqlite::Connection;
 
@@ -106,4 +109,112 @@ fn another_program_moves_in_while_no_daemon_runs() {
     assert!(found.stdout.contains("Lisbon"), "{found:?}");
     let none = sandbox.run("agent-daemon", &["import", "hermes", "/nonexistent"], "");
     assert_eq!(none.code, 74, "{none:?}");
+}
+
+#[test]
+fn conversations_that_another_program_keeps_in_a_database_move_in() {
+    let sandbox = Sandbox::new();
+    let put = |path: &str, sql: &str| {
+        let path = sandbox.path(path);
+        fs::create_dir_all(path.parent().expect("it has one")).expect("directories");
+        let database = Connection::open(path).expect("a database");
+        database.execute_batch(sql).expect("tables");
+    };
+    put(
+        "hermes/state.db",
+        "CREATE TABLE sessions(id TEXT PRIMARY KEY, source TEXT, started_at REAL);
+         CREATE TABLE messages(id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content TEXT, timestamp REAL);
+         INSERT INTO messages(session_id, role, content, timestamp) VALUES
+           ('20260401_101500_ab12', 'system', 'Be brief.', 1775038500.0),
+           ('20260401_101500_ab12', 'user', 'Where does the boat lie?', 1775038500.5),
+           ('20260401_101500_ab12', 'tool', '{}', 1775038501.0),
+           ('20260401_101500_ab12', 'assistant', char(0) || 'json:[{\"type\":\"text\",\"text\":\"In Lisbon.\"}]', 1775038502.0);",
+    );
+    put(
+        "openclaw/agents/main/agent/openclaw-agent.sqlite",
+        r#"CREATE TABLE transcript_events(session_id TEXT NOT NULL, seq INTEGER NOT NULL, event_json TEXT NOT NULL, created_at INTEGER NOT NULL, PRIMARY KEY (session_id, seq));
+         INSERT INTO transcript_events VALUES
+           ('4f0c', 2, '{"type":"message","timestamp":"2026-04-08T01:03:44Z","message":{"role":"assistant","content":[{"type":"text","text":"It rains in Oslo."}]}}', 0),
+           ('4f0c', 1, '{"type":"message","timestamp":"2026-04-08T01:03:43Z","message":{"role":"user","content":"What is the weather?"}}', 0);"#,
+    );
+    fs::create_dir_all(sandbox.path("openclaw/workspace-work")).expect("directories");
+    for (program, question, answer) in [
+        ("hermes", "where does the boat lie", "Lisbon"),
+        ("openclaw", "what is the weather", "Oslo"),
+    ] {
+        let dir = sandbox.path(program).display().to_string();
+        let taken = sandbox.run("agent-daemon", &["import", "--json", program, &dir], "");
+        assert!(
+            taken.code == 0 && taken.stdout.contains("conversation "),
+            "{taken:?}"
+        );
+        assert_eq!(
+            taken.stdout.contains("workspace-work"),
+            program == "openclaw",
+            "{taken:?}"
+        );
+        assert_eq!(sandbox.run("agent-index", &[], "").code, 0);
+        let found = sandbox.run("agent-index", &["search", question], "");
+        assert!(found.stdout.contains(answer), "{found:?}");
+    }
+    assert!(!sandbox.path("state/import.tmp").exists());
+}
+
+/// Copies a home of tests/homes; a database is there as the statements that write it.
+fn written_by(sandbox: &Sandbox, from: &Path, below: &Path) {
+    for entry in fs::read_dir(from).expect("a directory").flatten() {
+        let (path, to) = (entry.path(), below.join(entry.file_name()));
+        if path.is_dir() {
+            written_by(sandbox, &path, &to);
+        } else if path.extension().is_some_and(|end| end == "sql") {
+            let to = sandbox.path(to.with_extension("db").to_str().expect("UTF-8"));
+            let database = Connection::open(to).expect("a database");
+            let sql = fs::read_to_string(path).expect("its statements");
+            database.execute_batch(&sql).expect("they worked then");
+        } else {
+            let bytes = fs::read(path).expect("a file");
+            sandbox.put(to.to_str().expect("UTF-8"), &bytes);
+        }
+    }
+}
+
+/// Homes that earlier versions wrote, as they left them.
+#[test]
+fn the_home_of_an_earlier_version_goes_on_where_it_was() {
+    for (name, question, answer) in [
+        ("queue-6", "When is my sister Ana's birthday?", "3 May"),
+        ("queue-7", "Where did my sister Ana move?", "Porto"),
+        ("queue-8", "What is Berta's dog called?", "Rex"),
+    ] {
+        let sandbox = Sandbox::new();
+        fs::create_dir_all(sandbox.path("state")).expect("the sandbox is writable");
+        let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/homes");
+        written_by(&sandbox, &from.join(name), Path::new(""));
+        let checked = sandbox.run("agent-daemon", &["check"], "");
+        assert_eq!(checked.code, 0, "{name}: {checked:?}");
+        // Accepted before the new version ran.
+        assert_eq!(sandbox.send(&["--id", "waited", "hello"]).code, 75);
+        let daemon = sandbox.ready();
+        let waited = sandbox.send(&["--result", "waited", "--wait=60"]);
+        assert_eq!(waited.code, 0, "{name}: {waited:?}");
+        let history = sandbox.send(&["--history", "cli"]);
+        assert!(
+            history.stdout.contains(answer) && history.stdout.contains("hello"),
+            "{name}: {history:?}"
+        );
+        assert_eq!(sandbox.send(&["--wait=60", "/new"]).code, 0);
+        let answered = sandbox.send(&["--wait=60", question]);
+        assert!(answered.stdout.contains(answer), "{name}: {answered:?}");
+        let costs = sandbox.send(&["--cost", "all", "--json"]);
+        assert_eq!(costs.code, 0, "{name}: {costs:?}");
+        assert_eq!(daemon.term(), 0);
+        let facts = sandbox.run("agent-consolidate", &["facts"], "");
+        assert!(facts.stdout.contains(answer), "{name}: {facts:?}");
+        let (_, schema) = name.split_once('-').expect("a number");
+        assert!(
+            sandbox
+                .path(&format!("state/queue.db.schema-{schema}"))
+                .exists()
+        );
+    }
 }

@@ -6,12 +6,14 @@
 //! of its own, so that one that fails takes nothing of the others with it.
 
 mod erase;
+mod foreign;
 mod integrity;
 mod quarantine;
 mod read_only;
 mod snapshot;
 
 pub use erase::{Hit, count_rows, erase_rows, wring_out};
+pub use foreign::foreign_rows;
 pub use integrity::{Health, examine};
 pub use quarantine::{BESIDE, beside, set_aside};
 pub use read_only::open_read;

@@ -6,17 +6,19 @@
 //! skills/…/NAME/SKILL.md     skills, in categories
 //! cron/jobs.json             {"jobs":[{id, name, prompt, schedule, deliver, enabled}]}
 //! .env                       keys (left), TELEGRAM_ALLOWED_USERS
-//! config.yaml, state.db      settings; conversations in a database: left
+//! state.db                   conversations: sessions(id, …), messages(id, session_id, role, content, timestamp)
+//! config.yaml                settings: left
 //! ```
 
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Context, Plan, ids};
+use super::{Context, Plan, file_name, ids, role, scratch, words};
 use crate::jobs::Ask;
+use crate::session::Head;
 use crate::sys::atomic;
-use crate::{jobs, sys};
+use crate::{clock, db, jobs, sys};
 
 /// Returns what of the Hermes in `dir` can be taken into the home.
 ///
@@ -54,10 +56,10 @@ pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
             plan.job(context, id, job, ask(job));
         }
     }
+    conversations(&mut plan, &dir.join("state.db"), context);
     environment(&mut plan, dir)?;
     for (name, why) in [
         ("config.yaml", "settings of another kind; see agent.toml(5)"),
-        ("state.db", "conversations in a database of another kind"),
         ("auth.json", "keys are not copied: agent-daemon login"),
         (
             "plugins",
@@ -69,6 +71,43 @@ pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
         }
     }
     Ok(plan)
+}
+
+/// Content that is not plain text begins so, and goes on as JSON.
+const AS_JSON: &str = "\0json:";
+
+fn conversations(plan: &mut Plan, database: &Path, context: &Context<'_>) {
+    if !database.exists() {
+        return;
+    }
+    let sql = "SELECT session_id, role, content, CAST(timestamp * 1000 AS INTEGER) FROM messages ORDER BY session_id, id";
+    let rows = match db::foreign_rows(database, &scratch(context.home), sql) {
+        Ok(rows) => rows,
+        Err(error) => return plan.leave("state.db", error.to_string()),
+    };
+    let spoken = |row: &Vec<String>| {
+        let [_, who, content, at] = row.as_slice() else {
+            return None;
+        };
+        let content = match content.strip_prefix(AS_JSON) {
+            Some(json) => serde_json::from_str(json).ok()?,
+            None => Value::from(content.as_str()),
+        };
+        let at = at.parse().unwrap_or(context.now);
+        Some((clock::rfc3339(at), role(who)?, words(&content)?))
+    };
+    for session in rows.chunk_by(|one, next| one.first() == next.first()) {
+        let said: Vec<_> = session.iter().filter_map(spoken).collect();
+        let id = session.first().and_then(|row| row.first());
+        let begun = said.first().map(|(at, ..)| at.clone());
+        let head = Head {
+            session_id: file_name(id.map_or("", String::as_str)),
+            key: "import:hermes".to_owned(),
+            contact: "hermes".to_owned(),
+            created_at: begun.unwrap_or_else(|| clock::rfc3339(context.now)),
+        };
+        plan.conversation(context, head, said);
+    }
 }
 
 /// Returns entries with a § between them as a list.

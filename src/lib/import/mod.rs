@@ -224,6 +224,46 @@ impl Plan {
     }
 }
 
+/// Returns where databases of the other program are copied to while they are read.
+fn scratch(home: &Home) -> PathBuf {
+    home.state().join("import.tmp")
+}
+
+/// Returns `id` as the name of a file.
+fn file_name(id: &str) -> String {
+    let good = |c: char| c.is_ascii_alphanumeric() || ['-', '_'].contains(&c);
+    id.chars()
+        .map(|c| if good(c) { c } else { '-' })
+        .take(100)
+        .collect()
+}
+
+/// Returns the words of a message: text, or blocks of which some are text.
+fn words(content: &Value) -> Option<String> {
+    let text = match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => {
+            let texts: Vec<&str> = blocks
+                .iter()
+                .filter(|block| block["type"] == "text")
+                .filter_map(|block| block["text"].as_str())
+                .collect();
+            texts.join("\n")
+        }
+        _ => return None,
+    };
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// Returns who spoke; tools and instructions did not.
+fn role(name: &str) -> Option<Role> {
+    match name {
+        "user" => Some(Role::User),
+        "assistant" => Some(Role::Assistant),
+        _ => None,
+    }
+}
+
 /// Returns what lies in a directory, by name; nothing where there is none.
 fn entries(dir: &Path) -> Vec<std::fs::DirEntry> {
     let mut entries: Vec<_> = std::fs::read_dir(dir)

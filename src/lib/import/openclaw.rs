@@ -5,7 +5,10 @@
 //! workspace/                     SOUL.md, USER.md, MEMORY.md …, memory/*.md, skills/NAME/SKILL.md
 //! skills/NAME/SKILL.md           skills for all its agents
 //! cron/jobs.json                 {"jobs":[{id, name, enabled, schedule, payload, delivery}]}
-//! agents/ID/sessions/*.jsonl     conversations, a JSON document a line
+//! agents/ID/sessions/*.jsonl     conversations, a JSON document a line; of newer versions the rows of
+//! agents/ID/agent/openclaw-agent.sqlite
+//! workspace-ID/                  of its other agents: left
+//! state/openclaw.sqlite          jobs and pairings of newer versions: left
 //! credentials/                   keys: left
 //! ```
 
@@ -13,12 +16,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Context, Plan, entries, ids, relaxed_json, time};
+use super::{Context, Plan, entries, file_name, ids, relaxed_json, role, scratch, time, words};
 use crate::jobs::{Ask, Talk};
 use crate::message::Role;
 use crate::session::Head;
 use crate::sys::{atomic, jsonl};
-use crate::{jobs, sys};
+use crate::{db, jobs, sys};
 
 /// Returns what of the OpenClaw in `dir` can be taken into the home.
 ///
@@ -48,7 +51,20 @@ pub fn plan(dir: &Path, context: &Context<'_>) -> Result<Plan, sys::Error> {
     channels(&mut plan, &settings);
     cron(&mut plan, dir, context)?;
     conversations(&mut plan, dir, context);
+    for entry in entries(dir) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("workspace-") {
+            plan.leave(
+                name,
+                "of another agent of it; a home is one agent's, make one with --instance NAME",
+            );
+        }
+    }
     for (name, why) in [
+        (
+            "state/openclaw.sqlite",
+            "jobs and pairings of newer versions; `openclaw cron list` shows the jobs",
+        ),
         ("credentials", "keys are not copied: agent-daemon login"),
         (
             "extensions",
@@ -183,6 +199,41 @@ fn chat_and_topic(to: &str) -> (Option<String>, Option<String>) {
     (numbers.next(), numbers.next())
 }
 
+/// A conversation while it is read.
+#[derive(Default)]
+struct Transcript {
+    begun: Option<String>,
+    said: Vec<(String, Role, String)>,
+}
+
+impl Transcript {
+    /// Takes one event. Tool calls and their results are left out.
+    fn take(&mut self, event: &[u8], now: i64) {
+        let Ok(event) = serde_json::from_slice::<Value>(event) else {
+            return;
+        };
+        let at = event["timestamp"].as_str().map(str::to_owned);
+        self.begun = self.begun.take().or_else(|| at.clone());
+        let message = &event["message"];
+        if event["type"] == "message"
+            && let Some(role) = message["role"].as_str().and_then(role)
+            && let Some(text) = words(&message["content"])
+        {
+            self.said.push((time(at.as_deref(), now), role, text));
+        }
+    }
+
+    fn end(self, plan: &mut Plan, context: &Context<'_>, agent: &str, id: &str) {
+        let head = Head {
+            session_id: file_name(id),
+            key: format!("import:openclaw:{agent}"),
+            contact: "openclaw".to_owned(),
+            created_at: time(self.begun.as_deref(), context.now),
+        };
+        plan.conversation(context, head, self.said);
+    }
+}
+
 fn conversations(plan: &mut Plan, dir: &Path, context: &Context<'_>) {
     for agent in entries(&dir.join("agents")) {
         let name = agent.file_name().to_string_lossy().into_owned();
@@ -191,58 +242,36 @@ fn conversations(plan: &mut Plan, dir: &Path, context: &Context<'_>) {
             if path.extension().is_none_or(|end| end != "jsonl") {
                 continue;
             }
-            let id = path
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .replace('.', "-");
-            let mut begun = None;
-            let mut said = Vec::new();
-            let read = jsonl::for_each_line(&path, 0, |line, _| {
-                let Ok(line) = serde_json::from_slice::<Value>(line) else {
-                    return;
-                };
-                let at = line["timestamp"].as_str().map(str::to_owned);
-                begun = begun.take().or_else(|| at.clone());
-                if line["type"] == "message"
-                    && let Some((role, text)) = words(&line["message"])
-                {
-                    said.push((time(at.as_deref(), context.now), role, text));
-                }
-            });
-            if let Err(error) = read {
-                plan.leave(format!("conversation {id}"), error.to_string());
-                continue;
+            let id = path.file_stem().unwrap_or_default().to_string_lossy();
+            let mut transcript = Transcript::default();
+            let read = jsonl::for_each_line(&path, 0, |line, _| transcript.take(line, context.now));
+            match read {
+                Ok(_) => transcript.end(plan, context, &name, &id),
+                Err(error) => plan.leave(format!("conversation {id}"), error.to_string()),
             }
-            let head = Head {
-                session_id: id,
-                key: format!("import:openclaw:{name}"),
-                contact: "openclaw".to_owned(),
-                created_at: time(begun.as_deref(), context.now),
-            };
-            plan.conversation(context, head, said);
+        }
+        let database = agent.path().join("agent/openclaw-agent.sqlite");
+        if database.exists() {
+            rows(plan, &database, context, &name);
         }
     }
 }
 
-/// Returns what somebody said; tool calls and their results are left out.
-fn words(message: &Value) -> Option<(Role, String)> {
-    let role = match message["role"].as_str()? {
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        _ => return None,
-    };
-    let text = match &message["content"] {
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => {
-            let texts: Vec<&str> = blocks
-                .iter()
-                .filter(|block| block["type"] == "text")
-                .filter_map(|block| block["text"].as_str())
-                .collect();
-            texts.join("\n")
+/// Takes the conversations of a database of a newer version.
+fn rows(plan: &mut Plan, database: &Path, context: &Context<'_>, agent: &str) {
+    let sql = "SELECT session_id, event_json FROM transcript_events ORDER BY session_id, seq";
+    let rows = match db::foreign_rows(database, &scratch(context.home), sql) {
+        Ok(rows) => rows,
+        Err(error) => {
+            return plan.leave(format!("conversations of {agent}"), error.to_string());
         }
-        _ => return None,
     };
-    (!text.trim().is_empty()).then_some((role, text))
+    for session in rows.chunk_by(|one, next| one.first() == next.first()) {
+        let mut transcript = Transcript::default();
+        for event in session.iter().filter_map(|row| row.get(1)) {
+            transcript.take(event.as_bytes(), context.now);
+        }
+        let id = session.first().and_then(|row| row.first());
+        transcript.end(plan, context, agent, id.map_or("", String::as_str));
+    }
 }
