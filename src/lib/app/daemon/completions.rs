@@ -60,6 +60,7 @@ for flag in session history reset model tier tz approve deny
     complete -c agent-send -l $flag -x -a '(agent-send --complete --'$flag' 2>/dev/null)'
 end
 complete -c agent-send -a '(agent-send --complete (commandline -opc)[2..-1] 2>/dev/null)'
+complete -c agent-send -f -n 'count (agent-send --complete (commandline -opc)[2..-1] 2>/dev/null) >/dev/null'
 ";
 
 /// Prints the script.
