@@ -104,6 +104,11 @@ fn workspace(dir: &Path, settings: &Value) -> PathBuf {
     }
 }
 
+/// What is read of openclaw.json, and what says only who wrote it.
+const READ: [&str; 7] = [
+    "$schema", "agent", "agents", "channels", "cron", "meta", "wizard",
+];
+
 fn channels(plan: &mut Plan, settings: &Value) {
     let channels = settings["channels"].as_object().into_iter().flatten();
     for (name, channel) in channels {
@@ -129,13 +134,16 @@ fn channels(plan: &mut Plan, settings: &Value) {
             plan.leave(format!("channels.{name}"), "there is no such channel here");
         }
     }
-    for name in ["models", "auth", "tools", "hooks", "gateway", "bindings"] {
-        if !settings[name].is_null() {
-            plan.leave(
-                format!("{name} of openclaw.json"),
-                "settings of another kind; see agent.toml(5)",
-            );
-        }
+    let rest = settings
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name);
+    for name in rest.filter(|name| !READ.contains(&name.as_str())) {
+        plan.leave(
+            format!("{name} of openclaw.json"),
+            "settings of another kind; see agent.toml(5)",
+        );
     }
 }
 

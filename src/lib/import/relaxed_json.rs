@@ -1,11 +1,15 @@
-//! JSON as people write it into settings: with comments and a comma too many.
+//! JSON5 (json5.org) as people write it into settings: comments, a comma too many, keys without quotation marks, texts in
+//! single ones.
+
+use std::iter::Peekable;
+use std::str::Chars;
 
 use serde_json::Value;
 
-/// Reads JSON that may have `//` and `/* */` comments and trailing commas.
+/// Reads JSON that may have comments, trailing commas, bare keys and single quotation marks.
 ///
 /// # Errors
-/// What serde_json says of the rest, such as keys without quotation marks.
+/// What serde_json says of the rest, such as hexadecimal numbers.
 pub(super) fn parse(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(&strict(text))
 }
@@ -15,17 +19,7 @@ fn strict(text: &str) -> String {
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match (c, chars.peek()) {
-            ('"', _) => {
-                out.push('"');
-                while let Some(inner) = chars.next() {
-                    out.push(inner);
-                    match inner {
-                        '\\' => out.extend(chars.next()),
-                        '"' => break,
-                        _ => {}
-                    }
-                }
-            }
+            ('"' | '\'', _) => quoted(c, &mut chars, &mut out),
             ('/', Some('/')) => while chars.next_if(|c| *c != '\n').is_some() {},
             ('/', Some('*')) => {
                 chars.next();
@@ -44,10 +38,43 @@ fn strict(text: &str) -> String {
                 }
                 out.push(c);
             }
+            _ if c.is_alphabetic() || ['_', '$'].contains(&c) => {
+                let mut word = String::from(c);
+                let goes_on = |c: &char| c.is_alphanumeric() || ['_', '$'].contains(c);
+                word.extend(std::iter::from_fn(|| chars.next_if(goes_on)));
+                let is_key = chars.clone().find(|c| !c.is_whitespace()) == Some(':');
+                match is_key {
+                    true => out.extend(["\"", &word, "\""]),
+                    false => out.push_str(&word),
+                }
+            }
+            // The exponent of a number is no word.
+            _ if c.is_ascii_digit() => {
+                out.push(c);
+                let goes_on = |c: &char| c.is_ascii_alphanumeric() || ['.', '+', '-'].contains(c);
+                out.extend(std::iter::from_fn(|| chars.next_if(goes_on)));
+            }
             _ => out.push(c),
         }
     }
     out
+}
+
+/// Passes a text on in double quotation marks, `mark` being the one it began with; one without an end stays without.
+fn quoted(mark: char, chars: &mut Peekable<Chars<'_>>, out: &mut String) {
+    out.push('"');
+    while let Some(inner) = chars.next() {
+        match inner {
+            _ if inner == mark => return out.push('"'),
+            '"' => out.push_str("\\\""),
+            '\\' => match chars.next() {
+                Some('\'') => out.push('\''),
+                Some('\n') | None => {}
+                Some(escaped) => out.extend(['\\', escaped]),
+            },
+            _ => out.push(inner),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +87,16 @@ mod tests {
         let text = "{ // a comment\n \"url\": \"https://x/*y*/,]\", /* and\n another */ \"list\": [1, 2, ], \"quote\": \"\\\"//\", }";
         let expected = json!({"url": "https://x/*y*/,]", "list": [1, 2], "quote": "\"//"});
         assert_eq!(parse(text).expect("JSON"), expected);
-        assert!(parse("{key: 1}").is_err());
+    }
+
+    #[test]
+    fn keys_need_no_quotation_marks_and_texts_may_have_single_ones() {
+        let text = r#"{key: 1e-5, $two_2 : true, 'three': 'it\'s "so"', list: [null, -1.5E+3,],}"#;
+        let expected =
+            json!({"key": 1e-5, "$two_2": true, "three": "it's \"so\"", "list": [null, -1500.0]});
+        assert_eq!(parse(text).expect("JSON"), expected);
+        for wrong in ["{key 1}", "{a: b}", "{a: 0x10}", "{\"a", "'"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 }
