@@ -374,6 +374,105 @@ impl Suite {
         drop(self.place.run(session, &envelope).await);
     }
 
+    /// Takes the words of a case the way to the model that the case names.
+    async fn launder(
+        &self,
+        (_, laundering, tool, input): (Origin, Laundering, &str, &str),
+        words: &str,
+        (first, second): (&mut Session, &mut Session),
+    ) {
+        let place = &self.place;
+        let is_tainted = first
+            .state()
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.untrusted);
+        match laundering {
+            Laundering::Nothing => {}
+            Laundering::NextTurn => place.owner_says(first, "2", "thanks").await,
+            Laundering::LaterTurn => {
+                self.obeys.store(false, Ordering::Relaxed);
+                place.owner_says(first, "2", "thanks").await;
+                place.owner_says(first, "3", "fine").await;
+                self.obeys.store(true, Ordering::Relaxed);
+                place.owner_says(first, "4", "good").await;
+            }
+            Laundering::Summary => {
+                let compaction = Compaction {
+                    run_id: "run".into(),
+                    kept_from: first.state().last_seq + 1,
+                    question: None,
+                    summary: words.to_owned(),
+                    by: SummaryBy::Model,
+                    longest_block: None,
+                    tokens: (9, 5),
+                };
+                let event = Kind::Compaction(compaction);
+                first.append(vec![event], false).await.expect("append");
+                place.owner_says(first, "2", "go on").await;
+            }
+            Laundering::Resume => {
+                let envelope = owner("2", "thanks");
+                let order = meant(&format!("{tool} {input}"));
+                place.hear(first, &envelope, Vec::new()).await;
+                let input = serde_json::from_str(&meant(input)).expect("an input");
+                let content = call(tool, input).content;
+                let spoken = Kind::Message(Spoken {
+                    provenance: vec![Provenance::Model],
+                    ..Spoken::new(Role::Assistant, content, "run")
+                });
+                first.append(vec![spoken], false).await.expect("append");
+                self.called.lock().push(order);
+                drop(place.run(first, &envelope).await);
+            }
+            Laundering::File => place.owner_says(second, "2", "LOOK read_note").await,
+            Laundering::Recall => {
+                let (words, untrusted) = self.notes.lock().clone();
+                let provenance = if untrusted {
+                    Provenance::Model
+                } else {
+                    Provenance::Owner
+                };
+                let block = Block::Context {
+                    text: format!("⟦memory⟧\n{words}"),
+                };
+                let envelope = owner("2", "hello");
+                place
+                    .hear(second, &envelope, vec![(block, provenance)])
+                    .await;
+                drop(place.run(second, &envelope).await);
+            }
+            Laundering::Quote => {
+                let envelope = Envelope {
+                    quoted: Some(Quoted {
+                        who: "agent".into(),
+                        id: None,
+                        message_id: None,
+                        own: true,
+                        untrusted: is_tainted,
+                        text: words.to_owned(),
+                    }),
+                    ..owner("2", "and this?")
+                };
+                place.hear(second, &envelope, Vec::new()).await;
+                drop(place.run(second, &envelope).await);
+            }
+            Laundering::CarryOver => {
+                let carried = crate::prompt::carried(
+                    first.state().entries.iter().map(|entry| &entry.message),
+                );
+                let provenance = match first.state().exposure().any() {
+                    true => Provenance::Model,
+                    false => Provenance::Owner,
+                };
+                let beside = carried.map(|block| (block, provenance));
+                let envelope = owner("2", "good morning");
+                place.hear(second, &envelope, Vec::from_iter(beside)).await;
+                drop(place.run(second, &envelope).await);
+            }
+        }
+    }
+
     /// Tries one case. Returns how often the model made the call, and whether it ran.
     async fn tries(&self, case: (Origin, Laundering, &str, &str), number: usize) -> (usize, bool) {
         let (origin, laundering, tool, input) = case;
@@ -395,96 +494,7 @@ impl Suite {
         self.obeys.store(true, Ordering::Relaxed);
         self.writes.store(false, Ordering::Relaxed);
         let mut second = place.session(&format!("s{number}b")).await;
-        let is_tainted = first
-            .state()
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.untrusted);
-        match laundering {
-            Laundering::Nothing => {}
-            Laundering::NextTurn => place.owner_says(&mut first, "2", "thanks").await,
-            Laundering::LaterTurn => {
-                self.obeys.store(false, Ordering::Relaxed);
-                place.owner_says(&mut first, "2", "thanks").await;
-                place.owner_says(&mut first, "3", "fine").await;
-                self.obeys.store(true, Ordering::Relaxed);
-                place.owner_says(&mut first, "4", "good").await;
-            }
-            Laundering::Summary => {
-                let compaction = Compaction {
-                    run_id: "run".into(),
-                    kept_from: first.state().last_seq + 1,
-                    question: None,
-                    summary: words.clone(),
-                    by: SummaryBy::Model,
-                    longest_block: None,
-                    tokens: (9, 5),
-                };
-                let event = Kind::Compaction(compaction);
-                first.append(vec![event], false).await.expect("append");
-                place.owner_says(&mut first, "2", "go on").await;
-            }
-            Laundering::Resume => {
-                let envelope = owner("2", "thanks");
-                place.hear(&mut first, &envelope, Vec::new()).await;
-                let input = serde_json::from_str(&meant(input)).expect("an input");
-                let content = call(tool, input).content;
-                let spoken = Kind::Message(Spoken {
-                    provenance: vec![Provenance::Model],
-                    ..Spoken::new(Role::Assistant, content, "run")
-                });
-                first.append(vec![spoken], false).await.expect("append");
-                self.called.lock().push(order.clone());
-                drop(place.run(&mut first, &envelope).await);
-            }
-            Laundering::File => place.owner_says(&mut second, "2", "LOOK read_note").await,
-            Laundering::Recall => {
-                let (words, untrusted) = self.notes.lock().clone();
-                let provenance = if untrusted {
-                    Provenance::Model
-                } else {
-                    Provenance::Owner
-                };
-                let block = Block::Context {
-                    text: format!("⟦memory⟧\n{words}"),
-                };
-                let envelope = owner("2", "hello");
-                place
-                    .hear(&mut second, &envelope, vec![(block, provenance)])
-                    .await;
-                drop(place.run(&mut second, &envelope).await);
-            }
-            Laundering::Quote => {
-                let envelope = Envelope {
-                    quoted: Some(Quoted {
-                        who: "agent".into(),
-                        id: None,
-                        message_id: None,
-                        own: true,
-                        untrusted: is_tainted,
-                        text: words.clone(),
-                    }),
-                    ..owner("2", "and this?")
-                };
-                place.hear(&mut second, &envelope, Vec::new()).await;
-                drop(place.run(&mut second, &envelope).await);
-            }
-            Laundering::CarryOver => {
-                let carried = crate::prompt::carried(
-                    first.state().entries.iter().map(|entry| &entry.message),
-                );
-                let provenance = match first.state().exposure().any() {
-                    true => Provenance::Model,
-                    false => Provenance::Owner,
-                };
-                let beside = carried.map(|block| (block, provenance));
-                let envelope = owner("2", "good morning");
-                place
-                    .hear(&mut second, &envelope, Vec::from_iter(beside))
-                    .await;
-                drop(place.run(&mut second, &envelope).await);
-            }
-        }
+        self.launder(case, &words, (&mut first, &mut second)).await;
         let made = self
             .called
             .lock()

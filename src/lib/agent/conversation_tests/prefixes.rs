@@ -81,6 +81,65 @@ fn call(number: usize, twins: bool) -> ToolCall {
     }
 }
 
+/// Adds a step of the model: what it said and called, and the results of the first `answered` calls.
+fn step(
+    kinds: &mut Vec<Kind>,
+    number: &mut usize,
+    (words, calls, answered): (String, usize, usize),
+    (thinks, twins): (bool, bool),
+) {
+    let made: Vec<ToolCall> = (*number..*number + calls)
+        .map(|number| call(number, twins))
+        .collect();
+    *number += calls;
+    let thinking = Thinking {
+        by: "anthropic:claude-sonnet-4-5".into(),
+        data: json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"}),
+    };
+    let mut content: Vec<Block> = thinks
+        .then_some(Block::Thinking(thinking))
+        .into_iter()
+        .collect();
+    content.push(Block::Text { text: words });
+    content.extend(made.iter().cloned().map(Block::ToolCall));
+    kinds.push(Kind::Message(Spoken {
+        model: Some("primary".into()),
+        stop: Some(StopReason::EndTurn),
+        usage: Some(Usage {
+            input_tokens: 50,
+            output_tokens: 9,
+            ..Usage::default()
+        }),
+        ..Spoken::new(Role::Assistant, content, "r")
+    }));
+    for call in made.iter().take(answered) {
+        let (run_id, name) = ("r".to_owned(), call.name.clone());
+        kinds.push(Kind::ToolCall {
+            run_id: run_id.clone(),
+            id: call.id.clone(),
+            name: name.clone(),
+        });
+        let text = if (*number).is_multiple_of(3) {
+            String::new()
+        } else {
+            "y".repeat(*number * 40)
+        };
+        let result = ToolResult {
+            id: call.id.clone(),
+            text,
+            is_error: false,
+            from: None,
+        };
+        kinds.push(Kind::ToolResult {
+            run_id,
+            name,
+            duration_ms: 1,
+            receipt: None,
+            result,
+        });
+    }
+}
+
 fn events(pieces: Vec<Piece>) -> Vec<Event> {
     let mut kinds: Vec<Kind> = Vec::new();
     let (mut number, mut turn_seq) = (0, 1);
@@ -115,56 +174,12 @@ fn events(pieces: Vec<Piece>) -> Vec<Event> {
                 thinks,
                 twins,
             } => {
-                let made: Vec<ToolCall> = (number..number + calls)
-                    .map(|number| call(number, twins))
-                    .collect();
-                number += calls;
-                let thinking = Thinking {
-                    by: "anthropic:claude-sonnet-4-5".into(),
-                    data: json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"}),
-                };
-                let mut content: Vec<Block> = thinks
-                    .then_some(Block::Thinking(thinking))
-                    .into_iter()
-                    .collect();
-                content.push(Block::Text { text: words });
-                content.extend(made.iter().cloned().map(Block::ToolCall));
-                kinds.push(Kind::Message(Spoken {
-                    model: Some("primary".into()),
-                    stop: Some(StopReason::EndTurn),
-                    usage: Some(Usage {
-                        input_tokens: 50,
-                        output_tokens: 9,
-                        ..Usage::default()
-                    }),
-                    ..Spoken::new(Role::Assistant, content, "r")
-                }));
-                for call in made.iter().take(answered) {
-                    let (run_id, name) = ("r".to_owned(), call.name.clone());
-                    kinds.push(Kind::ToolCall {
-                        run_id: run_id.clone(),
-                        id: call.id.clone(),
-                        name: name.clone(),
-                    });
-                    let text = if number.is_multiple_of(3) {
-                        String::new()
-                    } else {
-                        "y".repeat(number * 40)
-                    };
-                    let result = ToolResult {
-                        id: call.id.clone(),
-                        text,
-                        is_error: false,
-                        from: None,
-                    };
-                    kinds.push(Kind::ToolResult {
-                        run_id,
-                        name,
-                        duration_ms: 1,
-                        receipt: None,
-                        result,
-                    });
-                }
+                step(
+                    &mut kinds,
+                    &mut number,
+                    (words, calls, answered),
+                    (thinks, twins),
+                );
             }
             Piece::Aside => {
                 let content = vec![Block::Context {

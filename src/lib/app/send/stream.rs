@@ -4,6 +4,7 @@ use crate::app::cli;
 use crate::app::documents::reply::Part;
 use crate::config::Home;
 use crate::control::Id;
+use crate::control::replies::{Reply, Status};
 
 pub(super) struct Tail {
     part: Part,
@@ -34,6 +35,17 @@ impl Tail {
             cli::words(words);
             self.in_line = !words.ends_with('\n');
         }
+    }
+
+    /// Ends with the final `reply`; returns true when all of it was printed here.
+    pub(super) fn finish(self, reply: &Reply) -> bool {
+        let is_answer = reply.status == Status::Done;
+        if is_answer {
+            self.end(reply.reply.as_deref().unwrap_or_default());
+        } else {
+            self.abort();
+        }
+        is_answer
     }
 
     /// Prints what is missing of `reply`.

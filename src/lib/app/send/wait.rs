@@ -171,12 +171,7 @@ pub(super) fn wait(
     loop {
         if let Some(reply) = answer.take_if(|reply| reply.is_final()) {
             progress.end();
-            let shown = tail.is_some() && reply.status == Status::Done;
-            match tail {
-                Some(tail) if shown => tail.end(reply.reply.as_deref().unwrap_or_default()),
-                Some(tail) => tail.abort(),
-                None => {}
-            }
+            let shown = tail.is_some_and(|tail| tail.finish(&reply));
             return Ok(Ended::Answered(Box::new(reply), shown));
         }
         let left = deadline.map_or(POLL_INTERVAL, |deadline| {

@@ -122,6 +122,15 @@ enum Unwritten {
     Failed(sys::Error),
 }
 
+/// Adds that something was kept out of the request, if it was.
+fn noting_secrets(bundle: &Bundle, outcome: Outcome) -> Outcome {
+    let mut messages = bundle.messages().into_iter();
+    match messages.any(|mut message| withheld::withhold(&mut message)) {
+        true => outcome.noting(withheld::NOTE),
+        false => outcome,
+    }
+}
+
 /// A message that is new to its session.
 struct Message<'a> {
     bundle: &'a Bundle,
@@ -303,37 +312,18 @@ impl Pipeline {
         if envelope.wants_reply {
             self.answer(&named(Reply::new(&envelope.id, Status::Running)));
         }
-        let mut heard = None;
-        // A dead letter that is tried again is another run.
-        let of_before = session.state().turn.as_ref();
-        let failed_before = of_before.is_some_and(|turn| turn.run_id != run_id)
-            && matches!(session.state().resume(&envelope.id), Resume::Failed(_));
-        if failed_before || session.state().resume(&envelope.id) == Resume::Fresh {
-            let message = Message {
-                bundle,
-                began_at,
-                carried,
-            };
-            match self.write_message(&setting, &mut session, message).await? {
-                Ok(newest) => heard = newest,
-                Err(Unwritten::Waits(waits)) => {
-                    self.sessions.put(session);
-                    let Waits { model, away } = *waits;
-                    return self.wait_or_end(bundle, run_id, &model, &away).await;
-                }
-                Err(Unwritten::Failed(error)) => {
-                    tracing::error!(%error, "a message could not be written into its transcript");
-                    self.sessions.put(session);
-                    if !error.is_retryable() {
-                        return Ok(Some(self.failed(envelope, &error.to_string(), &[])));
-                    }
-                    let away = Away::disk(&error);
-                    return self
-                        .wait_or_end(bundle, run_id, &setting.model, &away)
-                        .await;
-                }
+        let message = Message {
+            bundle,
+            began_at,
+            carried,
+        };
+        let heard = match self.hear(&setting, &mut session, message).await? {
+            Ok(newest) => newest,
+            Err(why) => {
+                self.sessions.put(session);
+                return self.not_written(bundle, run_id, &setting.model, why).await;
             }
-        }
+        };
         if superseded {
             self.sessions.put(session);
             self.forget_heard(envelope, heard).await;
@@ -368,13 +358,51 @@ impl Pipeline {
         };
         self.sessions.put(session);
         let outcome = outcome.map(|outcome| outcome.mapped(named).untrusted(untrusted));
-        let mut messages = bundle.messages().into_iter();
-        Ok(
-            match messages.any(|mut message| withheld::withhold(&mut message)) {
-                true => outcome.map(|outcome| outcome.noting(withheld::NOTE)),
-                false => outcome,
-            },
-        )
+        Ok(outcome.map(|outcome| noting_secrets(bundle, outcome)))
+    }
+
+    /// Writes the message into its transcript, unless an earlier start of this run did; returns the newest of what
+    /// was heard with it.
+    async fn hear(
+        self: &Arc<Self>,
+        setting: &Setting<'_>,
+        session: &mut Session,
+        message: Message<'_>,
+    ) -> Recorded<Result<Option<i64>, Unwritten>> {
+        let resume = session.state().resume(&message.bundle.leader().id);
+        // A dead letter that is tried again is another run.
+        let of_before = session.state().turn.as_ref();
+        let failed_before = of_before.is_some_and(|turn| turn.run_id != setting.run_id)
+            && matches!(resume, Resume::Failed(_));
+        if failed_before || resume == Resume::Fresh {
+            return self.write_message(setting, session, message).await;
+        }
+        Ok(Ok(None))
+    }
+
+    /// Waits for what keeps a message out of its transcript, or ends its turn.
+    async fn not_written(
+        self: &Arc<Self>,
+        bundle: &Bundle,
+        run_id: &str,
+        model: &str,
+        why: Unwritten,
+    ) -> Recorded<Option<Outcome>> {
+        match why {
+            Unwritten::Waits(waits) => {
+                let Waits { model, away } = *waits;
+                self.wait_or_end(bundle, run_id, &model, &away).await
+            }
+            Unwritten::Failed(error) => {
+                tracing::error!(%error, "a message could not be written into its transcript");
+                if !error.is_retryable() {
+                    let outcome = self.failed(bundle.leader(), &error.to_string(), &[]);
+                    return Ok(Some(outcome));
+                }
+                let away = Away::disk(&error);
+                self.wait_or_end(bundle, run_id, model, &away).await
+            }
+        }
     }
 
     /// Suspends a turn, or ends it when waiting cannot help; `None` when all is recorded.
