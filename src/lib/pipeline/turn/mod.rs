@@ -3,6 +3,7 @@
 pub(crate) mod attachments;
 pub(crate) mod describe;
 pub(crate) mod download;
+pub(crate) mod hear;
 pub(crate) mod interim;
 pub(crate) mod outcome;
 pub(crate) mod progress;

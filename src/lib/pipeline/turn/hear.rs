@@ -1,0 +1,210 @@
+//! A message is written into its transcript before the model is asked: with what was heard, known and recalled beside
+//! it, its files, and where each of them came from.
+
+use std::sync::Arc;
+
+use super::attachments;
+use super::attachments::Place;
+use super::describe::Budget;
+use super::prompt_trace;
+use super::prompt_trace::Parts;
+use super::run::Setting;
+use super::transcribe::Waits;
+use super::withheld;
+use crate::memory::recall::Recalled;
+use crate::message::{Block, Envelope, Role, Trust};
+use crate::pipeline::Pipeline;
+use crate::pipeline::plan;
+use crate::pipeline::retry::Recorded;
+use crate::pipeline::schedule::debounce::Bundle;
+use crate::pipeline::schedule::rotation::Carried;
+use crate::queue::Note;
+use crate::session::{Kind, PromptBlock, Resume, Session, Spoken};
+use crate::trust::{Provenance, fence};
+use crate::{prompt, sys};
+
+/// Why a message does not stand in its transcript.
+pub(super) enum Unwritten {
+    /// What was said in it is not known yet.
+    Waits(Box<Waits>),
+    Failed(sys::Error),
+}
+
+/// A message that is new to its session.
+pub(super) struct Message<'a> {
+    pub(super) bundle: &'a Bundle,
+    pub(super) began_at: i64,
+    pub(super) carried: Option<Carried>,
+}
+
+impl Pipeline {
+    /// Writes the message into its transcript, unless an earlier start of this run did; returns the newest of what
+    /// was heard with it.
+    pub(super) async fn hear(
+        self: &Arc<Self>,
+        setting: &Setting<'_>,
+        session: &mut Session,
+        message: Message<'_>,
+    ) -> Recorded<Result<Option<i64>, Unwritten>> {
+        let resume = session.state().resume(&message.bundle.leader().id);
+        // A dead letter that is tried again is another run.
+        let of_before = session.state().turn.as_ref();
+        let failed_before = of_before.is_some_and(|turn| turn.run_id != setting.run_id)
+            && matches!(resume, Resume::Failed(_));
+        if failed_before || resume == Resume::Fresh {
+            return self.write_message(setting, session, message).await;
+        }
+        Ok(Ok(None))
+    }
+
+    /// Writes the message of a turn into its transcript, with what is known beside it. Returns the number of the
+    /// newest note in it; the inner error says why it was not written.
+    async fn write_message(
+        self: &Arc<Self>,
+        setting: &Setting<'_>,
+        session: &mut Session,
+        message: Message<'_>,
+    ) -> Recorded<Result<Option<i64>, Unwritten>> {
+        let Message {
+            bundle,
+            began_at,
+            carried,
+        } = message;
+        let Setting {
+            envelope, run_id, ..
+        } = setting;
+        let mut messages = bundle.messages();
+        for message in &mut messages {
+            withheld::withhold(message);
+        }
+        self.fill_report(&mut messages).await?;
+        self.mark_quotes(&mut messages).await?;
+        let (notes, newest) = self
+            .persist("what was heard", || self.queue.notes(&envelope.session_key))
+            .await?;
+        let known = self.known_of(setting, session).await;
+        let recalled = self
+            .recall(&messages, setting, session, known.as_deref())
+            .await;
+        let known = known.filter(|_| !plan::is_planned(setting.live, envelope));
+        let (overdue, memories) = match &recalled {
+            Some(recalled) => (recalled.overdue.clone(), recalled.memories.clone()),
+            None => Default::default(),
+        };
+        let place = Place {
+            pipeline: self,
+            live: setting.live,
+            envelope,
+            run_id,
+            session_id: session.id(),
+            cancel: &setting.run.cancel,
+            model: &setting.model,
+            budget: &Budget::default(),
+        };
+        let pins = carried.iter().flat_map(|carried| carried.pins.clone());
+        let mut kinds: Vec<Kind> = pins
+            .map(|text| Kind::Pin {
+                run_id: (*run_id).to_owned(),
+                text,
+            })
+            .collect();
+        let message = self.user_message(&messages, &notes, &place, (carried, known, recalled));
+        let (message, parts) = match message.await {
+            Ok(message) => message,
+            Err(waits) => return Ok(Err(Unwritten::Waits(Box::new(waits)))),
+        };
+        let trace = prompt_trace::of(setting, session, bundle, began_at, parts, memories);
+        kinds.extend([message, trace]);
+        if let Err(error) = session.append(kinds, true).await {
+            return Ok(Err(Unwritten::Failed(error)));
+        }
+        self.brought_up(overdue).await;
+        Ok(Ok((!notes.is_empty()).then_some(newest)))
+    }
+
+    /// Writes the messages of a turn down as the model reads them; also returns which parts they have. The error says
+    /// what their spoken words wait for.
+    async fn user_message(
+        &self,
+        messages: &[Envelope],
+        notes: &[Note],
+        place: &Place<'_>,
+        (carried, known, recalled): (Option<Carried>, Option<String>, Option<Recalled>),
+    ) -> Result<(Kind, Vec<PromptBlock>), Waits> {
+        let zone = place.live.config.agent.timezone.0;
+        let marker = fence::marker(place.run_id);
+        let mut content = Vec::new();
+        let from_before = carried.as_ref().is_some_and(|carried| carried.foreign);
+        let before: Vec<Block> = carried.map(|carried| carried.blocks).unwrap_or_default();
+        let heard = prompt::overheard(notes, zone, &marker);
+        let of_guests = notes.iter().any(|note| !note.of_owner);
+        let known = known.map(|known| (prompt::recalled(known), Provenance::Owner));
+        let recalled = recalled.map(|recalled| {
+            let provenance = of(recalled.untrusted, Provenance::Model);
+            (prompt::recalled(recalled.text()), provenance)
+        });
+        let mut parts = Parts::default();
+        let before: Vec<_> = before
+            .into_iter()
+            .map(|block| (block, of(from_before, Provenance::Model)))
+            .collect();
+        let heard = heard.map(|block| (block, of(of_guests, Provenance::Person)));
+        parts.add("the conversation before", &before);
+        parts.add("heard", heard.as_slice());
+        parts.add("known of the person", known.as_slice());
+        parts.add("memories", recalled.as_slice());
+        let mut foreign = false;
+        let mut beside: Vec<_> = before
+            .into_iter()
+            .chain(heard)
+            .chain(known)
+            .chain(recalled)
+            .collect();
+        for message in messages {
+            let shows_id = plan::is_planned(place.live, message);
+            let mut blocks = prompt::message(message, zone, &marker, shows_id);
+            parts.add("message", &blocks);
+            // What is known beside the words stands between the first head and them.
+            blocks.splice(1..1, std::mem::take(&mut beside));
+            content.extend(blocks);
+            let files = attachments::read(&Place {
+                envelope: message,
+                ..*place
+            })
+            .await;
+            if let Some(waits) = files.waits {
+                return Err(waits);
+            }
+            parts.add("files", &files.blocks);
+            foreign |= files.brought_words;
+            content.extend(files.blocks);
+        }
+        let foreign =
+            foreign || messages.iter().any(carries_untrusted_words) || of_guests || from_before;
+        let first = messages.first();
+        let (content, provenance): (Vec<Block>, Vec<Provenance>) = content.into_iter().unzip();
+        let any = provenance.iter().any(Provenance::is_untrusted);
+        let message = Kind::Message(Spoken {
+            inbox_id: first.map(|envelope| envelope.id.clone()),
+            trust: Some(if foreign { Trust::Other } else { Trust::Owner }),
+            provenance: if any { provenance } else { Vec::new() },
+            about: first.and_then(|envelope| envelope.about.clone()),
+            ..Spoken::new(Role::User, content, place.run_id)
+        });
+        Ok((message, parts.blocks()))
+    }
+}
+
+/// Returns `provenance` when something is untrusted.
+fn of(untrusted: bool, provenance: Provenance) -> Provenance {
+    if untrusted {
+        provenance
+    } else {
+        Provenance::Owner
+    }
+}
+
+/// Returns true for what holds more than the owner's own words, its files aside: what they pass on, what they answer.
+pub(crate) fn carries_untrusted_words(envelope: &Envelope) -> bool {
+    envelope.provenance_of_kind().is_untrusted() || envelope.provenance_of_quote().is_untrusted()
+}
