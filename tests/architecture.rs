@@ -634,21 +634,27 @@ impl Source {
 
 /// Takes away the items under `#[cfg(test)]`; returns the modules among them that are files.
 fn without_tests(tokens: &[Token]) -> (Vec<Token>, Vec<String>) {
-    const MARK: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
+    const TEST: &[&str] = &["#", "[", "cfg", "(", "test", ")", "]"];
+    // What the fuzzer needs, too.
+    const FUZZ: &[&str] = &[
+        "#", "[", "cfg", "(", "any", "(", "test", ",", "fuzzing", ")", ")", "]",
+    ];
     let marked = |at: usize| {
-        MARK.iter()
-            .enumerate()
-            .all(|(n, text)| tokens.get(at + n).is_some_and(|token| token.text == *text))
+        [TEST, FUZZ].into_iter().find(|mark| {
+            mark.iter()
+                .enumerate()
+                .all(|(n, text)| tokens.get(at + n).is_some_and(|token| token.text == *text))
+        })
     };
     let (mut kept, mut tests) = (Vec::new(), Vec::new());
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
-        if !marked(at) {
+        let Some(mark) = marked(at) else {
             kept.push(token.clone());
             at += 1;
             continue;
-        }
-        let item = at + MARK.len();
+        };
+        let item = at + mark.len();
         at = end_of_item(tokens, item);
         let item = tokens.get(item..at).unwrap_or_default();
         if let [.., word, name, end] = item

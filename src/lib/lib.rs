@@ -51,3 +51,6 @@ pub(crate) mod import;
 pub(crate) mod pipeline;
 // 7 programs
 pub mod app;
+
+#[cfg(any(test, fuzzing))]
+pub mod parsers;

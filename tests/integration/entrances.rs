@@ -36,6 +36,8 @@ const ASKS: i64 = 1001;
 const SENDS: i64 = 1005;
 const GUESTS: [i64; 2] = [1002, 1003];
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+/// A yes that was used up when a kill came is not used twice.
+const NOT_RUN: &str = "this was not run: the owner's yes was used up";
 /// Jobs that wait for their time.
 const JOBS: usize = 5;
 
@@ -154,7 +156,14 @@ fn survives(kills: usize, config: &str, doors: &[Door]) {
         talking
             .into_iter()
             .for_each(|talk| talk.join().expect("no door panics"));
-        let open = wait_until(Duration::from_secs(90), || world.open());
+        // The deaths that this start noted rest once more.
+        let mut open = wait_until(Duration::from_secs(30), || world.open());
+        for _ in 0..3 {
+            if !open.is_empty() {
+                clock.later(Duration::from_secs(601));
+                open = wait_until(Duration::from_secs(30), || world.open());
+            }
+        }
         assert_eq!(open, [] as [String; 0], "seed {seed}: never answered");
         assert_eq!(daemon.term(), 0);
     });
@@ -399,7 +408,9 @@ impl World {
         let marker = said.marker.as_str();
         let part = |part: &str| {
             let word = format!("{marker}{part}");
-            let has = |sent: &&Sent| sent.text.split_whitespace().any(|one| one == word);
+            // Who is told that it was given up reads the words that were to be said.
+            let is = |one: &str| one.trim_end_matches(']') == word;
+            let has = |sent: &&Sent| sent.text.split_whitespace().any(is);
             (word.clone(), sent.iter().filter(has).cloned().collect())
         };
         let answers = |chat: i64| {
@@ -430,10 +441,7 @@ impl World {
                 let copies = self.copies(said, &sent);
                 copies.iter().all(|(_, copies)| !copies.is_empty())
                     || self.refused(said)
-                    || copies
-                        .iter()
-                        .flat_map(|(_, copies)| copies)
-                        .any(|sent| sent.text.contains(GAVE_UP))
+                    || sent.iter().any(|sent| gave_up_on(sent, said))
             }
         }
     }
@@ -484,10 +492,14 @@ impl World {
                     self.wrong(format!("{one:?} was answered {words}"));
                 }
             }
-            gave_up += usize::from(words.contains(GAVE_UP));
+            let buried = sent.iter().any(|sent| gave_up_on(sent, one));
+            gave_up += usize::from(buried || words.contains(GAVE_UP));
             maybe += usize::from(words.contains(MAYBE));
             let runs = ran.lines().filter(|line| *line == one.marker).count();
-            let is_told = words.contains(MAYBE) || words.contains(GAVE_UP);
+            let is_told = buried
+                || [MAYBE, GAVE_UP, NOT_RUN]
+                    .iter()
+                    .any(|told| words.contains(told));
             if one.door == Door::Approval && (runs > 1 || runs == 0 && !is_told) {
                 self.wrong(format!(
                     "the command of {} ran {runs} times: {words}",
@@ -502,10 +514,14 @@ impl World {
                 ));
             }
         }
-        for row in self
-            .sandbox
-            .query("queue", "SELECT id, reason FROM inbox WHERE state = 'dead'")
-        {
+        // Only after six deaths, and never in silence.
+        let dead = "SELECT id FROM inbox WHERE state = 'dead'";
+        let dead = self.sandbox.query("queue", dead);
+        if dead.len() > gave_up {
+            self.wrong(format!("{gave_up} were told of {dead:?}"));
+        }
+        let early = "SELECT id, reason FROM inbox WHERE state = 'dead' AND attempts < 6";
+        for row in self.sandbox.query("queue", early) {
             self.wrong(format!("a dead letter: {row:?}"));
         }
         for name in ["queue", "cost", "memory", "index"] {
@@ -526,6 +542,11 @@ impl World {
             self.again.load(Ordering::Relaxed)
         )
     }
+}
+
+/// Returns true for the notice that this was given up, which quotes it.
+fn gave_up_on(sent: &Sent, said: &Said) -> bool {
+    sent.text.contains(GAVE_UP) && sent.text.contains(&said.marker)
 }
 
 impl Door {

@@ -4,6 +4,7 @@ mod approvals;
 mod audit;
 mod backup;
 mod budget;
+mod chaos;
 mod codes;
 mod compaction;
 mod completions;

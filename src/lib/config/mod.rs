@@ -39,6 +39,8 @@ pub use provider_file::{
 };
 pub use secrets::{SecretOrigin, Secrets};
 pub use share_dir::share_dir;
+#[cfg(any(test, fuzzing))]
+pub(crate) use toml_file::check_settings;
 pub use tool_policies::{Subject, names_host, policy_of, without_effect};
 pub use types::{
     Agent, Backup, Compaction, Config, Context, Cost, DmPolicy, DmScope, Driver, Embeddings, Every,

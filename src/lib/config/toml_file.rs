@@ -172,6 +172,18 @@ fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     (line, column)
 }
 
+/// Reads bytes as agent.toml, and as a file of a provider.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_settings(bytes: &[u8]) {
+    let Ok(file) = TomlFile::parse(Path::new("agent.toml"), bytes.to_vec()) else {
+        return;
+    };
+    if let Ok((_, unknown)) = file.decode::<super::Config>() {
+        let _ = file.unknown(&unknown, super::key_names::all);
+    }
+    let _ = file.decode::<toml::Table>();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -246,3 +246,20 @@ fn without_twins(seen: &Seen) -> Seen {
     }
     seen
 }
+
+/// Reads bytes as a message of a server, and what it answers as a list of tools and as a result.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_frame(bytes: &[u8]) {
+    let Some(json_rpc::Message::Answer(_, Ok(result))) = json_rpc::read(bytes) else {
+        return;
+    };
+    let listed = result["tools"].as_array().cloned().unwrap_or_default();
+    let offer = tool_list::read("a_server", "sh", &listed, &HashSet::new());
+    assert!(
+        offer
+            .tools
+            .iter()
+            .all(|tool| tool.refused.is_some() || tool.name.len() <= 64)
+    );
+    let _ = tool_result::Answer::read(&result);
+}

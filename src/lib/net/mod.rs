@@ -19,6 +19,8 @@ pub(crate) use body::{BodyError, Timeouts, innermost, read_body, server_text};
 pub use listener::{Listener, Stream, probe};
 pub use resolve::{host_name, unresolved};
 pub use ssrf_guard::error::Error;
+#[cfg(any(test, fuzzing))]
+pub(crate) use ssrf_guard::target::check_url;
 pub use ssrf_guard::target::{Origin, Rules, join, parameter, with_query};
 pub use ssrf_guard::{Answer, Guard, Request};
 

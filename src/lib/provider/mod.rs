@@ -20,6 +20,11 @@ mod tool_spec;
 pub mod transcription;
 mod wire;
 
+#[cfg(any(test, fuzzing))]
+mod any_events;
+#[cfg(any(test, fuzzing))]
+pub(crate) use any_events::check_events;
+
 pub use api_key::{Credential, Key, KeySource};
 pub use flatten_tools::without_tools;
 pub(crate) use http::key_header;

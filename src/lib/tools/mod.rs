@@ -30,6 +30,8 @@ pub use exec::ExecSettings;
 pub use mcp::{names_taken, of_servers};
 pub use media::copy_of_outbox;
 pub use speech::{SpeakProgram, Speaker};
+#[cfg(any(test, fuzzing))]
+pub(crate) use web::check_page;
 pub use web::{HTML_ARG, Web, html_main};
 
 use crate::agent::{Tool, ToolOutput};

@@ -28,6 +28,16 @@ mod stream;
 mod token;
 mod wait;
 
+/// Reads bytes as the body of each request that has one.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_body(bytes: &[u8]) {
+    if let Ok(chat) = crate::text::json::parse::<chat::Chat>(bytes) {
+        let _ = chat::Message::try_from(chat);
+    }
+    let _ = crate::text::json::parse::<chat::Notify>(bytes);
+    openai::check_body(bytes);
+}
+
 pub(crate) use token::{HOW_TO_MAKE_A_TOKEN, Strength, strength};
 
 use std::sync::Arc;

@@ -461,6 +461,15 @@ pub(super) async fn model(
         .ok_or_else(unknown_model)
 }
 
+#[cfg(any(test, fuzzing))]
+pub(super) fn check_body(bytes: &[u8]) {
+    if let Ok(body) = text::json::parse::<Completion>(bytes)
+        && body.check().is_ok()
+    {
+        let _ = said(&body.messages);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -414,6 +414,19 @@ impl<'c> BlockWriter<'c> {
     }
 }
 
+/// Reads bytes as the columns of a row of blocks, and as a vector; somebody may have damaged the file.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_row(bytes: &[u8]) {
+    let (entries, codes) = bytes.split_at(bytes.len() / 2);
+    let block = Block::unpack(entries, codes, 4);
+    assert_eq!((block.entries.len(), block.codes.len()), (SIZE, SIZE * 4));
+    let (entries, codes) = block.pack();
+    let again = Block::unpack(&entries, &codes, 4);
+    assert_eq!((again.entries.len(), again.codes), (SIZE, block.codes));
+    let vector = super::vector_bytes::unpack(bytes).unwrap_or_default();
+    let _ = super::vector_bytes::cosine(bytes, &vector);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,8 @@ mod status;
 mod vector_bytes;
 
 pub use super::sources::Source;
+#[cfg(any(test, fuzzing))]
+pub(crate) use blocks::check_row;
 pub(crate) use build::rows::{Text, texts_of};
 pub use build::sync::{Mode, Outcome, Report, sync};
 pub use build::vectors::Made;

@@ -221,6 +221,24 @@ pub fn parameter(query: &str, name: &str) -> Option<String> {
         .map(|(_, value)| value.into_owned())
 }
 
+/// Reads a text as an address that somebody wants to fetch.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_url(text: &str) {
+    let Ok(target) = parse(text) else { return };
+    assert!(["http", "https"].contains(&target.url.scheme()));
+    assert!(target.url.username().is_empty() && target.url.password().is_none());
+    assert_eq!(target.host, target.host.to_lowercase());
+    let again = parse(target.url.as_str()).expect("what is fetched is what was checked");
+    assert_eq!(
+        (again.host, again.port, again.literal),
+        (target.host.clone(), target.port, target.literal)
+    );
+    let rules = Rules::new(&[80, 443], &[]);
+    if rules.check(&target).is_ok() && target.literal.is_none() {
+        assert!(!is_local_name(&target.host));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,7 +16,7 @@ use super::wire::Turn;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, Tier, ToolSpec};
 use crate::config::Ttl;
 use crate::message::{Block, Role};
-use response::MessageAnswer;
+pub(super) use response::MessageAnswer;
 use thinking::Mode;
 
 /// From a mark the cache looks back over 20 blocks for what it knows (its guide, "Prompt caching"); a

@@ -11,7 +11,7 @@ use crate::provider::received::{CallDraft, Received};
 
 /// An answer while it comes in.
 #[derive(Debug, Default)]
-pub(super) struct MessageAnswer {
+pub(in crate::provider) struct MessageAnswer {
     received: Received,
 }
 

@@ -16,7 +16,7 @@ use super::wire;
 use super::wire::Turn;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
 use crate::message::{Block, Role, ToolCall, ToolResult};
-use response::Candidate;
+pub(super) use response::Candidate;
 
 /// Where a part keeps what the model wants to see again with it.
 const SIGNATURE: &str = "thoughtSignature";

@@ -12,7 +12,7 @@ use super::SIGNATURE;
 
 /// An answer while it comes in.
 #[derive(Debug, Default)]
-pub(super) struct Candidate {
+pub(in crate::provider) struct Candidate {
     received: Received,
     /// Text pieces go to the part with this index, until something else comes between.
     index: u64,

@@ -17,7 +17,7 @@ use super::wire;
 use super::wire::Turn;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
 use crate::message::{Block, Role, ToolCall, ToolResult};
-use response::Completion;
+pub(super) use response::Completion;
 
 /// What stands between texts that are joined into one.
 const BETWEEN: &str = "\n\n";

@@ -15,7 +15,7 @@ const TEXT: u64 = 0;
 
 /// An answer while it comes in.
 #[derive(Debug, Default)]
-pub(super) struct Completion {
+pub(in crate::provider) struct Completion {
     received: Received,
     reasoning: Reasoning,
 }

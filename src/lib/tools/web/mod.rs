@@ -7,6 +7,8 @@ mod fetch;
 mod readable;
 mod search;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use readable::check_page;
 pub use readable::{HTML_ARG, html_main};
 
 pub(super) use fetch::WebFetch;

@@ -266,5 +266,14 @@ pub(super) fn one_line(words: &str) -> String {
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Reads bytes as a page, and as one of results.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_page(bytes: &[u8]) {
+    let html = decode(bytes, None, true);
+    let page = page_of(&html, "https://example.com/a/b");
+    assert!(!page.title.contains('\n'));
+    let _ = hits(&html);
+}
+
 #[cfg(test)]
 mod tests;
