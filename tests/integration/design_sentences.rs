@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{House, Reply, Sandbox, result_text, wait_for};
+use crate::support::{House, Pages, Reply, Sandbox, result_text, wait_for};
 
 const SOON: Duration = Duration::from_secs(20);
 const OWNER: i64 = 1001;
@@ -246,4 +246,115 @@ fn a_file_that_cannot_be_read_ties_nobodys_hands_and_can_be_kept_under_its_name(
         house.sandbox.path("workspace/kept.zip").exists(),
         "it ran unasked"
     );
+}
+
+#[test]
+fn what_an_earlier_turn_read_still_answers_a_question() {
+    let pages = Pages::start();
+    let (model, sandbox) = Sandbox::with_model();
+    let sandbox = sandbox.config(&format!("[tools.web]\nallow = [\"{}\"]", pages.host()));
+    let _daemon = sandbox.ready();
+    for port in ["Kiel", "Lubmin", "Rostock"] {
+        let filler: String = (0..110)
+            .map(|day| {
+                format!("<p>On day {day} it rained in {port} and nobody knew why it was so.</p>")
+            })
+            .collect();
+        let page = format!(
+            "<p>The ferry of {port} leaves at noon.</p>{filler}<p>The ferry of {port} costs nine euros.</p>"
+        );
+        pages.put(&format!("/{port}"), 200, "text/html", page);
+        let url = json!({"url": pages.url(&format!("/{port}"))});
+        model.push(Reply::Tool("web_fetch".to_owned(), url));
+        assert_eq!(sandbox.send(&["--wait=60", "read it"]).code, 0);
+    }
+    let asked = pages.asked().len();
+    assert_eq!(
+        sandbox
+            .send(&["--wait=60", "what did the first one cost?"])
+            .code,
+        0
+    );
+    let request = model.requests().pop().expect("a request");
+    let blocks = request["messages"].as_array().into_iter().flatten();
+    let results: Vec<String> = blocks
+        .flat_map(|message| message["content"].as_array().cloned().unwrap_or_default())
+        .filter(|block| block["type"] == "tool_result")
+        .map(|block| result_text(&block))
+        .collect();
+    let [first, _, last] = results.as_slice() else {
+        panic!("{results:?}");
+    };
+    for said in [
+        "leaves at noon",
+        "costs nine euros",
+        "⟦untrusted ",
+        "⟦end of untrusted ",
+    ] {
+        assert!(
+            first.contains(said) && last.contains(said),
+            "{said}: {first}"
+        );
+    }
+    assert!(
+        first.chars().count() < 1_500 && last.chars().count() > 5_000,
+        "{first}"
+    );
+    assert_eq!(pages.asked().len(), asked, "nothing was fetched again");
+}
+
+#[test]
+fn what_is_offered_cut_shown_and_booked_is_what_the_settings_say() {
+    let house = House::with(
+        "[telegram]\ntyping = false\n[tools]\nmax_output = 1000\n[tools.policies]\nremember = \"off\"",
+    );
+    house.model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "seq 1 2000; sleep 1"}),
+    ));
+    ask(&house, "count");
+    let request = house.model.requests().pop().expect("a request");
+    let tools = request["tools"].as_array().cloned().unwrap_or_default();
+    assert!(
+        tools.iter().any(|tool| tool["name"] == "memory_write"),
+        "{tools:?}"
+    );
+    assert!(
+        tools.iter().all(|tool| tool["name"] != "remember"),
+        "{tools:?}"
+    );
+    let last = request["messages"]
+        .as_array()
+        .and_then(|all| all.last())
+        .expect("messages");
+    let result = result_text(&last["content"][0]);
+    assert!(
+        (500..1_200).contains(&result.chars().count()) && result.contains("2000"),
+        "{result}"
+    );
+    assert!(house.telegram.calls_of("sendChatAction").is_empty());
+    let columns = "timestamp, session_id, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd";
+    let rows = house
+        .sandbox
+        .query("cost", &format!("SELECT {columns} FROM costs_usd"));
+    assert_eq!(rows.len(), 2, "{rows:?}");
+}
+
+#[test]
+fn a_sub_agent_of_the_owner_sees_the_list_of_skills() {
+    let (model, sandbox) = Sandbox::with_model();
+    let skill = "---\nname: backup\ndescription: Make a backup.\n---\nCopy.\n";
+    sandbox.put("workspace/skills/backup/SKILL.md", skill.as_bytes());
+    let _daemon = sandbox.ready();
+    let errand = json!({"task": "look at the disk", "wait": true});
+    model.push(Reply::Tool("sessions_spawn".to_owned(), errand));
+    assert_eq!(sandbox.send(&["--wait=60", "go"]).code, 0);
+    let requests = model.requests();
+    let of_errand = requests.iter().find(|request| {
+        let newest = request["messages"].as_array().and_then(|all| all.last());
+        newest.is_some_and(|newest| newest.to_string().contains("look at the disk"))
+            && !newest.is_some_and(|newest| newest.to_string().contains("tool_result"))
+    });
+    let system = of_errand.expect("its request")["system"].to_string();
+    assert!(system.contains("<name>backup</name>"), "{system}");
 }

@@ -839,7 +839,7 @@ fn rows_of_other_rules_are_replaced_as_a_whole() {
     sync(&sandbox);
     let database = rusqlite::Connection::open(sandbox.path("state/index.db")).expect("open");
     database
-        .execute("UPDATE totals SET rules = 'of yesterday, rows 5'", [])
+        .execute("UPDATE totals SET rules = 'of yesterday, rows 6'", [])
         .expect("update");
     drop(database);
     assert!(

@@ -4,4 +4,5 @@ pub(crate) mod detect;
 pub(crate) mod pack;
 pub(crate) mod secrets;
 pub(crate) mod stop_words;
+pub(crate) mod summary;
 pub(crate) mod tokenize;

@@ -7,6 +7,7 @@
 //! workspace/memory/groups/KEY.md         what `remember` noted in a group; `:` of the key is `.`
 //! ```
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::config::Home;
@@ -16,8 +17,12 @@ use crate::text;
 
 /// Characters of all of it at most beside a message: about the tokens that recall may have.
 const BUDGET: usize = 6_000;
-/// Of a longer file the end is read.
-const MAX_FILE: u64 = 1 << 20;
+/// Of a longer file written by hand the beginning is read; a longer one that was noted is not.
+const MAX_CURATED: u64 = 1 << 20;
+const MAX_NOTED: u64 = 16 << 20;
+
+/// How the name of a file ends that was noted of a person.
+const NOTED: &str = ".episodes.md";
 
 /// The first line.
 pub const HEAD: &str = "⟦what is known of";
@@ -96,7 +101,11 @@ pub fn whole(home: &Home, partner: &Partner, budget: usize) -> Known {
         let marked = partner.marked.as_ref();
         let is_marked = marked.is_none_or(|marked| marked.iter().any(|one| *one == shown));
         let is_shown = !is_marked || partner.shows_marked;
-        let bytes = is_shown.then(|| root.read(&path, MAX_FILE).ok())??;
+        let is_noted = !shown.starts_with("memory/people/") || shown.ends_with(NOTED);
+        let bytes = match is_noted {
+            true => is_shown.then(|| root.read(&path, MAX_NOTED).ok())??,
+            false => is_shown.then(|| root.read_head(&path, MAX_CURATED).ok())??,
+        };
         Some((is_marked, String::from_utf8_lossy(&bytes).into_owned()))
     };
     let is_name = |id: &&String| {
@@ -113,7 +122,7 @@ pub fn whole(home: &Home, partner: &Partner, budget: usize) -> Known {
         .dirs
         .iter()
         .flat_map(|dir| ids.iter().map(move |id| dir.join(format!("{id}.md"))))
-        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .filter_map(|path| by_hand_elsewhere(&path))
         .collect();
     let (marked, by_hand): (Vec<_>, Vec<_>) = people(".md").partition(|(marked, _)| *marked);
     curated.extend(by_hand.into_iter().map(|(_, text)| text));
@@ -121,9 +130,17 @@ pub fn whole(home: &Home, partner: &Partner, budget: usize) -> Known {
     match &partner.group {
         // What somebody told in private stays there.
         Some(key) => noted.extend(group_file(key).and_then(of_workspace).map(|(_, text)| text)),
-        None => noted.extend(people(".episodes.md").map(|(_, text)| text)),
+        None => noted.extend(people(NOTED).map(|(_, text)| text)),
     }
     within(&curated.join("\n\n"), &noted.join("\n\n"), budget)
+}
+
+/// Returns the beginning of a file in a directory of the settings.
+fn by_hand_elsewhere(path: &Path) -> Option<String> {
+    let file = std::fs::File::open(path).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_CURATED).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Fits both into the budget: the beginning of what is curated, the end of what was noted.
@@ -234,6 +251,41 @@ mod tests {
         let known = whole(&home, &marked(one, true), BUDGET);
         assert_eq!(known.curated, "");
         assert!(known.noted.contains("Sister of Bo x") && known.noted.contains("Likes tea."));
+    }
+
+    #[test]
+    fn of_a_file_of_any_size_the_beginning_is_known() {
+        let dir = tempfile::tempdir().expect("dir");
+        let home = Home::at(dir.path());
+        home.create().expect("directories");
+        let much = format!("A baker.\n{}", "x\n".repeat(1 << 20));
+        let people = "workspace/memory/people";
+        put(dir.path(), &format!("{people}/1002.md"), &much);
+        put(
+            dir.path(),
+            "shared/1002.md",
+            &much.replace("A baker", "Speaks Polish"),
+        );
+        let noted = format!("{}Likes tea.\n", "y\n".repeat(600_000));
+        put(dir.path(), &format!("{people}/1002.episodes.md"), &noted);
+        let with_dir = Partner {
+            dirs: vec![dir.path().join("shared")],
+            ..partner(None)
+        };
+        let known = whole(&home, &with_dir, BUDGET);
+        assert!(known.curated.starts_with("Speaks Polish."));
+        let alone = whole(&home, &partner(None), BUDGET);
+        assert!(
+            alone.curated.starts_with("A baker."),
+            "{}",
+            alone.curated.len()
+        );
+        std::fs::remove_file(dir.path().join(format!("{people}/1002.md"))).expect("remove");
+        assert!(
+            whole(&home, &partner(None), BUDGET)
+                .noted
+                .ends_with("Likes tea.")
+        );
     }
 
     #[test]

@@ -162,7 +162,7 @@ pub enum Resume {
 
 impl State {
     /// The version of snapshots; those of another are rebuilt from the transcript.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
 
     /// Takes in one event that ends at `position`.
     pub fn apply(&mut self, event: &Event, position: Position) {

@@ -9,6 +9,7 @@
 //! groups, blocks   see `blocks.rs`
 //! vectors     of a chunk, see `vector_bytes.rs`; empty for a text without known words
 //! embedding_cache   vectors that cost a call, by the SHA-256 of model and text: kept when the rest is rebuilt
+//! question_cache    the same of questions, the newest of them
 //! totals      one row: counts for averages (facts count among the chunks only), the rules of the rows, the model of
 //!             the vectors, why some are missing, the stamp of `memory.db`
 //! ```
@@ -42,6 +43,7 @@ CREATE VIRTUAL TABLE chunks_fts USING fts5(words, content='', contentless_delete
 CREATE TABLE blocks(id INTEGER PRIMARY KEY, version INTEGER NOT NULL, entries BLOB NOT NULL, codes BLOB NOT NULL) STRICT;
 CREATE TABLE vectors(chunk INTEGER PRIMARY KEY, numbers BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS embedding_cache(key BLOB PRIMARY KEY, numbers BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS question_cache(id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, numbers BLOB NOT NULL) STRICT;
 CREATE TABLE totals(
   rules TEXT NOT NULL, indexed_at INTEGER NOT NULL DEFAULT 0, files INTEGER NOT NULL DEFAULT 0, chunks INTEGER NOT NULL DEFAULT 0,
   bytes INTEGER NOT NULL DEFAULT 0, units INTEGER NOT NULL DEFAULT 0, words INTEGER NOT NULL DEFAULT 0,
@@ -52,7 +54,7 @@ CREATE TABLE totals(
 INSERT INTO totals(rules) VALUES ('');
 ";
 
-/// Recreates the tables, empty but for the embedding cache; readers see the old ones until the commit.
+/// Recreates the tables, empty but for the caches of vectors; readers see the old ones until the commit.
 pub(crate) fn recreate(connection: &Connection, now: i64) -> rusqlite::Result<()> {
     for table in [
         "chunks_fts",
@@ -71,7 +73,7 @@ pub(crate) fn recreate(connection: &Connection, now: i64) -> rusqlite::Result<()
 }
 
 /// The format of the rows; the end of the rules.
-pub(crate) const ROWS: &str = "rows 5";
+pub(crate) const ROWS: &str = "rows 6";
 
 /// Returns the rules by which files become rows. A change of them rebuilds the index.
 pub(crate) fn rules() -> String {

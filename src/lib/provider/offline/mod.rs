@@ -11,19 +11,19 @@ mod remember;
 mod replies;
 mod request;
 mod search_hits;
-mod summary;
 mod words;
 
 use serde_json::{Value, json};
 
 use super::received::estimate_output;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
+use crate::language::summary;
+use crate::language::summary::Sentence;
 use crate::message::{Block, Message, Role, StopReason, ToolCall, ToolResult, Usage};
 use crate::text;
 use intent::{Intent, Subject};
 use remember::Note;
 use request::{File, Turn, Whose};
-use summary::Sentence;
 
 /// The most characters of a message that are quoted back.
 const MAX_QUOTE_CHARS: usize = 200;
@@ -119,7 +119,7 @@ fn reply(request: &Request) -> Block {
     {
         let words: Vec<String> = request.messages.iter().map(Message::plain_text).collect();
         return Block::Text {
-            text: summary::of_talk(&words.join("\n")),
+            text: of_talk(&words.join("\n")),
         };
     }
     let turn = Turn::of(request);
@@ -346,6 +346,20 @@ fn summary_of(what: &str, sentences: &[Sentence]) -> String {
     format!(
         "Summary by extraction{what} (sentences as they stand), {some} of {all} sentences:\n\n{shown}"
     )
+}
+
+/// Returns what a conversation says, in quotations. Lines between markers, calls and what tools answered are
+/// passed over.
+fn of_talk(text: &str) -> String {
+    let of_people = |line: &&str| {
+        !["⟦", "CALL ", "RESULT", "("]
+            .iter()
+            .any(|start| line.starts_with(start))
+    };
+    let lines: Vec<&str> = text.lines().filter(of_people).collect();
+    let quoted = summary::gist(&lines.join("\n"), usize::MAX);
+    let quoted: Vec<String> = quoted.lines().map(|line| format!("- {line}")).collect();
+    format!("Said before, in quotations:\n{}", quoted.join("\n"))
 }
 
 fn quote(words: &str) -> String {

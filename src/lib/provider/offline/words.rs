@@ -1,6 +1,7 @@
 //! Words at the beginning and at the end of a text: phrases, introductions, marks of a question.
 
 use crate::language::pack::Phrases;
+pub(super) use crate::language::summary::asks;
 
 /// Returns what follows `phrase` (lower case, words with a space between) at the beginning of
 /// `text`, in any letter case.
@@ -60,22 +61,6 @@ pub(super) fn trim_lead(text: &str) -> &str {
         dashless.trim_start()
     } else {
         rest
-    }
-}
-
-/// Returns true when `text` ends as a question does, in any script.
-pub(super) fn asks(text: &str) -> bool {
-    let closes = |c: char| {
-        c.is_whitespace() || "\"'”’»)]!.…".contains(c) || ('\u{1f300}'..='\u{1faff}').contains(&c)
-    };
-    match text.trim_end_matches(closes).chars().next_back() {
-        Some('?' | '？' | '؟' | '\u{37e}' | '⸮' | '፧' | '՞') => true,
-        // The Greek mark becomes a semicolon in most keyboards and in NFC.
-        Some(';') => {
-            let mut last = text.chars().rev().take(200);
-            last.any(|c| ('\u{370}'..='\u{3ff}').contains(&c))
-        }
-        _ => false,
     }
 }
 

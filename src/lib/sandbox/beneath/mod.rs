@@ -165,6 +165,17 @@ impl Root {
         }
     }
 
+    /// Returns at most the first `max` bytes of the regular file `path`.
+    ///
+    /// # Errors
+    /// As [`Self::read`], but for its size.
+    pub fn read_head(&self, path: &Path, max: u64) -> Result<Vec<u8>, BeneathError> {
+        let mut bytes = Vec::new();
+        let file = self.find(path)?.open()?;
+        file.take(max).read_to_end(&mut bytes).map_err(io(path))?;
+        Ok(bytes)
+    }
+
     /// Puts `bytes` at `path`, whole or not at all, and returns when they are on the disk. Missing
     /// parents are made (0700); a new file has mode 0600, an existing one keeps its own.
     ///

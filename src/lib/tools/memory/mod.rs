@@ -173,7 +173,7 @@ fn of_file(path: &str) -> Provenance {
     Provenance::File(visible(path))
 }
 
-/// Returns a hit: its place and relevance, its type or else its source, its day, and the id of an item; then what it says.
+/// Returns a hit: its place and relevance, its type or else its source, its time, and the id of an item; then what it says.
 fn shown(number: usize, hit: &Hit) -> String {
     let percent = hit.score * 100.0;
     let words = crate::text::shorten(&hit.text, MAX_PASSAGE);
@@ -182,8 +182,10 @@ fn shown(number: usize, hit: &Hit) -> String {
         false => visible(&shorten(&hit.kind, 40)),
     };
     let day = (hit.time > 0).then(|| {
-        let time = clock::rfc3339(hit.time);
-        format!(", {}", crate::text::head(&time, 10))
+        let time = clock::rfc3339(hit.time).replace('T', " ");
+        // Midnight is the time of what is known by its day.
+        let time = crate::text::head(&time, 16);
+        format!(", {}", time.strip_suffix(" 00:00").unwrap_or(time))
     });
     let id = hit.path.strip_prefix("workspace/memory/items/");
     let id = id.and_then(|name| name.strip_suffix(".md"));
@@ -320,6 +322,11 @@ mod tests {
         let expected =
             format!("{place} preference, 2026-11-22, id 2026-11-22-tea-k3f9\nLikes tea.");
         assert_eq!(shown(1, &hit), expected);
+        let noon = Hit {
+            time: hit.time + 12 * 3_600_000,
+            ..hit.clone()
+        };
+        assert!(shown(1, &noon).contains("preference, 2026-11-22 12:00, id"));
         let plain = Hit {
             path: "workspace/MEMORY.md".into(),
             source: "memory".into(),

@@ -64,6 +64,15 @@ fn a_new_home_loads_without_a_warning_and_has_its_documented_defaults() {
 }
 
 #[test]
+fn the_agent_is_told_that_it_may_propose_edits_of_what_shapes_it() {
+    let dir = tempfile::tempdir().expect("dir");
+    let home = new_home(dir.path());
+    init(&home, Tz::UTC).expect("init");
+    let agents = std::fs::read_to_string(home.workspace().join("AGENTS.md")).expect("file");
+    assert!(agents.contains("propose edits") && agents.contains("diff"));
+}
+
+#[test]
 fn the_commented_lines_are_the_defaults_and_every_key_is_there() {
     let text = uncommented(&AGENT_TOML.replace("@ZONE@", "UTC"));
     let mut written: Config = toml::from_str(&text).expect("the uncommented template");

@@ -318,27 +318,29 @@ impl<'a> Forecast<'a> {
 /// Returns the vector of a question that was asked before, also of another process.
 pub(crate) fn of_question(place: &Place, model: &str, text: &str) -> Option<Vec<f32>> {
     let connection = db::open_read(&place.database()).ok().flatten()?;
-    let found = cached(&connection, &[question_key(model, text)]).ok()?;
-    vector_bytes::unpack(found.get(&0)?)
+    let sql = "SELECT numbers FROM question_cache WHERE key = ?1";
+    let found = connection.query_row(sql, [key(model, text)], |row| row.get::<_, Vec<u8>>(0));
+    vector_bytes::unpack(&found.ok()?)
 }
+
+/// Vectors of questions that are kept; an older one is made again.
+const QUESTIONS: i64 = if cfg!(test) { 20 } else { 2_000 };
 
 /// Keeps the vector of a question, unless the index is being written: then it is made again the next time.
 pub(crate) fn keep_question(place: &Place, model: &str, text: &str, vector: &[f32]) {
     let keep = || -> Option<()> {
         let _lock = lock::try_lock(&place.lock()).ok()??;
         let connection = schema::open(place).ok()?;
-        let sql = "INSERT OR REPLACE INTO embedding_cache(key, numbers) VALUES (?1, ?2)";
-        let row = (question_key(model, text), vector_bytes::pack(Some(vector)));
-        connection.execute(sql, row).ok().map(drop)
+        let sql = "INSERT OR REPLACE INTO question_cache(key, numbers) VALUES (?1, ?2)";
+        let row = (key(model, text), vector_bytes::pack(Some(vector)));
+        connection.execute(sql, row).ok()?;
+        let newest = connection.last_insert_rowid();
+        let sql = "DELETE FROM question_cache WHERE id <= ?1";
+        connection.execute(sql, [newest - QUESTIONS]).ok().map(drop)
     };
     if keep().is_none() {
         tracing::debug!("the vector of a question is not kept");
     }
-}
-
-/// A passage of the same words has another vector.
-fn question_key(model: &str, text: &str) -> Vec<u8> {
-    key(model, &format!("question\0{text}"))
 }
 
 /// Returns the key of a text in the cache.

@@ -258,6 +258,21 @@ mod tests {
     }
 
     #[test]
+    fn of_many_questions_the_newest_are_kept() {
+        let dir = tempfile::tempdir().expect("dir");
+        let home = crate::config::Home::at(dir.path());
+        home.create().expect("directories");
+        let place = Place::of(&home);
+        let text = |number: usize| format!("question {number}");
+        for number in 0..30 {
+            vectors::keep_question(&place, "m", &text(number), &[1.0]);
+        }
+        let is_kept = |number| vectors::of_question(&place, "m", &text(number)).is_some();
+        assert_eq!([0, 9, 10, 29].map(is_kept), [false, false, true, true]);
+        assert_eq!(vectors::of_question(&place, "other", &text(29)), None);
+    }
+
+    #[test]
     fn a_failure_says_why() {
         let mut worker = Worker::start(Box::new(Slow(vec![(0, Err("the key is wrong"))])), None);
         for _ in 0..2 {

@@ -5,14 +5,14 @@
 //! already count half for the next one (after SumBasic, Nenkova and Vanderwende 2005, who square:
 //! too much for a text of few words). The beginning of a text counts a little more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::words;
-use crate::language::pack::any_has;
-use crate::language::tokenize::Words;
+use super::pack::any_has;
+use super::tokenize::Words;
+use crate::text::shorten;
 
 /// Longer sentences are lists or data; no more of their words count.
 const MAX_WORDS: usize = 60;
@@ -21,14 +21,14 @@ const WRAPPED_CHARS: usize = 50;
 
 /// A sentence and the paragraph it stands in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sentence {
+pub(crate) struct Sentence {
     pub text: String,
     pub paragraph: usize,
 }
 
 /// Returns the sentences of `text`. Lines that are only wrapped are joined; a heading, an entry of
 /// a list and a line of a table are sentences of their own.
-pub(super) fn split(text: &str) -> Vec<Sentence> {
+pub(crate) fn split(text: &str) -> Vec<Sentence> {
     let mut sentences = Vec::new();
     let mut block = String::new();
     let mut paragraph = 0;
@@ -95,10 +95,46 @@ fn is_abbreviated(text: &str) -> bool {
 }
 
 /// Returns the places of the `wanted` best of `sentences`, in order.
-pub(super) fn pick(sentences: &[Sentence], wanted: usize) -> Vec<usize> {
+pub(crate) fn pick(sentences: &[Sentence], wanted: usize) -> Vec<usize> {
     if wanted >= sentences.len() {
         return (0..sentences.len()).collect();
     }
+    best(sentences, |picked, _| picked < wanted)
+}
+
+/// The most sentences of a gist, and characters of one.
+const OF_GIST: (usize, usize) = (24, 240);
+
+/// Returns the sentences that carry most of `text`, a line each and each once, in at most `longest` characters.
+pub(crate) fn gist(text: &str, longest: usize) -> String {
+    let mut seen = HashSet::new();
+    let sentences: Vec<Sentence> = split(text)
+        .into_iter()
+        .filter(|one| seen.insert(one.text.clone()))
+        .map(|one| Sentence {
+            text: shorten(&one.text, OF_GIST.1),
+            ..one
+        })
+        .collect();
+    let length = |at: usize| {
+        sentences
+            .get(at)
+            .map_or(0, |one| one.text.chars().count() + 1)
+    };
+    let mut left = longest;
+    let picked = best(&sentences, |picked, at| {
+        let fits = picked < OF_GIST.0 && length(at) <= left;
+        left = left.saturating_sub(length(at));
+        fits
+    });
+    let lines = picked.into_iter().filter_map(|at| sentences.get(at));
+    let lines: Vec<&str> = lines.map(|one| one.text.as_str()).collect();
+    lines.join("\n")
+}
+
+/// Returns the places of the best of `sentences` while `takes` says of their number and the next place that it goes along,
+/// in order.
+fn best(sentences: &[Sentence], mut takes: impl FnMut(usize, usize) -> bool) -> Vec<usize> {
     let mut words = Words::new();
     let mut stems: Vec<Vec<Arc<str>>> = Vec::new();
     let mut weights: HashMap<Arc<str>, f64> = HashMap::new();
@@ -113,7 +149,7 @@ pub(super) fn pick(sentences: &[Sentence], wanted: usize) -> Vec<usize> {
         stems.push(found);
     }
     let mut picked: Vec<usize> = Vec::new();
-    while picked.len() < wanted {
+    loop {
         let score = |at: &usize| {
             let stems = stems.get(*at).map_or(&[][..], Vec::as_slice);
             let sum: f64 = stems.iter().filter_map(|stem| weights.get(stem)).sum();
@@ -122,7 +158,8 @@ pub(super) fn pick(sentences: &[Sentence], wanted: usize) -> Vec<usize> {
         };
         // Of equals the first: `max_by` takes the last.
         let free = (0..sentences.len()).rev().filter(|at| !picked.contains(at));
-        let Some(best) = free.max_by(|a, b| score(a).total_cmp(&score(b))) else {
+        let best = free.max_by(|a, b| score(a).total_cmp(&score(b)));
+        let Some(best) = best.filter(|best| takes(picked.len(), *best)) else {
             break;
         };
         picked.push(best);
@@ -146,30 +183,24 @@ fn place(sentences: &[Sentence], at: usize) -> f64 {
     };
     let asks = sentences
         .get(at)
-        .is_some_and(|sentence| words::asks(&sentence.text));
+        .is_some_and(|sentence| asks(&sentence.text));
     if asks { place / 2.0 } else { place }
 }
 
-/// Sentences of a conversation that its summary quotes, and the most characters of one.
-const QUOTED: (usize, usize) = (24, 240);
-
-/// Returns what a conversation says, in quotations. Lines between markers, calls and what tools answered are
-/// passed over.
-pub(super) fn of_talk(text: &str) -> String {
-    let of_people = |line: &&str| {
-        !["⟦", "CALL ", "RESULT", "("]
-            .iter()
-            .any(|start| line.starts_with(start))
+/// Returns true when `text` ends as a question does, in any script.
+pub(crate) fn asks(text: &str) -> bool {
+    let closes = |c: char| {
+        c.is_whitespace() || "\"'”’»)]!.…".contains(c) || ('\u{1f300}'..='\u{1faff}').contains(&c)
     };
-    let lines: Vec<&str> = text.lines().filter(of_people).collect();
-    let all = split(&lines.join("\n"));
-    let picked = pick(&all, QUOTED.0)
-        .into_iter()
-        .filter_map(|at| all.get(at));
-    let quoted: Vec<String> = picked
-        .map(|sentence| format!("- {}", crate::text::shorten(&sentence.text, QUOTED.1)))
-        .collect();
-    format!("Said before, in quotations:\n{}", quoted.join("\n"))
+    match text.trim_end_matches(closes).chars().next_back() {
+        Some('?' | '？' | '؟' | '\u{37e}' | '⸮' | '፧' | '՞') => true,
+        // The Greek mark becomes a semicolon in most keyboards and in NFC.
+        Some(';') => {
+            let mut last = text.chars().rev().take(200);
+            last.any(|c| ('\u{370}'..='\u{3ff}').contains(&c))
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -246,6 +277,30 @@ mod tests {
             .matches('。')
             .count(),
             1
+        );
+    }
+
+    #[test]
+    fn a_gist_has_what_carries_most_from_all_over_and_keeps_its_length() {
+        let filler = "It rained a lot, and nobody knew why it would not stop.\n".repeat(300);
+        let text = format!("{HARBOUR}\n{filler}\nThe harbour of Kiel opens again in May 2027.\n");
+        let told = gist(&text, 300);
+        assert!(told.chars().count() <= 300, "{told}");
+        for said in ["is being rebuilt", "40 million euros", "May 2027"] {
+            assert!(told.contains(said), "{said}: {told}");
+        }
+        let line = "x".repeat(50_000);
+        assert_eq!(gist(&line, 300).chars().count(), 241);
+        assert_eq!(gist("", 300), "");
+        // Many short lines cost no more than a few.
+        assert_eq!(
+            gist(
+                &(0..20_000).map(|n| format!("- a{n}\n")).collect::<String>(),
+                1_000
+            )
+            .lines()
+            .count(),
+            24
         );
     }
 
