@@ -264,9 +264,10 @@ fn what_an_earlier_turn_read_still_answers_a_question() {
             "<p>The ferry of {port} leaves at noon.</p>{filler}<p>The ferry of {port} costs nine euros.</p>"
         );
         pages.put(&format!("/{port}"), 200, "text/html", page);
-        let url = json!({"url": pages.url(&format!("/{port}"))});
-        model.push(Reply::Tool("web_fetch".to_owned(), url));
-        assert_eq!(sandbox.send(&["--wait=60", "read it"]).code, 0);
+        let url = pages.url(&format!("/{port}"));
+        model.push(Reply::Tool("web_fetch".to_owned(), json!({"url": url})));
+        let told = sandbox.send(&["--wait=60", &format!("read {url}")]);
+        assert_eq!(told.code, 0, "{told:?}");
     }
     let asked = pages.asked().len();
     assert_eq!(
@@ -357,4 +358,25 @@ fn a_sub_agent_of_the_owner_sees_the_list_of_skills() {
     });
     let system = of_errand.expect("its request")["system"].to_string();
     assert!(system.contains("<name>backup</name>"), "{system}");
+}
+
+#[test]
+fn a_file_that_has_no_room_is_read_all_the_same_and_the_agent_knows_that_it_is_not_kept() {
+    let (model, sandbox) = Sandbox::with_model();
+    let sandbox = sandbox.config("[media]\ninbox_mb = 1");
+    let _daemon = sandbox.ready();
+    let file = sandbox.put("long.txt", "The tide is high.\n".repeat(90_000).as_bytes());
+    let file = file.display().to_string();
+    assert_eq!(
+        sandbox
+            .send(&["--wait=60", "--attach", &file, "keep this"])
+            .code,
+        0
+    );
+    let request = model.requests().pop().expect("a request").to_string();
+    assert!(request.contains("The tide is high."), "{request}");
+    assert!(
+        request.contains("not saved for your tools") && request.contains("inbox_mb"),
+        "{request}"
+    );
 }

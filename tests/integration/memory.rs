@@ -492,6 +492,20 @@ fn a_fact_is_an_item_that_says_it() {
         json!({"id": "../../SOUL", "content": "x"}),
     );
     assert!(refused.starts_with("no item is called"), "{refused}");
+
+    let fact = |city: &str| json!({"entity": "Bo", "attribute": "lives in", "value": city});
+    call(&sandbox, &model, "memory_write", fact("Rome"));
+    wait_for("the fact", SOON, || {
+        let told = sandbox.run("agent-consolidate", &["facts"], "").stdout;
+        told.contains("Rome").then_some(())
+    });
+    let kept = call(&sandbox, &model, "memory_write", fact("Paris"));
+    assert!(kept.ends_with("; before it was Rome"), "{kept}");
+    let kept = call(&sandbox, &model, "memory_write", fact("Paris"));
+    assert!(
+        kept.starts_with("already known: workspace/memory/items/"),
+        "{kept}"
+    );
 }
 
 #[test]
@@ -561,6 +575,26 @@ fn a_group_remembers_for_itself() {
     assert!(
         told.contains("and of this group") && told.contains("Practice is on Fridays."),
         "{told}"
+    );
+    // In the owner's turn nothing would tell it from their own words: it is found, and marked.
+    let words = format!("{bot} when is practice?");
+    let search = Reply::Tool("memory_search".to_owned(), json!({"query": "practice"}));
+    house.model.push(search);
+    let (_, id) = house.telegram.say(GROUP, OWNER, &words);
+    let is_answer = |sent: &Sent| (sent.chat, sent.reply_to) == (GROUP, Some(id));
+    house.telegram.wait_sent(is_answer, SOON);
+    let request = newest(&house.model).to_string();
+    let (before, found) = request
+        .split_once("when is practice?")
+        .expect("their words");
+    let own = before.rsplit_once("and of this group").expect("a hint").1;
+    assert!(
+        own.contains("is found by memory_search") && !own.contains("Fridays"),
+        "{own}"
+    );
+    assert!(
+        found.contains("Practice is on Fridays.") && found.contains("untrusted"),
+        "{found}"
     );
 }
 

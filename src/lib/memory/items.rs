@@ -85,14 +85,19 @@ pub fn read(root: &Root, id: &str) -> Result<Item, Error> {
     Ok(parse(id, &String::from_utf8_lossy(&bytes)))
 }
 
-/// Keeps an item under a new name and returns it. What is kept already, word by word, is returned
-/// as it is.
+/// Keeps an item under a new name and returns it, and whether it is new. What is kept already, word by word, is
+/// returned as it is.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn keep(root: &Root, item: Item, zone: chrono_tz::Tz, now_ms: i64) -> Result<Item, Error> {
+pub fn keep(
+    root: &Root,
+    item: Item,
+    zone: chrono_tz::Tz,
+    now_ms: i64,
+) -> Result<(Item, bool), Error> {
     if let Some(there) = same(root, &item) {
-        return Ok(there);
+        return Ok((there, false));
     }
     let date = clock::local_date(now_ms, zone)
         .format("%Y-%m-%d")
@@ -104,7 +109,7 @@ pub fn keep(root: &Root, item: Item, zone: chrono_tz::Tz, now_ms: i64) -> Result
         ..item
     };
     write(root, &item)?;
-    Ok(item)
+    Ok((item, true))
 }
 
 /// Writes an item under its own name.
@@ -263,7 +268,8 @@ mod tests {
             chrono_tz::UTC,
             0,
         )
-        .expect("kept");
+        .expect("kept")
+        .0;
         assert!(
             kept.id
                 .starts_with("1970-01-01-my-sister-lives-in-porto-id-other-"),
@@ -285,7 +291,8 @@ mod tests {
             chrono_tz::UTC,
             0,
         )
-        .expect("kept");
+        .expect("kept")
+        .0;
         assert_eq!(read(&root, &kept.id).expect("read"), kept);
     }
 
@@ -293,14 +300,16 @@ mod tests {
     fn the_same_words_are_kept_once() {
         let dir = tempfile::tempdir().expect("dir");
         let root = Root::open(dir.path()).expect("root");
-        let first = keep(&root, note("tea"), chrono_tz::UTC, 0).expect("kept");
+        let first = keep(&root, note("tea"), chrono_tz::UTC, 0).expect("kept").0;
         assert_eq!(
-            keep(&root, note("tea"), chrono_tz::UTC, 5).expect("kept"),
+            keep(&root, note("tea"), chrono_tz::UTC, 5).expect("kept").0,
             first
         );
+        assert!(!keep(&root, note("tea"), chrono_tz::UTC, 5).expect("kept").1);
         assert_ne!(
             keep(&root, note("teas"), chrono_tz::UTC, 5)
                 .expect("kept")
+                .0
                 .id,
             first.id
         );

@@ -57,6 +57,22 @@ impl Partner {
     }
 }
 
+impl Partner {
+    /// Returns true for a file of the workspace that may hold untrusted words.
+    fn marks(&self, path: &Path) -> bool {
+        let path = path.to_string_lossy();
+        let marked = self.marked.as_ref();
+        marked.is_none_or(|marked| marked.iter().any(|one| *one == path))
+    }
+
+    fn hides(&self, path: &Path) -> bool {
+        self.marks(path) && !self.shows_marked
+    }
+}
+
+/// What an owner is told in a group in place of its memory.
+const OF_OTHERS: &str = "(what others noted of this group is found by memory_search)";
+
 /// What is known, without the marks of the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known {
@@ -77,11 +93,16 @@ pub fn group_file(key: &SessionKey) -> Option<PathBuf> {
 /// Returns what is known of `partner` and not in `earlier`, the texts that the conversation has already. Blocks.
 pub fn of(home: &Home, partner: &Partner, earlier: &[String]) -> Option<String> {
     let Known { curated, noted } = whole(home, partner, BUDGET);
+    let hidden = match partner.group.as_ref().and_then(group_file) {
+        Some(path) if partner.hides(&path) && home.workspace().join(&path).is_file() => OF_OTHERS,
+        _ => "",
+    };
     let is_new =
         |line: &&str| !line.trim().is_empty() && !earlier.iter().any(|text| has_line(text, line));
     let news: Vec<&str> = curated
         .lines()
         .chain(noted.lines())
+        .chain([hidden])
         .filter(is_new)
         .collect();
     // A heading alone says nothing.
@@ -98,9 +119,8 @@ pub fn whole(home: &Home, partner: &Partner, budget: usize) -> Known {
     // A file of the workspace, and whether it may hold untrusted words.
     let of_workspace = |path: PathBuf| -> Option<(bool, String)> {
         let shown = path.to_string_lossy();
-        let marked = partner.marked.as_ref();
-        let is_marked = marked.is_none_or(|marked| marked.iter().any(|one| *one == shown));
-        let is_shown = !is_marked || partner.shows_marked;
+        let is_marked = partner.marks(&path);
+        let is_shown = !partner.hides(&path);
         let is_noted = !shown.starts_with("memory/people/") || shown.ends_with(NOTED);
         let bytes = match is_noted {
             true => is_shown.then(|| root.read(&path, MAX_NOTED).ok())??,

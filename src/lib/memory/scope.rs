@@ -142,6 +142,12 @@ impl Viewer {
         self
     }
 
+    /// Returns it with what is `scope`'s.
+    pub fn and(mut self, scope: Scope) -> Self {
+        self.0.push(scope);
+        self
+    }
+
     /// Returns true when it may see what is `scope`'s.
     pub fn may_see(&self, scope: &Scope) -> bool {
         self.0.contains(scope)

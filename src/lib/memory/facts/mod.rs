@@ -101,6 +101,12 @@ impl Fact {
         self.valid_to.is_none()
     }
 
+    /// Returns true when it says something else of what another fact is about.
+    pub fn is_replaced_by(&self, entity: &str, attribute: &str, value: &str) -> bool {
+        self.key() == Key::new(&self.scope, entity, attribute, value)
+            && normalize::value_key(&self.value) != normalize::value_key(value)
+    }
+
     pub(crate) fn key(&self) -> Key {
         Key::new(&self.scope, &self.entity, &self.attribute, &self.value)
     }

@@ -54,6 +54,8 @@ pub(crate) struct Files {
     pub(crate) brought_words: bool,
     /// Where they were kept, below the workspace.
     kept: Vec<String>,
+    /// Why others were not.
+    lost: Vec<String>,
     /// What the person's own spoken words wait for.
     pub(crate) waits: Option<Waits>,
 }
@@ -75,7 +77,7 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
                 let provenance = provenance(&block);
                 (block, provenance)
             }));
-            files.kept.extend(kept);
+            files.keep(kept);
         }
         for (number, media) in place.envelope.media.iter().enumerate() {
             let (mut seen, kept) = place.media(number, media).await;
@@ -102,6 +104,12 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
             .blocks
             .push((Block::Context { text: kept }, provenance));
     }
+    if !files.lost.is_empty() {
+        let text = format!("⟦not saved for your tools: {}⟧", files.lost.join("; "));
+        files
+            .blocks
+            .push((Block::Context { text }, Provenance::Owner));
+    }
     if is_cancelled {
         let text = "⟦the turn ended before its files were read⟧".to_owned();
         files
@@ -112,14 +120,22 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
 }
 
 impl Files {
-    fn add(&mut self, place: &Place<'_>, media: &Media, seen: Seen, kept: Option<String>) {
+    fn add(&mut self, place: &Place<'_>, media: &Media, seen: Seen, kept: Kept) {
         self.brought_words |=
             seen.has_words && matches!(media.kind, MediaKind::Document | MediaKind::Audio);
         self.blocks.extend(seen.blocks.into_iter().map(|block| {
             let provenance = place.provenance(media, &block);
             (block, provenance)
         }));
-        self.kept.extend(kept);
+        self.keep(kept);
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        match kept {
+            Some(Ok(path)) => self.kept.push(path),
+            Some(Err(why)) if !self.lost.contains(&why) => self.lost.push(why),
+            Some(Err(_)) | None => {}
+        }
     }
 }
 
@@ -164,6 +180,9 @@ fn is_typed(name: &str, typed: &str) -> bool {
     let is_plain = !name.is_empty() && stem.chars().all(is_sign);
     is_end && is_plain && typed.windows(name.len()).any(|some| some == name)
 }
+
+/// Where a file was kept, or why it was not; `None` for one that is not there.
+type Kept = Option<Result<String, String>>;
 
 /// One file as the model reads it.
 struct Seen {
@@ -214,7 +233,7 @@ impl Place<'_> {
     }
 
     /// A file that is ours already.
-    async fn attachment(&self, number: usize, file: &Attachment) -> (Seen, Option<String>) {
+    async fn attachment(&self, number: usize, file: &Attachment) -> (Seen, Kept) {
         let label = Label {
             kind: MediaKind::Document.as_str(),
             name: Some(&file.filename),
@@ -231,7 +250,7 @@ impl Place<'_> {
     }
 
     /// A file that is still on its channel's server.
-    async fn media(&self, number: usize, media: &Media) -> (Seen, Option<String>) {
+    async fn media(&self, number: usize, media: &Media) -> (Seen, Kept) {
         let label = Label {
             kind: media.kind.as_str(),
             name: media.filename.as_deref(),
@@ -299,7 +318,7 @@ impl Place<'_> {
 
     /// Keeps a copy of the file `path` below `downloads` for the tools, marked when somebody else's words may stand in it
     /// (`foreign`); returns its path in the workspace.
-    async fn keep(&self, path: &str, number: &str, name: &str, foreign: bool) -> Option<String> {
+    async fn keep(&self, path: &str, number: &str, name: &str, foreign: bool) -> Kept {
         let workspace = self.pipeline.memory.home().workspace().to_owned();
         let source = self.pipeline.downloads.join(path);
         let (limits, from) = (self.live.config.media.clone(), self.sender());
@@ -328,17 +347,12 @@ impl Place<'_> {
             }
             Ok(kept)
         };
-        match crate::sys::blocking(work).await {
-            Ok(kept) => Some(kept),
-            Err(why) => {
-                tracing::warn!(
-                    id = self.envelope.id,
-                    why,
-                    "a file is not in workspace/inbox"
-                );
-                None
-            }
+        let kept = crate::sys::blocking(work).await;
+        if let Err(why) = &kept {
+            let id = &self.envelope.id;
+            tracing::warn!(id, why, "a file is not in workspace/inbox");
         }
+        Some(kept)
     }
 
     /// What is in the file `path` below `downloads`.

@@ -247,10 +247,11 @@ fn receipt(call: &ToolCall, result: &ToolResult) -> String {
     }
     let content = call.input.get("content").and_then(Value::as_str);
     let content = quote(content.unwrap_or(""));
-    let kept = told
-        .lines()
-        .next()
-        .and_then(|line| line.strip_prefix("kept as "));
+    let kept = told.lines().next().and_then(|line| {
+        ["kept as ", "already known: "]
+            .iter()
+            .find_map(|head| line.strip_prefix(head))
+    });
     match kept {
         Some(path) => format!("Kept as `{}`: “{content}”", quote(path).replace('`', "'")),
         None => format!("The tool says of “{content}”:\n{}", replies::fenced(told)),

@@ -2,6 +2,8 @@
 
 /// Lines around the best match that are shown.
 const AROUND: usize = 2;
+/// Lines from the beginning that are shown when none is like what was sought.
+const BEGIN: usize = 20;
 /// Characters of a line that are shown.
 const MAX_LINE: usize = 200;
 /// Lines of a file and of a text sought that are compared.
@@ -79,7 +81,8 @@ fn nearest(text: &str, old: &str) -> String {
         .map(|at| (score(at), at))
         .max_by_key(|(score, at)| (*score, std::cmp::Reverse(*at)));
     let Some((_, at)) = best.filter(|(score, _)| *score > 0 && !sought.is_empty()) else {
-        return "No line there is like it; read the file first.".to_owned();
+        let begin = numbered(0, lines.get(..BEGIN).unwrap_or(&lines));
+        return format!("No line there is like it. It begins:\n{begin}");
     };
     let there: Vec<&str> = lines
         .get(at..)
@@ -97,11 +100,17 @@ fn nearest(text: &str, old: &str) -> String {
         at.saturating_sub(AROUND),
         (at + sought.len() + AROUND).min(lines.len()),
     );
-    let shown = (first + 1..).zip(lines.get(first..last).unwrap_or_default());
+    let shown = numbered(first, lines.get(first..last).unwrap_or_default());
+    format!("{why}The nearest lines are:\n{shown}")
+}
+
+/// Returns lines as `read` shows them; `before` stand above them.
+fn numbered(before: usize, lines: &[&str]) -> String {
+    let shown = (before + 1..).zip(lines);
     let shown: Vec<String> = shown
         .map(|(number, line)| format!("{number}\t{}", crate::text::shorten(line, MAX_LINE)))
         .collect();
-    format!("{why}The nearest lines are:\n{}", shown.join("\n"))
+    shown.join("\n")
 }
 
 /// Returns how much two lines have in common: letters of common words, and more for the same words.
@@ -173,11 +182,20 @@ mod tests {
             missed(text, "fn b() {\n    two(3);\n}"),
             "old_string does not stand there. The nearest lines are:\n5\t}\n6\t\n7\tfn b() {\n8\t    two();\n9\t}"
         );
-        for (text, old) in [("", "x"), ("a b", "c"), ("a", " \n "), ("\n\n", "x")] {
+        for (text, old, begin) in [
+            ("", "x", ""),
+            ("a b", "c", "1\ta b"),
+            ("a", " \n ", "1\ta"),
+            ("\n\n", "x", "1\t\n2\t"),
+        ] {
             assert_eq!(
                 missed(text, old),
-                "old_string does not stand there. No line there is like it; read the file first."
+                format!(
+                    "old_string does not stand there. No line there is like it. It begins:\n{begin}"
+                )
             );
         }
+        let long: String = (1..40).map(|n| format!("{n}\n")).collect();
+        assert!(missed(&long, "x").ends_with("\n20\t20"));
     }
 }

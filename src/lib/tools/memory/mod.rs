@@ -19,6 +19,7 @@ use crate::clock;
 use crate::memory::index::{Filter, Hit, Query, Source, Strategy};
 use crate::memory::items;
 use crate::memory::items::Item;
+use crate::memory::known;
 use crate::memory::{Memory, Scope, Viewer, show_lines};
 use crate::text::{shorten, visible};
 use crate::trust::Provenance;
@@ -43,6 +44,32 @@ pub(super) fn all(needs: &Arc<Needs>) -> Vec<Arc<dyn Tool>> {
         tool(commitment::CommitmentUpdate(needs.clone())),
         tool(forget::Forget(needs.clone())),
     ]
+}
+
+/// Whose memories a call sees.
+struct Sight {
+    viewer: Viewer,
+    /// The group's own, in an owner's turn there: words of others, which are marked.
+    of_group: Option<Scope>,
+}
+
+impl Sight {
+    fn of(context: &Context) -> Self {
+        let scope = Scope::Chat(context.conversation.0.clone());
+        let is_group = known::group_file(&context.conversation).is_some();
+        let of_group = (is_group && !context.viewer.may_see(&scope)).then_some(scope);
+        let viewer = context.viewer.clone();
+        let viewer = match &of_group {
+            Some(scope) => viewer.and(scope.clone()),
+            None => viewer,
+        };
+        Self { viewer, of_group }
+    }
+
+    fn marks(&self, scope: &str) -> bool {
+        let of_group = self.of_group.as_ref();
+        of_group.is_some_and(|of_group| of_group.to_string() == scope)
+    }
 }
 
 struct Search(Arc<Needs>);
@@ -103,7 +130,7 @@ impl TypedTool for Search {
     }
 
     async fn run(&self, args: SearchArgs, context: &Context) -> ToolOutput {
-        let (needs, viewer) = (self.0.clone(), context.viewer.clone());
+        let (needs, sight) = (self.0.clone(), Sight::of(context));
         let speaker = context.person.clone();
         blocking(move || {
             let after = day("after", &args.after)?;
@@ -133,7 +160,7 @@ impl TypedTool for Search {
                 today: Some(clock::local_date(clock::now_ms(), needs.zone)),
                 ..Query::new(&args.query)
             };
-            search(&needs.memory, &viewer, query)
+            search(&needs.memory, &sight, query)
         })
         .await
     }
@@ -147,16 +174,15 @@ fn day(name: &str, text: &str) -> Result<Option<NaiveDate>, String> {
     day.map_err(|_| format!("`{name}` must be a day like 2026-05-31"))
 }
 
-fn search(memory: &Memory, viewer: &Viewer, query: Query) -> Result<ToolOutput, String> {
+fn search(memory: &Memory, sight: &Sight, query: Query) -> Result<ToolOutput, String> {
     // What was written by hand a moment ago is found, too.
     memory.refresh();
-    let found =
-        memory
-            .search(viewer, query)
-            .map_err(|error| match viewer.may_see(&Scope::Owner) {
-                true => format!("{error}; the owner can run: agent-index rebuild"),
-                false => "the memory cannot be searched now".to_owned(),
-            })?;
+    let found = memory.search(&sight.viewer, query).map_err(|error| {
+        match sight.viewer.may_see(&Scope::Owner) {
+            true => format!("{error}; the owner can run: agent-index rebuild"),
+            false => "the memory cannot be searched now".to_owned(),
+        }
+    })?;
     if found.hits.is_empty() {
         return Ok(ToolOutput::ok("nothing was found"));
     }
@@ -164,9 +190,9 @@ fn search(memory: &Memory, viewer: &Viewer, query: Query) -> Result<ToolOutput, 
         .zip(&found.hits)
         .map(|(number, hit)| shown(number, hit))
         .collect();
-    let mut paths = found.hits.iter().map(|hit| hit.path.as_str());
-    let marked = paths.find(|path| memory.is_untrusted(path));
-    Ok(ToolOutput::ok(hits.join("\n\n")).marked(marked.map(of_file)))
+    let is_marked = |hit: &&Hit| memory.is_untrusted(&hit.path) || sight.marks(&hit.scope);
+    let marked = found.hits.iter().find(is_marked);
+    Ok(ToolOutput::ok(hits.join("\n\n")).marked(marked.map(|hit| of_file(&hit.path))))
 }
 
 fn of_file(path: &str) -> Provenance {
@@ -225,13 +251,15 @@ impl TypedTool for Get {
     }
 
     async fn run(&self, args: GetArgs, context: &Context) -> ToolOutput {
-        let (needs, viewer) = (self.0.clone(), context.viewer.clone());
+        let (needs, sight) = (self.0.clone(), Sight::of(context));
         let number = |line: u64| u32::try_from(line).unwrap_or(u32::MAX);
         let (first, last) = (args.start_line.map(number), args.end_line.map(number));
         blocking(move || {
             let memory = &needs.memory;
-            let lines = show_lines::lines(memory.home(), &viewer, &args.path, first, last);
-            let marked = memory.is_untrusted(&args.path).then(|| of_file(&args.path));
+            let lines = show_lines::lines(memory.home(), &sight.viewer, &args.path, first, last);
+            // What of a group may be read here is not told apart.
+            let is_marked = memory.is_untrusted(&args.path) || sight.of_group.is_some();
+            let marked = is_marked.then(|| of_file(&args.path));
             ToolOutput::from(lines.map_err(|error| error.to_string())).marked(marked)
         })
         .await

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::agent::{Context, Reach, ToolOutput};
+use crate::memory::facts;
 use crate::memory::items;
 use crate::memory::items::{Item, Stated};
 use crate::memory::{Scope, known};
@@ -95,6 +96,9 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
         Some(_) => Some("fact".to_owned()),
         None => given(args.kind),
     };
+    let before = fact
+        .as_ref()
+        .map_or_else(String::new, |fact| before(needs, fact));
     let known = given(args.id).map(|id| items::read(&needs.root, &id));
     let known = known.transpose().map_err(|error| error.to_string())?;
     let item = match (known, content) {
@@ -112,8 +116,15 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
                 fact,
                 content,
             };
-            items::keep(&needs.root, item, needs.zone, clock::now_ms())
-                .map_err(|error| error.to_string())?
+            let kept = items::keep(&needs.root, item, needs.zone, clock::now_ms());
+            let (item, is_new) = kept.map_err(|error| error.to_string())?;
+            if !is_new {
+                return Ok(format!(
+                    "already known: workspace/memory/items/{}.md",
+                    item.id
+                ));
+            }
+            item
         }
         (Some(old), content) => {
             let is_same = fact.is_none() && content.is_none();
@@ -134,7 +145,28 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
     // Found from now on, whatever comes next.
     needs.memory.refresh();
     needs.memory.tell_news();
-    Ok(format!("kept as workspace/{key}"))
+    Ok(format!("kept as workspace/{key}{before}"))
+}
+
+/// Returns what was known in place of a fact, to be said after it.
+fn before(needs: &Needs, stated: &Stated) -> String {
+    let filter = facts::Filter {
+        scopes: Some(vec![Scope::Owner]),
+        ..facts::Filter::default()
+    };
+    let Stated {
+        entity,
+        attribute,
+        value,
+    } = stated;
+    // Without an answer nothing is said of it.
+    let known = facts::list(&facts::database(needs.memory.home()), &filter).unwrap_or_default();
+    let other = known
+        .iter()
+        .find(|fact| fact.is_replaced_by(entity, attribute, value));
+    other.map_or_else(String::new, |fact| {
+        format!("; before it was {}", shorten(&visible(&fact.value), 200))
+    })
 }
 
 /// Marks a file of the memory that was written by a model that had read untrusted words.
