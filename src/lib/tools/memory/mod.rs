@@ -46,10 +46,13 @@ pub(super) fn all(needs: &Arc<Needs>) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
+/// Where the memories of groups lie.
+const GROUPS: &str = "workspace/memory/groups/";
+
 /// Whose memories a call sees.
 struct Sight {
     viewer: Viewer,
-    /// The group's own, in an owner's turn there: words of others, which are marked.
+    /// The group's own, in an owner's turn there: what others noted is marked, and what they said stays out.
     of_group: Option<Scope>,
 }
 
@@ -66,9 +69,9 @@ impl Sight {
         Self { viewer, of_group }
     }
 
-    fn marks(&self, scope: &str) -> bool {
+    fn is_of_group(&self, hit: &Hit) -> bool {
         let of_group = self.of_group.as_ref();
-        of_group.is_some_and(|of_group| of_group.to_string() == scope)
+        of_group.is_some_and(|of_group| of_group.to_string() == hit.scope)
     }
 }
 
@@ -177,12 +180,15 @@ fn day(name: &str, text: &str) -> Result<Option<NaiveDate>, String> {
 fn search(memory: &Memory, sight: &Sight, query: Query) -> Result<ToolOutput, String> {
     // What was written by hand a moment ago is found, too.
     memory.refresh();
-    let found = memory.search(&sight.viewer, query).map_err(|error| {
+    let mut found = memory.search(&sight.viewer, query).map_err(|error| {
         match sight.viewer.may_see(&Scope::Owner) {
             true => format!("{error}; the owner can run: agent-index rebuild"),
             false => "the memory cannot be searched now".to_owned(),
         }
     })?;
+    found
+        .hits
+        .retain(|hit| !sight.is_of_group(hit) || hit.path.starts_with(GROUPS));
     if found.hits.is_empty() {
         return Ok(ToolOutput::ok("nothing was found"));
     }
@@ -190,7 +196,7 @@ fn search(memory: &Memory, sight: &Sight, query: Query) -> Result<ToolOutput, St
         .zip(&found.hits)
         .map(|(number, hit)| shown(number, hit))
         .collect();
-    let is_marked = |hit: &&Hit| memory.is_untrusted(&hit.path) || sight.marks(&hit.scope);
+    let is_marked = |hit: &&Hit| memory.is_untrusted(&hit.path) || sight.is_of_group(hit);
     let marked = found.hits.iter().find(is_marked);
     Ok(ToolOutput::ok(hits.join("\n\n")).marked(marked.map(|hit| of_file(&hit.path))))
 }
@@ -252,13 +258,15 @@ impl TypedTool for Get {
 
     async fn run(&self, args: GetArgs, context: &Context) -> ToolOutput {
         let (needs, sight) = (self.0.clone(), Sight::of(context));
+        let viewer = context.viewer.clone();
         let number = |line: u64| u32::try_from(line).unwrap_or(u32::MAX);
         let (first, last) = (args.start_line.map(number), args.end_line.map(number));
         blocking(move || {
             let memory = &needs.memory;
-            let lines = show_lines::lines(memory.home(), &sight.viewer, &args.path, first, last);
-            // What of a group may be read here is not told apart.
-            let is_marked = memory.is_untrusted(&args.path) || sight.of_group.is_some();
+            let of_group = sight.of_group.is_some() && args.path.starts_with(GROUPS);
+            let viewer = if of_group { &sight.viewer } else { &viewer };
+            let lines = show_lines::lines(memory.home(), viewer, &args.path, first, last);
+            let is_marked = of_group || memory.is_untrusted(&args.path);
             let marked = is_marked.then(|| of_file(&args.path));
             ToolOutput::from(lines.map_err(|error| error.to_string())).marked(marked)
         })
