@@ -215,12 +215,11 @@ fn chatter_in_a_group_cancels_nothing_and_a_callout_does() {
     wait_for("the chatter", SOON, || {
         (!house.sandbox.query("queue", noted).is_empty()).then_some(())
     });
+    // It begins when "First." has been recorded as sent.
     let open = "SELECT 1 FROM tasks WHERE state = 'ready'";
-    assert_eq!(
-        house.sandbox.query("queue", open).len(),
-        1,
-        "the wait goes on"
-    );
+    wait_for("the wait to go on", SOON, || {
+        (house.sandbox.query("queue", open).len() == 1).then_some(())
+    });
     assert_eq!(house.model.requests().len(), 1);
     house
         .model
