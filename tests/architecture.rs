@@ -535,10 +535,11 @@ impl Source {
     }
 
     fn test_modules(&self) -> Vec<String> {
-        self.tests
-            .iter()
-            .map(|name| format!("{}/{name}", self.folder()))
-            .collect()
+        let below = |name: &String| match self.path.as_str() {
+            "lib.rs" => name.clone(),
+            _ => format!("{}/{name}", self.folder()),
+        };
+        self.tests.iter().map(below).collect()
     }
 
     fn declared(&self) -> Vec<String> {

@@ -244,8 +244,19 @@ fn the_menu_and_the_help_name_what_there_is() {
     assert_eq!(
         names(&owner),
         [
-            "new", "compact", "stop", "status", "approve", "deny", "retry", "model", "undo",
-            "forget", "cost", "jobs"
+            "new",
+            "compact",
+            "stop",
+            "status",
+            "approve",
+            "deny",
+            "retry",
+            "model",
+            "undo",
+            "forget",
+            "allow-secret",
+            "cost",
+            "jobs"
         ]
     );
     assert_eq!(names(&guest), ["new", "compact", "stop", "status"]);

@@ -9,8 +9,7 @@
 //! the modes of hidden files, which it could change there without reading them.
 
 use std::fs;
-use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -54,12 +53,6 @@ fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// Opens a file or directory to know it later; no link, and nothing else that opening would wait for.
-fn open(path: &Path) -> Option<File> {
-    let meta = fs::symlink_metadata(path).ok()?;
-    (meta.is_file() || meta.is_dir()).then(|| File::open(path).ok())?
-}
-
 /// Files and bytes of the covered paths that are remembered; what lies beyond is only told.
 const MAX_FILES: usize = 2_000;
 const MAX_BYTES: u64 = 16 << 20;
@@ -85,8 +78,9 @@ struct Kept {
 struct Covered {
     path: PathBuf,
     identity: Identity,
-    /// What lay there when the command began, whatever lies there now.
-    old: Option<File>,
+    /// What lay there when the command began. A copy: while a file is replaced the mount over the old one goes first,
+    /// and a command can write that one, too, before it goes.
+    old: Vec<(PathBuf, Kept)>,
 }
 
 /// The covered paths of a command that runs.
@@ -101,7 +95,8 @@ pub(super) struct Cover {
 }
 
 impl Cover {
-    /// Returns the cover of those of `read_only` that lie in what the command may write. Blocks a little.
+    /// Returns the cover of those of `read_only` that lie in what the command may write. Blocks: it
+    /// reads all of them.
     pub(super) fn new(
         walls: Walls,
         read_only: &[PathBuf],
@@ -138,7 +133,10 @@ impl Cover {
         // After the watch has begun, or a replacement between the two would go unnoticed.
         let covered = |path: PathBuf| Covered {
             identity: identity(&path),
-            old: (walls == Walls::Namespaces).then(|| open(&path)).flatten(),
+            old: match walls {
+                Walls::Namespaces => keep(std::slice::from_ref(&path)),
+                Walls::Landlock | Walls::Off => Vec::new(),
+            },
             path,
         };
         cover.paths = paths.into_iter().map(covered).collect();
@@ -228,16 +226,7 @@ impl Covered {
     /// the same, or this process wrote it.
     fn put_back(&self) -> Option<PathBuf> {
         let path = &self.path;
-        let old = self.old.as_ref().map(kept_of).unwrap_or_default();
-        let at_path = |below: &Path| match below.as_os_str().is_empty() {
-            true => path.clone(),
-            false => path.join(below),
-        };
-        let old: Vec<(PathBuf, Kept)> = old
-            .into_iter()
-            .map(|(below, kept)| (at_path(&below), kept))
-            .collect();
-        if keep(std::slice::from_ref(path)) == old || is_own(path) {
+        if keep(std::slice::from_ref(path)) == self.old || is_own(path) {
             return None;
         }
         if fs::symlink_metadata(path).is_ok() {
@@ -247,7 +236,7 @@ impl Covered {
                 tracing::error!(path = %path.display(), %error, "what was put in place of it cannot be set aside");
             }
         }
-        for (path, kept) in &old {
+        for (path, kept) in &self.old {
             if let Err(error) = put_back(path, kept) {
                 tracing::error!(path = %path.display(), %error, "what was there could not be put back");
             }
@@ -255,32 +244,6 @@ impl Covered {
         tracing::warn!(path = %path.display(), "it was replaced while a command ran that could write the new one: the old one is back");
         Some(path.clone())
     }
-}
-
-/// Returns the file that is open, under an empty path, or those of the directory, below it.
-fn kept_of(old: &File) -> Vec<(PathBuf, Kept)> {
-    let Ok(meta) = old.metadata() else {
-        return Vec::new();
-    };
-    let open = PathBuf::from(format!("/proc/self/fd/{}", old.as_raw_fd()));
-    if meta.is_dir() {
-        // The dot leads through the link.
-        let dir = open.join(".");
-        let below = |(path, kept): (PathBuf, Kept)| {
-            let below = path.strip_prefix(&dir).ok()?.to_owned();
-            Some((below, kept))
-        };
-        return keep(std::slice::from_ref(&dir))
-            .into_iter()
-            .filter_map(below)
-            .collect();
-    }
-    let mode = meta.permissions().mode() & 0o7777;
-    let content = fs::read(open).ok();
-    content
-        .map(|content| (PathBuf::new(), Kept { mode, content }))
-        .into_iter()
-        .collect()
 }
 
 /// Replaces files at and below `path` that have another name by copies.
@@ -503,7 +466,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_this_process_wrote_stays_and_so_does_what_was_changed_in_place() {
+    async fn what_this_process_wrote_stays() {
         let dir = tempfile::tempdir().unwrap();
         let soul = dir.path().join("SOUL.md");
         let new = || {
@@ -520,12 +483,6 @@ mod tests {
         write(&soul, "agreed to");
         assert_eq!(cover.restore(), [] as [PathBuf; 0]);
         assert_eq!(text(&soul), "agreed to");
-        let cover = new();
-        let mut file = fs::OpenOptions::new().append(true).open(&soul).unwrap();
-        std::io::Write::write_all(&mut file, b" by hand").unwrap();
-        write(&soul, "anybody's");
-        assert_eq!(cover.restore(), std::slice::from_ref(&soul));
-        assert_eq!(text(&soul), "agreed to by hand");
     }
 
     #[tokio::test]

@@ -131,9 +131,8 @@ pub(super) async fn cover_of(walls: Walls, spec: &Spec) -> Cover {
     let (read_only, hidden) = (spec.read_only.clone(), spec.hidden.clone());
     let cover = move || Cover::new(walls, &read_only, &writable, &hidden);
     match walls {
-        // It reads all of them.
-        Walls::Landlock => crate::sys::blocking(cover).await,
-        Walls::Namespaces | Walls::Off => cover(),
+        Walls::Landlock | Walls::Namespaces => crate::sys::blocking(cover).await,
+        Walls::Off => cover(),
     }
 }
 

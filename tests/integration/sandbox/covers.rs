@@ -97,23 +97,3 @@ fn modes_of_hidden_files_are_as_before() {
         assert_eq!(mode(), 0o600, "{level}");
     }
 }
-
-#[test]
-#[ignore = "fills half of the machine's memory"]
-fn memory_of_no_process_counts_too() {
-    let place = place();
-    let code = "held = []
-block = bytes(1 << 20)
-while True:
-    held.append(os.memfd_create('x'))
-    for _ in range(512): os.write(held[-1], block)";
-    std::fs::write(
-        place.workspace.join("fill.py"),
-        format!("import os\n{code}"),
-    )
-    .unwrap();
-    for level in levels() {
-        let (_, status) = shell(&level, &place, "python3 fill.py");
-        assert_eq!(status, Status::OutOfMemory, "{level}");
-    }
-}
