@@ -38,7 +38,7 @@ pub(super) struct Backup {
     /// With .env and the keys that login stored: whoever has the file has your keys
     #[arg(long)]
     with_secrets: bool,
-    /// Do not encrypt, whatever [backup] in agent.toml says
+    /// Do not encrypt, whatever agent.toml says
     #[arg(long)]
     plain: bool,
 }
