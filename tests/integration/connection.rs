@@ -145,13 +145,7 @@ fn a_conflict_is_waited_out_and_a_webhook_that_is_in_the_way_is_removed_once() {
         .with_anthropic(&model)
         .config("[telegram]\npoll_timeout_secs = 1");
     telegram.set_webhook("https://example.org/somebody");
-    let daemon = sandbox.ready();
-    let house = House {
-        daemon,
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     let (_, id) = house.telegram.say(OWNER, OWNER, "in spite of it");
     house
         .telegram
@@ -300,13 +294,7 @@ fn a_machine_that_slept_reconnects_at_once_and_a_clock_that_jumps_breaks_nothing
         .env("FAKETIME_TIMESTAMP_FILE", &offset.display().to_string())
         .env("FAKETIME_NO_CACHE", "1")
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-    let daemon = sandbox.ready();
-    let house = House {
-        daemon,
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     let answered = |text: &str| {
         let (_, id) = house.telegram.say(OWNER, OWNER, text);
         house

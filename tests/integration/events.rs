@@ -250,12 +250,7 @@ fn the_way_to_the_owner_follows_the_owner_and_leaves_who_is_none_any_more() {
         sandbox,
     } = house;
     daemon.kill9();
-    let house = House {
-        daemon: sandbox.ready(),
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     assert_eq!(house.notify("four").code, 0);
     house
         .telegram
@@ -628,12 +623,7 @@ fn raw_words_arrive_in_the_order_they_were_sent() {
             "no daemon: they wait"
         );
     }
-    let house = House {
-        daemon: sandbox.ready(),
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     let expected: Vec<String> = (0..40).map(|number| format!("word {number:02}")).collect();
     let heard = wait_for("all of them", SOON, || {
         Some(house.heard(GUEST)).filter(|heard| heard.len() == 40)

@@ -203,13 +203,7 @@ fn whatever_goes_wrong_on_the_line_each_message_is_answered_in_order() {
         "[telegram]\npoll_timeout_secs = 1\nallow_from = {:?}\n[agent]\nmax_concurrent_runs = 8",
         CHATS.collect::<Vec<_>>()
     ));
-    let daemon = sandbox.ready();
-    let house = House {
-        daemon,
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     house.telegram.fault_by(plan(&said, full));
 
     let started = Instant::now();

@@ -219,13 +219,7 @@ fn a_voice_message_is_the_persons_words() {
         .with_telegram(&telegram)
         .with_anthropic(&model);
     let sandbox = sandbox.config("[media]\ntranscribe = [\"/bin/sh\", \"-c\", \"test -s {file} && echo '[[say It is noon.]]'\"]");
-    let daemon = sandbox.ready();
-    let house = House {
-        daemon,
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     let file = house.telegram.offer_file(b"OggS and some sound");
     let voice =
         json!({"file_id": file, "file_unique_id": "u", "duration": 8, "mime_type": "audio/ogg"});

@@ -138,13 +138,7 @@ fn a_model_is_chosen_by_the_owner_and_an_unknown_one_changes_nothing() {
         .with_telegram(&telegram)
         .with_anthropic(&other)
         .with_provider("large", "openai", &big, "Big");
-    let daemon = sandbox.ready();
-    let house = House {
-        daemon,
-        telegram,
-        model: other,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, other);
     let counts = || (house.model.requests().len(), big.requests().len());
     let say = |person: i64, text: &str| ask(&house, person, person, text);
     say(OWNER, "hello");

@@ -35,13 +35,7 @@ fn with_clock() -> (House, Clock) {
         .with_anthropic(&model)
         .config(QUICK)
         .with_clock();
-    let daemon = sandbox.ready();
-    let house = House {
-        daemon,
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     (house, clock)
 }
 

@@ -262,12 +262,7 @@ fn what_a_killed_daemon_left_in_the_chat_is_removed_by_the_next() {
         kind: FaultKind::Delay(Duration::from_millis(300)),
         count: 1,
     });
-    let house = House {
-        daemon: sandbox.ready(),
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     wait_forgotten(&house);
     wait_for("the answer alone", SOON, || {
         (house.telegram.shown(OWNER) == ["what time is it?", "echo: what time is it?"])

@@ -247,12 +247,7 @@ fn the_end_of_a_sub_agent_outlives_the_daemon() {
         (model.requests().len() == 3).then_some(())
     });
     daemon.kill9();
-    let house = House {
-        daemon: sandbox.ready(),
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     let report = house.wait_report();
     assert!(
         report.contains("sub-agent \\\"digger\\\" (ok):\\necho: dig deep"),
@@ -272,12 +267,7 @@ fn the_end_of_a_sub_agent_outlives_the_daemon() {
         sandbox,
     } = house;
     daemon.kill9();
-    let house = House {
-        daemon: sandbox.ready(),
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     house
         .sandbox
         .send(&["--wait", "--raw", "--to", &OWNER.to_string(), "mark"]);

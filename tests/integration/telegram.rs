@@ -659,13 +659,7 @@ fn a_wrong_token_is_named_and_the_shell_is_still_served() {
         kind: FaultKind::Status(401),
         count: 1000,
     });
-    let daemon = sandbox.ready();
-    let house = House {
-        daemon,
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     assert_eq!(
         house.sandbox.send(&["--wait", "hello"]).stdout,
         "echo: hello\n"

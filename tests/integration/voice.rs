@@ -49,13 +49,7 @@ fn a_server_speaks_for_the_tool_and_is_paid_by_the_character() {
             "[models.mouth]\nmodel = \"tts-1\"\nvoice = \"nova\"\ncost_per_mchar = 15.0",
         )
         .config("[routing]\ntext_to_speech = \"mouth\"");
-    let daemon = sandbox.ready();
-    let house = House {
-        daemon,
-        telegram,
-        model,
-        sandbox,
-    };
+    let house = House::of(sandbox, telegram, model);
     house
         .model
         .push(Reply::Tool("tts".into(), json!({"text": "Hi Ada."})));

@@ -114,17 +114,17 @@ impl Skills {
                 .iter()
                 .all(|(path, version)| version_of(path) == *version)
         };
-        let is_same = |seen: &&mut Seen| {
+        if let Some(seen) = seen.as_mut()
+            && seen.workspace == workspace
+            && all_same(&seen.versions)
+        {
             let is_due = now.duration_since(seen.compared_at) >= BUNDLED_EVERY;
-            seen.workspace == workspace
-                && all_same(&seen.versions)
-                && (!is_due || all_same(&seen.bundled))
-        };
-        if let Some(seen) = seen.as_mut().filter(is_same) {
-            if now.duration_since(seen.compared_at) >= BUNDLED_EVERY {
-                seen.compared_at = now;
+            if !is_due || all_same(&seen.bundled) {
+                if is_due {
+                    seen.compared_at = now;
+                }
+                return seen.shelf.clone();
             }
-            return seen.shelf.clone();
         }
         let with_version = |path: PathBuf| (path.clone(), version_of(&path));
         let roots = [self.own_dir(), self.approved.path().to_owned()].into_iter();

@@ -24,9 +24,13 @@ impl House {
             .with_telegram(&telegram)
             .with_anthropic(&model)
             .config(config);
-        let daemon = sandbox.ready();
+        Self::of(sandbox, telegram, model)
+    }
+
+    /// Starts the daemon of a sandbox that these two are set up in.
+    pub(crate) fn of(sandbox: Sandbox, telegram: FakeTelegram, model: FakeModel) -> Self {
         Self {
-            daemon,
+            daemon: sandbox.ready(),
             telegram,
             model,
             sandbox,
