@@ -4,6 +4,15 @@
 //! lower one (`tests/architecture.rs` enforces it). ARCHITECTURE.md is the map. The programs and the
 //! integration tests use the public rooms; nothing else is an interface.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::too_many_lines,
+        clippy::excessive_nesting,
+        reason = "a test may be one long table or story"
+    )
+)]
+
 // 0 ground
 pub mod clock;
 pub(crate) mod embedding;

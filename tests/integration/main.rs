@@ -1,5 +1,11 @@
 //! The real programs against local stand-ins: one binary, one file a subject.
 
+#![allow(
+    clippy::too_many_lines,
+    clippy::excessive_nesting,
+    reason = "a test may be one long table or story"
+)]
+
 mod approvals;
 mod audit;
 mod backup;

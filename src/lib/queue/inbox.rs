@@ -182,13 +182,10 @@ impl Store {
                     }
                     match &arrival.verdict {
                         Verdict::Accept(envelopes) | Verdict::Command(_, envelopes) => {
-                            for envelope in envelopes {
-                                let new = insert(connection, envelope)?;
-                                if new.is_some() {
-                                    tasks::make_way(connection, envelope, now)?;
-                                }
-                                accepted.extend(new);
-                            }
+                            let new = envelopes
+                                .iter()
+                                .filter_map(|envelope| take_in(connection, envelope, now).transpose());
+                            accepted.extend(new.collect::<Result<Vec<_>, _>>()?);
                         }
                         Verdict::Note(session, note) => overheard::insert(connection, session, note)?,
                         Verdict::Refuse(Some(notice)) => {
@@ -501,6 +498,19 @@ pub(super) fn known(connection: &Connection, key: &str, digest: &str) -> rusqlit
         Some(kept) if kept.as_deref().is_none_or(|kept| kept == digest) => Known::Same,
         Some(_) => Known::Other,
     })
+}
+
+/// Inserts an envelope, before which the plan of its conversation makes way; `None` when it is there already.
+fn take_in(
+    connection: &Connection,
+    envelope: &Envelope,
+    now: i64,
+) -> Result<Option<Accepted>, rusqlite::Error> {
+    let new = insert(connection, envelope)?;
+    if new.is_some() {
+        tasks::make_way(connection, envelope, now)?;
+    }
+    Ok(new)
 }
 
 pub(super) fn insert(

@@ -80,26 +80,25 @@ impl OpenedFiles {
         };
         let mut all = false;
         while let Some(events) = inotify.as_ref().map(Inotify::read_events) {
-            match events {
-                Ok(events) => {
-                    for event in events {
-                        all |= event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW);
-                        let moves = AddWatchFlags::IN_MOVE_SELF
-                            | AddWatchFlags::IN_ATTRIB
-                            | AddWatchFlags::IN_DELETE_SELF;
-                        happened.moved |= event.mask.intersects(moves);
-                        if event.mask.contains(AddWatchFlags::IN_OPEN)
-                            && let Some((path, _)) = watched.get(&event.wd)
-                        {
-                            happened.opened.push(path.clone());
-                        }
-                    }
-                }
-                Err(Errno::EINTR) => {}
+            let events = match events {
+                Ok(events) => events,
+                Err(Errno::EINTR) => continue,
                 Err(Errno::EAGAIN) => break,
                 Err(_) => {
                     all = true;
                     break;
+                }
+            };
+            for event in events {
+                all |= event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW);
+                let moves = AddWatchFlags::IN_MOVE_SELF
+                    | AddWatchFlags::IN_ATTRIB
+                    | AddWatchFlags::IN_DELETE_SELF;
+                happened.moved |= event.mask.intersects(moves);
+                if event.mask.contains(AddWatchFlags::IN_OPEN)
+                    && let Some((path, _)) = watched.get(&event.wd)
+                {
+                    happened.opened.push(path.clone());
                 }
             }
         }

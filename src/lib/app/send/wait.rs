@@ -161,46 +161,26 @@ pub(super) fn wait(
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     // Without a watcher (no inotify left) looking now and then does too.
     let watcher = watch(&home.replies(), id, tell.clone());
-    let mut progress = Progress::begin(show.quiet);
-    let mut tail = show.stream.then(|| Tail::of(home, id));
+    let mut screen = Screen::of(home, id, show);
     let mut looked = Instant::now();
     let mut answer = documents::reply(home, id)?;
-    let mut told = false;
-    let mut asks = Asks::default();
-    let mut waited = None;
     loop {
         if let Some(reply) = answer.take_if(|reply| reply.is_final()) {
-            progress.end();
-            let shown = tail.is_some_and(|tail| tail.finish(&reply));
+            let shown = screen.finish(&reply);
             return Ok(Ended::Answered(Box::new(reply), shown));
         }
         let left = deadline.map_or(POLL_INTERVAL, |deadline| {
             deadline.saturating_duration_since(Instant::now())
         });
         if left.is_zero() {
-            progress.end();
-            tail.into_iter().for_each(Tail::abort);
+            screen.abort();
             return Ok(Ended::TimedOut);
         }
-        if let Some(reply) = answer.as_ref().filter(|reply| asks.has_news(reply)) {
-            // What is typed, and a line that is redrawn all the time, do not go together.
-            if show.person {
-                progress.end();
-            }
-            if std::io::stdout().is_terminal() {
-                tail.iter_mut().for_each(Tail::end_line);
-            }
-            progress.beside(|| asks.tell(reply, show.person));
+        if let Some(reply) = &answer {
+            screen.tell(reply);
         }
-        let waits_for = answer.as_ref().and_then(|reply| reply.waits_for.clone());
-        if let Some(text) = waits_for.filter(|text| waited.as_ref() != Some(text)) {
-            if !show.quiet {
-                progress.beside(|| cli::err(&format!("agent-send: {}", text::visible(&text))));
-            }
-            waited = Some(text);
-        }
-        let listens = show.person && asks.are_open();
-        let pace = if listens || tail.is_some() || progress.is_shown() || watcher.is_err() {
+        let listens = show.person && screen.asks.are_open();
+        let pace = if listens || screen.moves() || watcher.is_err() {
             SHOW
         } else {
             POLL_INTERVAL
@@ -209,25 +189,102 @@ pub(super) fn wait(
         if heard == Some(News::Interrupt) {
             return Ok(Ended::Interrupted);
         }
-        if let Some(tail) = &mut tail {
-            tail.read(|| progress.end());
-        }
+        screen.read();
         if listens {
-            approvals::read_typed(home, asks.open());
+            approvals::read_typed(home, screen.asks.open());
         }
-        progress.show(home, answer.as_ref());
+        screen.progress.show(home, answer.as_ref());
         if heard == Some(News::Written) {
             answer = replies::read(&home.replies(), id)?;
         } else if looked.elapsed() >= POLL_INTERVAL {
             looked = Instant::now();
-            if !told && !show.quiet && !submit::is_running(home)? {
-                told = true;
-                progress.beside(|| {
-                    cli::err(&format!("agent-send: the daemon is not running; waiting for it to come back (id {id})"))
-                });
-            }
+            screen.tell_if_nobody_runs(home, id)?;
             answer = documents::reply(home, id)?;
         }
+    }
+}
+
+/// What the person who waits sees, and what they were told already.
+struct Screen {
+    show: Show,
+    progress: Progress,
+    tail: Option<Tail>,
+    asks: Asks,
+    /// What the message waits for, as last told.
+    waits_for: Option<String>,
+    told_that_nobody_runs: bool,
+}
+
+impl Screen {
+    fn of(home: &Home, id: &Id, show: Show) -> Self {
+        Self {
+            show,
+            progress: Progress::begin(show.quiet),
+            tail: show.stream.then(|| Tail::of(home, id)),
+            asks: Asks::default(),
+            waits_for: None,
+            told_that_nobody_runs: false,
+        }
+    }
+
+    /// Whether it changes by itself.
+    fn moves(&self) -> bool {
+        self.tail.is_some() || self.progress.is_shown()
+    }
+
+    /// Tells of questions that are new, and of what the message waits for.
+    fn tell(&mut self, reply: &Reply) {
+        if self.asks.has_news(reply) {
+            // What is typed, and a line that is redrawn all the time, do not go together.
+            if self.show.person {
+                self.progress.end();
+            }
+            if std::io::stdout().is_terminal() {
+                self.tail.iter_mut().for_each(Tail::end_line);
+            }
+            let (asks, person) = (&mut self.asks, self.show.person);
+            self.progress.beside(|| asks.tell(reply, person));
+        }
+        let Some(text) = &reply.waits_for else { return };
+        if self.waits_for.as_ref() != Some(text) {
+            if !self.show.quiet {
+                self.progress
+                    .beside(|| cli::err(&format!("agent-send: {}", text::visible(text))));
+            }
+            self.waits_for = Some(text.clone());
+        }
+    }
+
+    fn tell_if_nobody_runs(&mut self, home: &Home, id: &Id) -> Result<(), Failure> {
+        if self.told_that_nobody_runs || self.show.quiet || submit::is_running(home)? {
+            return Ok(());
+        }
+        self.told_that_nobody_runs = true;
+        self.progress.beside(|| {
+            cli::err(&format!(
+                "agent-send: the daemon is not running; waiting for it to come back (id {id})"
+            ))
+        });
+        Ok(())
+    }
+
+    /// Prints what came of the answer since.
+    fn read(&mut self) {
+        let progress = &mut self.progress;
+        if let Some(tail) = &mut self.tail {
+            tail.read(|| progress.end());
+        }
+    }
+
+    /// Whether the answer is on the screen already.
+    fn finish(mut self, reply: &Reply) -> bool {
+        self.progress.end();
+        self.tail.is_some_and(|tail| tail.finish(reply))
+    }
+
+    fn abort(mut self) {
+        self.progress.end();
+        self.tail.into_iter().for_each(Tail::abort);
     }
 }
 

@@ -85,35 +85,37 @@ impl Serialize for Network {
     }
 }
 
+struct BoolOrTable;
+
+impl<'de> Visitor<'de> for BoolOrTable {
+    type Value = Network;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false or a table with `allow = [\"host:port\"]`")
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Network, E> {
+        Ok(if value {
+            Network::Public
+        } else {
+            Network::Closed
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Network, A::Error> {
+        let mut hosts = Vec::new();
+        while let Some(key) = table.next_key::<String>()? {
+            if key != ALLOW {
+                return Err(A::Error::unknown_field(&key, &[ALLOW]));
+            }
+            hosts = table.next_value()?;
+        }
+        Ok(Network::Hosts(hosts))
+    }
+}
+
 impl<'de> Deserialize<'de> for Network {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct BoolOrTable;
-        impl<'de> Visitor<'de> for BoolOrTable {
-            type Value = Network;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("true, false or a table with `allow = [\"host:port\"]`")
-            }
-
-            fn visit_bool<E: Error>(self, value: bool) -> Result<Network, E> {
-                Ok(if value {
-                    Network::Public
-                } else {
-                    Network::Closed
-                })
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Network, A::Error> {
-                let mut hosts = Vec::new();
-                while let Some(key) = table.next_key::<String>()? {
-                    if key != ALLOW {
-                        return Err(A::Error::unknown_field(&key, &[ALLOW]));
-                    }
-                    hosts = table.next_value()?;
-                }
-                Ok(Network::Hosts(hosts))
-            }
-        }
         deserializer.deserialize_any(BoolOrTable)
     }
 }

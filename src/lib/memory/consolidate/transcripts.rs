@@ -144,17 +144,16 @@ impl Transcript {
                     Kind::Session(head) => key = key.take().or(Some(head.key)),
                     Kind::Message(spoken) => {
                         let speaker = transcript.take(&spoken, seq);
-                        if seq > watermark {
-                            transcript.messages.push(Utterance {
-                                speaker,
-                                words: spoken.message().plain_text(),
-                                run_id: spoken.run_id,
-                                path: path.clone(),
-                                line,
-                                seq,
-                                at: clock::parse_rfc3339(&event.ts).unwrap_or(0),
-                            });
-                        }
+                        let new = (seq > watermark).then(|| Utterance {
+                            speaker,
+                            words: spoken.message().plain_text(),
+                            run_id: spoken.run_id,
+                            path: path.clone(),
+                            line,
+                            seq,
+                            at: clock::parse_rfc3339(&event.ts).unwrap_or(0),
+                        });
+                        transcript.messages.extend(new);
                     }
                     // A turn that failed is over.
                     Kind::Error { .. } => transcript.running_from = None,

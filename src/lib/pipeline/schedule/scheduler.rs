@@ -171,14 +171,14 @@ impl Scheduler {
             Signal::Reloaded => self.lanes.settings_changed(),
             Signal::Recovered(bundles) => {
                 for bundle in bundles {
-                    if bundle.wake_at().is_some() {
-                        if let Some(suspended) = bundle.suspended() {
-                            self.pipeline.recall_outage(suspended);
-                        }
-                        self.suspend(bundle);
-                    } else {
+                    if bundle.wake_at().is_none() {
                         self.lanes.push(bundle);
+                        continue;
                     }
+                    if let Some(suspended) = bundle.suspended() {
+                        self.pipeline.recall_outage(suspended);
+                    }
+                    self.suspend(bundle);
                 }
             }
             Signal::Accepted(rows) => {

@@ -227,21 +227,20 @@ impl Endpoint {
         let mut events = Events::new(Box::pin(bytes), timeouts);
         let mut began = false;
         while !answer.received().ended {
-            match events.next().await {
-                Ok(Some(data)) => {
-                    answer.event(&data, on_text).map_err(|fault| {
-                        let error = self.fault(fault);
-                        if began { self.charged(error) } else { error }
-                    })?;
-                    began = true;
-                }
+            let data = match events.next().await {
+                Ok(Some(data)) => data,
                 // What breaks after the answer is complete took only the usage with it.
                 Ok(None) | Err(_) if answer.complete() => return Ok(()),
                 Ok(None) => {
                     return Err(self.interrupted("the stream ended in the middle of the answer"));
                 }
                 Err(error) => return Err(self.interrupted(&error.to_string())),
+            };
+            if let Err(fault) = answer.event(&data, on_text) {
+                let error = self.fault(fault);
+                return Err(if began { self.charged(error) } else { error });
             }
+            began = true;
         }
         events.drain().await;
         Ok(())

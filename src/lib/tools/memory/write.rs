@@ -60,6 +60,23 @@ impl TypedTool for Write {
     }
 }
 
+/// Returns the fact that three fields state together.
+fn stated(
+    entity: Option<String>,
+    attribute: Option<String>,
+    value: Option<String>,
+) -> Result<Option<Stated>, String> {
+    match (entity, attribute, value) {
+        (Some(entity), Some(attribute), Some(value)) => Ok(Some(Stated {
+            entity,
+            attribute,
+            value,
+        })),
+        (None, None, None) => Ok(None),
+        _ => Err("a fact needs all of entity, attribute and value".to_owned()),
+    }
+}
+
 fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, String> {
     let given = |field: Option<String>| {
         field
@@ -70,15 +87,7 @@ fn write(needs: &Needs, args: WriteArgs, context: &Context) -> Result<String, St
         let tags = tags.iter().map(|tag| shorten(tag.trim(), MAX_TAG));
         tags.collect::<Vec<_>>()
     });
-    let fact = match (given(args.entity), given(args.attribute), given(args.value)) {
-        (Some(entity), Some(attribute), Some(value)) => Some(Stated {
-            entity,
-            attribute,
-            value,
-        }),
-        (None, None, None) => None,
-        _ => return Err("a fact needs all of entity, attribute and value".to_owned()),
-    };
+    let fact = stated(given(args.entity), given(args.attribute), given(args.value))?;
     let stated = fact
         .as_ref()
         .map(|fact| format!("{}: {}: {}", fact.entity, fact.attribute, fact.value));

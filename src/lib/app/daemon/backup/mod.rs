@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::backup;
-use crate::backup::{Contents, Options, Report};
+use crate::backup::{Contents, Options, Proof, Report};
 use crate::clock;
 use crate::config;
 use crate::config::{Environment, Home};
@@ -305,20 +305,8 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
         return Ok(Exit::Ok);
     }
     cli::out(&format!("restored {of}"));
-    if let Some(proof) = proof {
-        for line in &proof.opened {
-            cli::out(line);
-        }
-        cli::out(&match &proof.answer {
-            Some((question, path)) => format!(
-                "asked its memory “{}”: found in {path}",
-                cli::harmless(question)
-            ),
-            None => "its memory was not asked: nothing is remembered yet".to_owned(),
-        });
-        for warning in &proof.warnings {
-            cli::err(&format!("warning: {warning}"));
-        }
+    if let Some(proof) = &proof {
+        print_proof(proof);
     }
     if !manifest.secrets && !shared.quiet {
         cli::err(&format!(
@@ -327,6 +315,22 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
         ));
     }
     Ok(Exit::Ok)
+}
+
+fn print_proof(proof: &Proof) {
+    for line in &proof.opened {
+        cli::out(line);
+    }
+    cli::out(&match &proof.answer {
+        Some((question, path)) => format!(
+            "asked its memory “{}”: found in {path}",
+            cli::harmless(question)
+        ),
+        None => "its memory was not asked: nothing is remembered yet".to_owned(),
+    });
+    for warning in &proof.warnings {
+        cli::err(&format!("warning: {warning}"));
+    }
 }
 
 /// A backup as a file beside the home, removed in the end.

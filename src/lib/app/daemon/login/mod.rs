@@ -57,52 +57,9 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
     let keys = Keys::open(&home, &env)?;
     // What cannot be read must not be found out after a key was typed.
     keys.store().read()?;
-    let http = net::client()
-        .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
-    let way = Way::choose(login, &target)?;
     let was_loaded = target.is_loaded(&home, &env)?;
-    let typed = (way == Way::Key)
-        .then(|| ask_for_key(shared, &target))
-        .transpose()?;
-    // Not before: a second thread would take the signals that the prompt waits for.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
-    let granted = match typed {
-        Some(key) => Granted::Key(key),
-        None => {
-            let state = (!login.no_browser).then_some(home.state());
-            runtime.block_on(sign_in::sign_in(&target.provider, &env, state))?
-        }
-    };
-    let verdict = match &granted {
-        Granted::Key(secret) if way == Way::Key && !login.no_check => {
-            let given = Credential {
-                secret: secret.clone(),
-                is_token: false,
-            };
-            runtime.block_on(probe(&http, &target.provider, &given))
-        }
-        Granted::Key(_) if way == Way::Key => Verdict::Unknown("--no-check".to_owned()),
-        Granted::Key(_) | Granted::Tokens(_) => Verdict::Good(String::new()),
-    };
-    // A person may still be reading from standard input.
-    runtime.shutdown_background();
-    if let Verdict::Refused(words) = &verdict {
-        return Err(Failure::new(
-            Exit::Failed,
-            format!(
-                "the key for {} is wrong: {words}; nothing was stored",
-                target.name()
-            ),
-        )
-        .hint(format!(
-            "copy it whole and try again; to store it anyway: agent-daemon login {} --no-check",
-            target.name()
-        )));
-    }
+    let (granted, verdict) = obtain(shared, login, &target, (&env, &home))?;
+    refuse_wrong(&verdict, target.name())?;
     let aside = match &granted {
         Granted::Key(key) => keys.store().put_key(target.name(), key)?,
         Granted::Tokens(tokens) => keys.store().put_tokens(target.name(), tokens)?,
@@ -122,15 +79,10 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
     let told = super::tell_to_reload(&home, daemon);
     let loaded = target.is_loaded(&home, &env)?;
     if json {
-        let checked = match &verdict {
-            Verdict::Good(_) => "good",
-            Verdict::Unknown(_) => "unknown",
-            Verdict::Refused(_) => "refused",
-        };
         cli::json(&json!({
             "provider": target.name(),
             "stored": if matches!(granted, Granted::Key(_)) { "api_key" } else { "oauth" },
-            "checked": checked,
+            "checked": checked(&verdict),
             "created": created.as_ref().map(|path| path.display().to_string()),
             "loaded": loaded,
             "daemon_running": daemon.is_some(),
@@ -138,23 +90,84 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
         return Ok(Exit::Ok);
     }
     cli::out(&said(&target, &granted, &verdict));
-    if !shared.quiet {
-        if let Some(path) = &created {
-            cli::err(&format!(
-                "created {}: it names a model and its prices; look at them",
-                path.display()
-            ));
-        }
-        shadow(&keys, &target, &granted)?;
-        if loaded || !is_untested {
-            next((&env, &home), &target, loaded, daemon, told);
-        } else {
-            cli::err(
-                "the agent goes on as before; when the network is there: agent-daemon auth --check",
-            );
-        }
+    if shared.quiet {
+        return Ok(Exit::Ok);
+    }
+    if let Some(path) = &created {
+        cli::err(&format!(
+            "created {}: it names a model and its prices; look at them",
+            path.display()
+        ));
+    }
+    shadow(&keys, &target, &granted)?;
+    if loaded || !is_untested {
+        next((&env, &home), &target, loaded, daemon, told);
+    } else {
+        cli::err(
+            "the agent goes on as before; when the network is there: agent-daemon auth --check",
+        );
     }
     Ok(Exit::Ok)
+}
+
+/// Asks for the key, or signs in, and tries a key that was typed.
+fn obtain(
+    shared: &Shared,
+    login: &Login,
+    target: &Target,
+    (env, home): (&Environment, &Home),
+) -> Result<(Granted, Verdict), Failure> {
+    let http = net::client()
+        .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
+    let way = Way::choose(login, target)?;
+    let typed = (way == Way::Key)
+        .then(|| ask_for_key(shared, target))
+        .transpose()?;
+    // Not before: a second thread would take the signals that the prompt waits for.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
+    let granted = match typed {
+        Some(key) => Granted::Key(key),
+        None => {
+            let state = (!login.no_browser).then_some(home.state());
+            runtime.block_on(sign_in::sign_in(&target.provider, env, state))?
+        }
+    };
+    let verdict = match &granted {
+        Granted::Key(secret) if way == Way::Key && !login.no_check => {
+            let given = Credential {
+                secret: secret.clone(),
+                is_token: false,
+            };
+            runtime.block_on(probe(&http, &target.provider, &given))
+        }
+        Granted::Key(_) if way == Way::Key => Verdict::Unknown("--no-check".to_owned()),
+        Granted::Key(_) | Granted::Tokens(_) => Verdict::Good(String::new()),
+    };
+    // A person may still be reading from standard input.
+    runtime.shutdown_background();
+    Ok((granted, verdict))
+}
+
+fn refuse_wrong(verdict: &Verdict, name: &str) -> Result<(), Failure> {
+    let Verdict::Refused(words) = verdict else {
+        return Ok(());
+    };
+    let message = format!("the key for {name} is wrong: {words}; nothing was stored");
+    Err(Failure::new(Exit::Failed, message).hint(format!(
+        "copy it whole and try again; to store it anyway: agent-daemon login {name} --no-check"
+    )))
+}
+
+const fn checked(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Good(_) => "good",
+        Verdict::Unknown(_) => "unknown",
+        Verdict::Refused(_) => "refused",
+    }
 }
 
 /// How it is to be done.

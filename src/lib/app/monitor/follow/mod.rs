@@ -165,22 +165,18 @@ impl Following<'_> {
                 ui: &self.ui,
                 color: self.color,
             })?;
-            match news.recv_timeout(until_next_second(self.snapshot.view.now)) {
-                Ok(first) => {
-                    if self.take(first)? == Then::End {
-                        return Ok(());
-                    }
-                    // What came together is drawn together.
-                    while let Ok(next) = news.try_recv() {
-                        if self.take(next)? == Then::End {
-                            return Ok(());
-                        }
-                    }
-                }
+            let first = match news.recv_timeout(until_next_second(self.snapshot.view.now)) {
+                Ok(first) => first,
                 Err(RecvTimeoutError::Timeout) if events::is_hung_up() => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => continue,
                 // We hold an end ourselves.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            // What came together is drawn together.
+            for update in std::iter::once(first).chain(news.try_iter()) {
+                if self.take(update)? == Then::End {
+                    return Ok(());
+                }
             }
         }
     }

@@ -65,24 +65,23 @@ impl Telegram {
                 Ok(updates) => {
                     prompt = false;
                     failures.end(&self.health);
-                    match self.store_polled(&updates, batches).await {
+                    let stored = self.store_polled(&updates, batches).await;
+                    if let Ok(next) = stored {
+                        refused = 0;
+                        let news = next > offset.map(|(next, _)| next);
+                        offset = next.map_or(offset, |next| Some((next, clock::now_ms())));
+                        let calm = news || began.elapsed() >= timeout / 2;
+                        hasty = (hasty + 1) * u32::from(!calm);
+                    }
+                    match stored {
                         Err(NotStored::Closed) => return,
                         // Ask for the same again after a pause.
                         Err(NotStored::Refused) => {
                             refused += 1;
                             net::backoff(refused - 1, REFUSED.0, REFUSED.1)
                         }
-                        Ok(next) => {
-                            refused = 0;
-                            let news = next > offset.map(|(next, _)| next);
-                            offset = next.map_or(offset, |next| Some((next, clock::now_ms())));
-                            if news || began.elapsed() >= timeout / 2 {
-                                hasty = 0;
-                                continue;
-                            }
-                            hasty += 1;
-                            net::backoff(hasty - 1, HASTY.0, HASTY.1)
-                        }
+                        Ok(_) if hasty == 0 => continue,
+                        Ok(_) => net::backoff(hasty - 1, HASTY.0, HASTY.1),
                     }
                 }
                 Err(error) => {

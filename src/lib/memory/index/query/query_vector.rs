@@ -115,6 +115,29 @@ fn other(there: &str, wanted: &str) -> String {
 /// A vector, none for a text without known words, or why it failed.
 type Answer = Result<Option<Vec<f32>>, String>;
 
+/// Looks a question up in the cache on disk, or has the model embed it and keeps that.
+fn known_or_made(model: &mut dyn Model, place: Option<&Place>, text: &str) -> Answer {
+    let name = model.name().to_owned();
+    if let Some(vector) = place.and_then(|place| vectors::of_question(place, &name, text)) {
+        return Ok(Some(vector));
+    }
+    let made = model.embed(Kind::Question, &[text]);
+    let made = made
+        .map(|vectors| vectors.into_iter().next().flatten())
+        .map_err(|error| error.to_string())?;
+    if let (Some(vector), Some(place)) = (&made, place) {
+        vectors::keep_question(place, &name, text, vector);
+    }
+    Ok(made)
+}
+
+fn keep(kept: &mut HashMap<String, Vec<f32>>, text: String, vector: Vec<f32>) {
+    if kept.len() >= KEPT {
+        kept.clear();
+    }
+    kept.insert(text, vector);
+}
+
 /// A thread that owns a model.
 struct Worker {
     name: String,
@@ -132,30 +155,12 @@ impl Worker {
         let (name, answers) = (model.name().to_owned(), kept.clone());
         std::thread::spawn(move || {
             for (text, answer) in questions {
-                let name = model.name().to_owned();
-                let known = place
-                    .as_ref()
-                    .and_then(|place| vectors::of_question(place, &name, &text));
-                let vector = match known {
-                    Some(vector) => Ok(Some(vector)),
-                    None => {
-                        let made = model.embed(Kind::Question, &[&text]);
-                        let made = made.map(|vectors| vectors.into_iter().next().flatten());
-                        if let (Ok(Some(vector)), Some(place)) = (&made, &place) {
-                            vectors::keep_question(place, &name, &text, vector);
-                        }
-                        made
-                    }
-                };
+                let vector = known_or_made(model.as_mut(), place.as_ref(), &text);
                 if let Ok(Some(vector)) = &vector {
-                    let mut kept = answers.lock();
-                    if kept.len() >= KEPT {
-                        kept.clear();
-                    }
-                    kept.insert(text, vector.clone());
+                    keep(&mut answers.lock(), text, vector.clone());
                 }
                 // The question may have timed out.
-                let _ = answer.send(vector.map_err(|error| error.to_string()));
+                let _ = answer.send(vector);
             }
         });
         Self {
