@@ -3,6 +3,7 @@
 mod chat;
 mod client;
 mod gate;
+mod hooks;
 mod limits;
 mod openai;
 mod orders;

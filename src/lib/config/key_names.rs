@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter};
 
 use serde_json::Value;
 
-use super::types::{Config, Group, ROLES, Tier};
+use super::types::{Config, Group, Hook, ROLES, Tier};
 
 /// A key or table that no setting has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +102,7 @@ pub(super) fn all() -> Vec<String> {
         .telegram
         .groups
         .insert("*".to_owned(), Group::default());
+    sample.http.hooks.insert("*".to_owned(), Hook::default());
     sample.context.tiers.insert("*".to_owned(), Tier::default());
     sample.routing = ROLES
         .iter()

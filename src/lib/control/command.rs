@@ -88,6 +88,9 @@ pub enum Command {
         reply_to: Option<String>,
         /// An emoji that is put on that message; then nothing else is sent.
         emoji: Option<String>,
+        /// True when the text is not the owner's own: who quotes it quotes somebody else.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        untrusted: bool,
     },
     /// Cancel the run of a session; all runs when none is named.
     Stop {
@@ -257,6 +260,7 @@ impl Command {
             topic: None,
             reply_to: None,
             emoji: None,
+            untrusted: false,
         }
     }
 

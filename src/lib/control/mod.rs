@@ -342,16 +342,26 @@ mod tests {
                 sha256: None,
             });
         let files = proptest::collection::vec(files, 0..3);
-        let raw = ("\\PC*", "\\PC*", files.clone(), name(), name(), name()).prop_map(
-            |(to, text, attachments, topic, reply_to, emoji)| Command::Raw {
-                to,
-                text,
-                attachments,
-                topic,
-                reply_to,
-                emoji,
-            },
-        );
+        let raw = (
+            "\\PC*",
+            "\\PC*",
+            files.clone(),
+            name(),
+            name(),
+            name(),
+            any::<bool>(),
+        )
+            .prop_map(
+                |(to, text, attachments, topic, reply_to, emoji, untrusted)| Command::Raw {
+                    to,
+                    text,
+                    attachments,
+                    topic,
+                    reply_to,
+                    emoji,
+                    untrusted,
+                },
+            );
         let user = (words(), "\\PC*", name(), any::<bool>(), files.clone()).prop_map(
             |(words, sender, session, stream, attachments)| Command::User {
                 words,

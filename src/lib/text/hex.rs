@@ -9,6 +9,16 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Returns the bytes that hexadecimal digits of any letter case stand for; `None` for anything else.
+pub fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => u8::try_from(digit(high)? * 16 + digit(low)?).ok(),
+        _ => None,
+    };
+    digits.as_bytes().chunks(2).map(pair).collect()
+}
+
 /// Returns the SHA-256 of `bytes` in hexadecimal: 64 digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, bytes).as_ref())
@@ -35,5 +45,22 @@ pub fn sha256_of<E: From<std::io::Error>>(
         }
         context.update(bytes);
         each(bytes)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_bytes_and_the_other_way_round() {
+        assert_eq!(unhex("00ff7F"), Some(vec![0, 255, 127]));
+        assert_eq!(
+            unhex(&hex(b"any bytes")).as_deref(),
+            Some(&b"any bytes"[..])
+        );
+        for bad in ["0", "0g", "+1", " 1", "ü"] {
+            assert_eq!(unhex(bad), None, "{bad}");
+        }
     }
 }

@@ -8,8 +8,9 @@ pub(crate) mod json;
 mod line_diff;
 #[cfg(test)]
 pub(crate) mod linear;
+pub mod template;
 
-pub use hex::{hex, sha256_hex, sha256_of};
+pub use hex::{hex, sha256_hex, sha256_of, unhex};
 pub use line_diff::line_diff;
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};

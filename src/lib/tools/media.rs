@@ -195,5 +195,6 @@ fn to_chat(route: Route, text: String, reaction: Option<(String, String)>) -> Co
         topic: route.chat.topic,
         reply_to,
         emoji,
+        untrusted: false,
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
             .into_iter()
             .map(|remark| remark.words),
     );
-    warnings.extend(api.and_then(|settings| settings.warning));
+    warnings.extend(api.into_iter().flat_map(|settings| settings.warnings));
     warnings.extend(build::signed_out(&loaded.models, &keys));
     let (errors, doubts): (Vec<Finding>, Vec<Finding>) = doctor::of_settings(shared)?
         .into_iter()
@@ -87,6 +87,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     }
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
     let models = models_in_use(&loaded);
+    let hooks = http::hook_lines(&loaded.config.http);
     if json {
         let settings: Vec<_> = loaded
             .settings()
@@ -95,7 +96,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
             .map(|setting| serde_json::json!({"key": setting.key, "value": setting.value, "origin": setting.origin.to_string()}))
             .collect();
         cli::json(
-            &serde_json::json!({"ok": true, "warnings": warnings, "notes": notes, "models": models, "settings": settings}),
+            &serde_json::json!({"ok": true, "warnings": warnings, "notes": notes, "models": models, "hooks": hooks, "settings": settings}),
         );
         return Ok(Exit::Ok);
     }
@@ -114,7 +115,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
         cli::err(&format!("note: {note}"));
     }
     if !shared.quiet {
-        models.iter().for_each(|model| cli::err(model));
+        models.iter().chain(&hooks).for_each(|line| cli::err(line));
         let file = home.config_file();
         let what = if file.exists() {
             "the configuration is good"

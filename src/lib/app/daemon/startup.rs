@@ -206,7 +206,7 @@ async fn open_api(
     let Some(settings) = settings.filter(|_| !options.once) else {
         return Ok(None);
     };
-    if let Some(warning) = &settings.warning {
+    for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }
     http::BoundServer::open(settings).await.map(Some)

@@ -20,6 +20,18 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         return Vec::new();
     };
     let mut findings: Vec<Finding> = token(patient, http, &secrets).into_iter().collect();
+    let edit = patient.edit(&patient.home.env_file(), None);
+    // A daemon that runs has them, from wherever it was started.
+    if patient.pid().is_none() {
+        findings.extend(
+            http::hook_trouble(http, &secrets)
+                .into_iter()
+                .map(|(variable, why)| {
+                    let evidence = format!("{why}; {} {variable}=…", http::HOW_TO_MAKE_A_TOKEN);
+                    Finding::error("http-hook-secret", evidence, edit.clone())
+                }),
+        );
+    }
     // A daemon that runs listens there itself.
     if patient.pid().is_none() {
         findings.extend(http::address_trouble(http).map(|evidence| {

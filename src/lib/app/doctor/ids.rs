@@ -72,6 +72,10 @@ pub(super) const IDS: &[(&str, &str)] = &[
     ("home-unreadable", "the home cannot be entered"),
     ("http-address", "the HTTP API cannot listen on its address"),
     (
+        "http-hook-secret",
+        "a webhook has no secret, or one that can be guessed",
+    ),
+    (
         "http-token-missing",
         "the HTTP API is on and there is no token",
     ),

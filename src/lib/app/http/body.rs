@@ -48,7 +48,7 @@ pub(super) async fn form<T: DeserializeOwned>(request: Request) -> Result<T, Api
             "the body must be a form",
         ));
     }
-    let bytes = read_all(request).await?;
+    let bytes = read_at_most(request, MAX_BODY).await?;
     // A form is written as the query of an address is.
     let uri = [b"/?", bytes.as_slice()].concat();
     let uri = Uri::try_from(uri).map_err(|_| ApiError::bad("the form cannot be read"))?;
@@ -69,7 +69,7 @@ pub(super) async fn bytes(request: Request) -> Result<Vec<u8>, ApiError> {
         )
         .hint("send the header Content-Type: application/json"));
     }
-    read_all(request).await
+    read_at_most(request, MAX_BODY).await
 }
 
 /// Reads the JSON of a request; the default when the body is empty.
@@ -103,7 +103,11 @@ fn has_type(headers: &HeaderMap, wanted: &str) -> bool {
     essence.trim().eq_ignore_ascii_case(wanted)
 }
 
-async fn read_all(request: Request) -> Result<Vec<u8>, ApiError> {
+/// Reads the bytes of a request, at most `max`.
+///
+/// # Errors
+/// 400, 408 or 413.
+pub(super) async fn read_at_most(request: Request, max: usize) -> Result<Vec<u8>, ApiError> {
     let (parts, body) = request.into_parts();
     // Two lengths allow request smuggling.
     if parts.headers.contains_key(TRANSFER_ENCODING) && parts.headers.contains_key(CONTENT_LENGTH) {
@@ -115,16 +119,16 @@ async fn read_all(request: Request) -> Result<Vec<u8>, ApiError> {
         .headers
         .get(CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > MAX_BODY as u64) {
-        return Err(ApiError::too_large(MAX_BODY));
+    if length.is_some_and(|length| length > max as u64) {
+        return Err(ApiError::too_large(max));
     }
-    match tokio::time::timeout(TIMEOUTS.1, read_frames(body)).await {
+    match tokio::time::timeout(TIMEOUTS.1, read_frames(body, max)).await {
         Ok(bytes) => bytes,
         Err(_) => Err(ApiError::too_slow()),
     }
 }
 
-async fn read_frames(mut body: Body) -> Result<Vec<u8>, ApiError> {
+async fn read_frames(mut body: Body, max: usize) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     loop {
         let frame = tokio::time::timeout(TIMEOUTS.0, body.frame())
@@ -136,8 +140,8 @@ async fn read_frames(mut body: Body) -> Result<Vec<u8>, ApiError> {
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        if bytes.len() + data.len() > MAX_BODY {
-            return Err(ApiError::too_large(MAX_BODY));
+        if bytes.len() + data.len() > max {
+            return Err(ApiError::too_large(max));
         }
         bytes.extend_from_slice(&data);
     }

@@ -16,6 +16,7 @@ mod chat;
 mod connections;
 mod error;
 mod files;
+mod hooks;
 mod hosts;
 mod metrics;
 mod openai;
@@ -36,10 +37,13 @@ pub(crate) fn check_body(bytes: &[u8]) {
     }
     let _ = crate::text::json::parse::<chat::Notify>(bytes);
     openai::check_body(bytes);
+    hooks::check_body(bytes);
 }
 
+pub(crate) use hooks::{lines as hook_lines, trouble as hook_trouble};
 pub(crate) use token::{HOW_TO_MAKE_A_TOKEN, Strength, strength};
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
@@ -65,9 +69,10 @@ const SOCKET_MODES: (u32, u32) = (0o600, 0o660);
 pub(crate) struct Settings {
     http: Http,
     token: Option<Secret>,
+    hook_secrets: BTreeMap<String, Secret>,
     mode: u32,
-    /// A warning about the token.
-    pub(crate) warning: Option<String>,
+    /// Warnings about the token and the secrets of webhooks.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Returns how the API is opened; `None` when it is off.
@@ -81,6 +86,7 @@ pub(crate) fn settings(config: &Config, secrets: &Secrets) -> Result<Option<Sett
     }
     let token = secrets.get(&http.token_env)?;
     let warning = token::check_token(http, token.as_ref())?;
+    let (hook_secrets, of_hooks) = hooks::secrets(http, secrets)?;
     let shared = config.telegram.enabled && config.telegram.webhook_path().is_some();
     if shared && token.is_none() {
         let message = format!(
@@ -93,12 +99,13 @@ pub(crate) fn settings(config: &Config, secrets: &Secrets) -> Result<Option<Sett
     Ok(Some(Settings {
         http: http.clone(),
         token,
+        hook_secrets,
         mode: if shared {
             SOCKET_MODES.1
         } else {
             SOCKET_MODES.0
         },
-        warning,
+        warnings: warning.into_iter().chain(of_hooks).collect(),
     }))
 }
 
@@ -143,13 +150,21 @@ impl BoundServer {
     ) -> Result<impl Future<Output = ()> + Send + 'static, Failure> {
         let Self {
             listener,
-            settings: Settings { http, token, .. },
+            settings:
+                Settings {
+                    http,
+                    token,
+                    hook_secrets,
+                    ..
+                },
         } = self;
         let api = Arc::new(Api {
             pipeline,
             home,
             env,
             token_check: TokenCheck::new(token.as_ref())?,
+            hooks: hooks::receivers(&http, &hook_secrets)?,
+            hook_bodies: tokio::sync::Semaphore::new(hooks::MAX_READING),
             hosts: Hosts::of(&http),
             origins: http.origins.clone(),
             reads: Bucket::new(http.reads_per_minute),
@@ -182,6 +197,9 @@ struct Api {
     home: Home,
     env: Environment,
     token_check: TokenCheck,
+    hooks: hooks::Hooks,
+    /// Bodies of events that may be read at a time.
+    hook_bodies: tokio::sync::Semaphore,
     hosts: Hosts,
     /// Sites whose pages may use the API.
     origins: Vec<String>,

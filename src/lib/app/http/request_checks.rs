@@ -22,7 +22,7 @@ use super::Api;
 use super::connections::Connection;
 use super::error::ApiError;
 use super::token::Credentials;
-use super::{hosts, page};
+use super::{hooks, hosts, page};
 use crate::clock;
 
 /// The one path that strangers get an answer from: that we are there, and nothing else.
@@ -44,7 +44,7 @@ pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Ne
         .cloned();
     let mut response = match check(&api, &request) {
         Ok(Passed::Preflight) => preflight(),
-        Ok(Passed::Owner) => AssertUnwindSafe(next.run(request))
+        Ok(Passed::Owner | Passed::Hook) => AssertUnwindSafe(next.run(request))
             .catch_unwind()
             .await
             .unwrap_or_else(|_| {
@@ -82,6 +82,8 @@ fn preflight() -> Response {
 
 enum Passed {
     Owner,
+    /// A webhook, which has a secret of its own.
+    Hook,
     Missing,
     /// A browser asks for a page of an allowed site; it sends no token.
     Preflight,
@@ -96,6 +98,12 @@ fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
         && !api.origins.is_empty()
     {
         return Ok(Passed::Preflight);
+    }
+    if request.uri().path().starts_with(hooks::PREFIX) {
+        return match api.pipeline.closing().is_cancelled() {
+            true => Err(ApiError::closing()),
+            false => Ok(Passed::Hook),
+        };
     }
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let is_page = page::is_page(request.uri().path());
@@ -131,10 +139,10 @@ fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
 }
 
 /// Somebody may be trying tokens.
-fn tell(api: &Api) {
+pub(super) fn tell(api: &Api) {
     let now = clock::now_ms();
     let last = api.last_unauthorized_log_ms.swap(now, Ordering::Relaxed);
     if now - last > TELL {
-        tracing::warn!("a request to the HTTP API without the right token was refused");
+        tracing::warn!("a request to the HTTP API without the right token or secret was refused");
     }
 }

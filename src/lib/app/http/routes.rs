@@ -8,7 +8,7 @@ use axum::routing::{MethodRouter, get, post};
 use hyper::header::CONTENT_TYPE;
 
 use super::error::ApiError;
-use super::{Api, actions, chat, metrics, openai, page, queries};
+use super::{Api, actions, chat, hooks, metrics, openai, page, queries};
 
 /// The OpenAPI description.
 const OPENAPI: &str = include_str!("openapi.json");
@@ -35,6 +35,7 @@ fn table() -> Vec<Route> {
         ("post", "/api/v1/chat", post(chat::chat)),
         ("post", "/api/v1/chat/stream", post(chat::chat_stream)),
         ("post", "/api/v1/notify", post(chat::notify)),
+        ("post", "/hooks/{name}", post(hooks::receive)),
         ("post", "/api/v1/sessions/reset", post(actions::reset)),
         ("post", "/api/v1/stop", post(actions::stop)),
         ("post", "/v1/chat/completions", post(openai::complete)),

@@ -129,14 +129,40 @@ pub(super) fn check_token(http: &Http, token: Option<&Secret>) -> Result<Option<
             )),
         };
     };
+    judged(http, token, name, &format!("the token {name} of [http]"))
+}
+
+/// Returns the secret of a webhook, which `what` names, and a warning about it if there is one.
+///
+/// # Errors
+/// When there is none, or it must not be used.
+pub(super) fn checked(
+    http: &Http,
+    secret: Option<Secret>,
+    variable: &str,
+    what: &str,
+) -> Result<(Secret, Option<String>), Failure> {
+    let secret = secret.ok_or_else(|| {
+        Failure::new(Exit::Config, format!("{what} is not set"))
+            .hint(format!("{HOW_TO_MAKE_A_TOKEN} {variable}=…"))
+    })?;
+    let warning = judged(http, &secret, variable, what)?;
+    Ok((secret, warning))
+}
+
+/// Returns a warning about a secret of this strength, if there is one.
+fn judged(http: &Http, token: &Secret, name: &str, what: &str) -> Result<Option<String>, Failure> {
+    let fail = |words: String| {
+        Err(Failure::new(Exit::Config, words).hint(format!("{HOW_TO_MAKE_A_TOKEN} {name}=…")))
+    };
     match strength(token) {
         Strength::Good => Ok(None),
-        Strength::Refused(why) => fail(format!("the token {name} of [http] {why}")),
+        Strength::Refused(why) => fail(format!("{what} {why}")),
         Strength::Weak if http.is_local() => Ok(Some(format!(
-            "the token {name} of [http] is weak; {HOW_TO_MAKE_A_TOKEN} {name}=…, and restart the daemon"
+            "{what} is weak; {HOW_TO_MAKE_A_TOKEN} {name}=…, and restart the daemon"
         ))),
         Strength::Weak => fail(format!(
-            "the token {name} of [http] is too weak for {}, which other machines can reach: it needs 128 bits",
+            "{what} is too weak for {}, which other machines can reach: it needs 128 bits",
             http.listen
         )),
     }
@@ -184,6 +210,12 @@ impl TokenCheck {
                 .eq_ignore_ascii_case(b"bearer")
                 .then(|| token.to_owned())
         })
+    }
+
+    /// Returns true for the secret itself.
+    pub(super) fn is(&self, given: &[u8]) -> bool {
+        let expected = self.expected.as_ref();
+        expected.is_none_or(|(key, tag)| hmac::verify(key, given, tag.as_ref()).is_ok())
     }
 
     /// The same for a browser (`Authorization: Basic`): the token is the password, the name is ignored.

@@ -66,6 +66,7 @@ fn command(
             topic: None,
             reply_to: None,
             emoji: None,
+            untrusted: words.untrusted,
         },
         None => Command::User {
             words,

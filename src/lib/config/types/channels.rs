@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::Hook;
+
 /// `[telegram]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
@@ -218,6 +220,8 @@ pub struct Http {
     pub hosts: Vec<String>,
     /// Sites whose pages may use the API from a browser, with the token: `https://chat.example`; default none.
     pub origins: Vec<String>,
+    /// Webhooks by name, `[a-z0-9_-]`, at most 64: `POST /hooks/NAME`; default none.
+    pub hooks: BTreeMap<String, Hook>,
 }
 
 impl Default for Http {
@@ -230,6 +234,7 @@ impl Default for Http {
             writes_per_minute: 120,
             hosts: Vec::new(),
             origins: Vec::new(),
+            hooks: BTreeMap::new(),
         }
     }
 }

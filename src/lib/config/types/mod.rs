@@ -7,6 +7,7 @@
 mod channels;
 mod compaction;
 mod heartbeat;
+mod hooks;
 mod mcp;
 mod network;
 mod persona;
@@ -24,6 +25,7 @@ pub use channels::{
 };
 pub use compaction::{Compaction, Keep, Preset, Thresholds};
 pub use heartbeat::{Driver, Every, Heartbeat};
+pub use hooks::{Deliver, Hook, HookSession};
 pub use mcp::{Mcp, McpServer};
 pub use network::Network;
 pub use persona::{Stickers, Typing, Voice};

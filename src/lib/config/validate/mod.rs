@@ -10,7 +10,7 @@ pub(super) use ranges::values;
 use self::formats::is_prompt_name;
 use super::key_names;
 use super::key_names::UnknownKey;
-use super::types::{Config, DmPolicy, DmScope, Media, Policy, Sandbox, Session};
+use super::types::{Config, Deliver, DmPolicy, DmScope, Hook, Media, Policy, Sandbox, Session};
 
 /// A probable mistake; the agent starts all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,6 +172,9 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
             warn(&key_names::join("session.identity_links", person), &what);
         }
     }
+    for (key, message) in unheard_hooks(config) {
+        warn(&key, message);
+    }
     if config.http.enabled && !config.http.is_local() {
         warn(
             "http.listen",
@@ -180,6 +183,21 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
         );
     }
     warnings
+}
+
+/// Returns the webhooks of which nobody would hear, and why.
+fn unheard_hooks(config: &Config) -> Vec<(String, &'static str)> {
+    let unheard = |(name, hook): (&String, &Hook)| {
+        let message = if !config.http.enabled {
+            "has no effect: `http.enabled` is false"
+        } else if hook.deliver != Deliver::Nothing && !config.telegram.enabled {
+            "reaches nobody: its words go to the owner by Telegram, and `telegram.enabled` is false; `deliver = \"nothing\"` lets the agent read them"
+        } else {
+            return None;
+        };
+        Some((key_names::join("http.hooks", name), message))
+    };
+    config.http.hooks.iter().filter_map(unheard).collect()
 }
 
 /// Returns what is wrong with the paths that a program of transcription may read.

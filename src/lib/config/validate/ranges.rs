@@ -9,9 +9,10 @@ use super::formats::{
 use crate::config::error::Error;
 use crate::config::key_names;
 use crate::config::types::{
-    Agent, Backup, Config, Http, Keep, MAX_CARRIED, McpServer, Media, Memory, Pattern,
+    Agent, Backup, Config, Hook, Http, Keep, MAX_CARRIED, McpServer, Media, Memory, Pattern,
     SearchEngine, Session, Subagents, Telegram, Tools, Typing,
 };
+use crate::text::template::Template;
 
 /// A key, whether its value is good, and what is expected of it.
 type Rule = (&'static str, bool, &'static str);
@@ -60,6 +61,17 @@ pub(in crate::config) fn values(
                 key_names::join(&table, field)
             };
             return Err(fault(key, message.to_owned()));
+        }
+    }
+    for (name, settings) in &config.http.hooks {
+        if let Some((field, message)) = hook(name, settings) {
+            let table = key_names::join("http.hooks", name);
+            let key = if field.is_empty() {
+                table
+            } else {
+                key_names::join(&table, field)
+            };
+            return Err(fault(key, message));
         }
     }
     for (name, tier) in &config.context.tiers {
@@ -212,6 +224,27 @@ fn http(http: &Http) -> Vec<Rule> {
             "expected at least 1",
         ),
     ]
+}
+
+/// Returns what is wrong with a webhook: the key, empty for the table, and what is expected.
+fn hook(name: &str, hook: &Hook) -> Option<(&'static str, String)> {
+    let is_name = (1..=64).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b));
+    if !is_name {
+        return Some((
+            "",
+            "a webhook is called by 1 to 64 of a-z, 0-9, `_` and `-`".to_owned(),
+        ));
+    }
+    if !is_variable(&hook.secret_name(name)) {
+        return Some(("secret_env", NO_VARIABLE.to_owned()));
+    }
+    if let Err(fault) = Template::parse(&hook.template) {
+        return Some(("template", fault.to_string()));
+    }
+    (hook.per_minute < 1).then(|| ("per_minute", "expected at least 1".to_owned()))
 }
 
 fn tools(tools: &Tools) -> Vec<Rule> {
@@ -514,7 +547,7 @@ fn sticker(text: &str) -> Option<(&str, &str)> {
 
 /// What the HTTP API answers, or may one day.
 fn is_path_of_api(path: &str) -> bool {
-    ["/api/", "/v1/"]
+    ["/api/", "/v1/", "/hooks/"]
         .iter()
         .any(|of_api| path.starts_with(of_api))
         || ["/metrics", "/openapi.json"].contains(&path)

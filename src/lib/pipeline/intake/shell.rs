@@ -261,6 +261,7 @@ impl Pipeline {
                 topic,
                 reply_to,
                 emoji,
+                untrusted,
             } => {
                 let mut route = self.route_to(to, &live.config, known)?;
                 route.chat.topic = topic.clone().or(route.chat.topic);
@@ -272,6 +273,11 @@ impl Pipeline {
                     }),
                     attachments: files(attachments),
                     reply_to: reply_to.clone(),
+                    trust: if *untrusted {
+                        Trust::Other
+                    } else {
+                        Trust::Owner
+                    },
                     ..input.envelope(input.door, door, key, text)
                 }
             }

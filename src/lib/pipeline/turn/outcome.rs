@@ -9,7 +9,7 @@ use crate::clock;
 use crate::config::ReplyTo;
 use crate::control::replies::{Reply, Status};
 use crate::cost::usd;
-use crate::message::{Attachment, Command, Envelope, MediaKind, OutFile, Route, Source};
+use crate::message::{Attachment, Command, Envelope, MediaKind, OutFile, Route, Source, Trust};
 use crate::pipeline::commands::dead_letters;
 use crate::pipeline::deliver::delivery::SENDING_BROKE;
 use crate::pipeline::retry::{Unrecorded, isolated};
@@ -464,7 +464,10 @@ pub(crate) fn as_it_is(envelope: &Envelope, text: String, reply: String) -> Outc
         reply: Some(reply),
         ..Reply::new(&envelope.id, Status::Done)
     };
-    Outcome::new(Ended::Done, reply, Some(Saying::Plain(text)))
+    Outcome {
+        untrusted: envelope.trust == Trust::Other,
+        ..Outcome::new(Ended::Done, reply, Some(Saying::Plain(text)))
+    }
 }
 
 /// What became of the owner's word, as it is: there are words in it that others may have chosen. Nothing

@@ -24,6 +24,7 @@ fn keys(value: &serde_json::Value, path: &str, out: &mut BTreeSet<String>) {
         "session.identity_links",
         "telegram.groups",
         "context.tiers",
+        "http.hooks",
         "mcp.servers",
     ]
     .contains(&path);
@@ -100,6 +101,7 @@ fn the_commented_lines_are_the_defaults_and_every_key_is_there() {
     written.telegram.groups.clear();
     written.session.identity_links.clear();
     written.context.tiers.clear();
+    written.http.hooks.clear();
     written.mcp.servers.clear();
     written.session.reset_for = crate::config::ResetFor::default();
     written.compaction.keep = None;

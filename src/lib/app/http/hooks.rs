@@ -1,0 +1,378 @@
+//! Webhooks: `POST /hooks/NAME` of `[http.hooks.NAME]`, with a secret of its own, becomes an event.
+//!
+//! ```text
+//! known? 404 → secret or signature? 401 → body ≤ 1 MiB? 413 → signed by it? 401 → too often? 429
+//!   → JSON, a form or text → template → an event of untrusted words, once a delivery
+//! ```
+//! Whoever knows a hook's secret may tell of events and nothing else: it opens no other route, and its words never
+//! count as the owner's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use hyper::{StatusCode, Uri};
+use ring::hmac;
+use serde_json::{Map, Value, json};
+
+use super::connections::Connection;
+use super::error::ApiError;
+use super::rate_limit::Bucket;
+use super::token::{self, Credentials, TokenCheck};
+use super::{Api, body, chat};
+use crate::app::cli::{Exit, Failure};
+use crate::config::{Deliver, Hook, HookSession, Http, Secrets};
+use crate::control::{Command, Id, Order, Words};
+use crate::secret::Secret;
+use crate::text;
+use crate::text::template::Template;
+
+/// Where all of them begin.
+pub(super) const PREFIX: &str = "/hooks/";
+/// The largest body; GitHub's largest is 25 MiB, its usual ones are below 100 KiB.
+const MAX_BODY: usize = 1 << 20;
+/// Bodies that are read at a time before anybody can say who sent them.
+pub(super) const MAX_READING: usize = 32;
+/// The longest value of a template and the longest words of an event, characters.
+const MAX_VALUE: usize = 8_000;
+const MAX_WORDS: usize = 16_000;
+/// HMAC-SHA256 of the body (docs.github.com, "Validating webhook deliveries"; Gitea, Forgejo and Bitbucket sign alike).
+const SIGNATURE: &str = "x-hub-signature-256";
+/// GitLab sends the secret itself.
+const PLAIN_SECRETS: [&str; 2] = ["x-gitlab-token", "x-hook-secret"];
+/// What names a delivery: the same again is the same event.
+const DELIVERIES: [&str; 6] = [
+    "x-github-delivery",
+    "x-gitea-delivery",
+    "x-gitlab-event-uuid",
+    "x-request-uuid",
+    "webhook-id",
+    "idempotency-key",
+];
+
+/// The webhooks of a daemon, by name.
+pub(super) type Hooks = BTreeMap<String, Receiver>;
+
+/// One webhook.
+pub(super) struct Receiver {
+    source: String,
+    settings: Hook,
+    template: Template,
+    check: TokenCheck,
+    key: hmac::Key,
+    bucket: Bucket,
+}
+
+/// What a request brings to show that it may.
+enum Proof {
+    /// The secret itself.
+    Shown,
+    /// The signature of the body.
+    Signature(Vec<u8>),
+}
+
+/// Returns the secret of each hook, and warnings about them.
+///
+/// # Errors
+/// When one has none, or one that is too weak.
+pub(super) fn secrets(
+    http: &Http,
+    secrets: &Secrets,
+) -> Result<(BTreeMap<String, Secret>, Vec<String>), Failure> {
+    let (mut found, mut warnings) = (BTreeMap::new(), Vec::new());
+    for (name, hook) in &http.hooks {
+        let variable = hook.secret_name(name);
+        let what = format!("the secret {variable} of [http.hooks.{name}]");
+        let (secret, warning) = token::checked(http, secrets.get(&variable)?, &variable, &what)?;
+        found.insert(name.clone(), secret);
+        warnings.extend(warning);
+    }
+    Ok((found, warnings))
+}
+
+/// Returns the hooks of the settings.
+///
+/// # Errors
+/// When this machine gives no random numbers, or a template cannot be read.
+pub(super) fn receivers(http: &Http, secrets: &BTreeMap<String, Secret>) -> Result<Hooks, Failure> {
+    let receiver = |(name, hook): (&String, &Hook)| {
+        let secret = secrets.get(name)?;
+        Some((|| {
+            let template = Template::parse(&hook.template).map_err(|fault| {
+                Failure::new(
+                    Exit::Config,
+                    format!("[http.hooks.{name}] template {fault}"),
+                )
+            })?;
+            let receiver = Receiver {
+                source: format!("hook:{name}"),
+                settings: hook.clone(),
+                template,
+                check: TokenCheck::new(Some(secret))?,
+                key: hmac::Key::new(hmac::HMAC_SHA256, secret.expose().as_bytes()),
+                bucket: Bucket::new(hook.per_minute),
+            };
+            Ok((name.clone(), receiver))
+        })())
+    };
+    http.hooks.iter().filter_map(receiver).collect()
+}
+
+/// Returns a line for each hook that is open: its address, its secret and what becomes of its events.
+pub(crate) fn lines(http: &Http) -> Vec<String> {
+    let line = |(name, hook): (&String, &Hook)| {
+        let becomes = match hook.deliver {
+            Deliver::Reply => "the agent tells the owner",
+            Deliver::Text => "its words go to the owner as they are",
+            Deliver::Nothing => "the agent reads it, nothing is delivered",
+        };
+        let secret = hook.secret_name(name);
+        format!(
+            "webhook {name}: POST {PREFIX}{name} on {}, secret {secret}; {becomes}",
+            http.listen
+        )
+    };
+    match http.enabled {
+        true => http.hooks.iter().map(line).collect(),
+        false => Vec::new(),
+    }
+}
+
+/// Returns what is wrong with the secrets of the hooks: the name of each variable, and why.
+pub(crate) fn trouble(http: &Http, secrets: &Secrets) -> Vec<(String, String)> {
+    let fault = |(name, hook): (&String, &Hook)| {
+        let variable = hook.secret_name(name);
+        let what = format!("the secret {variable} of [http.hooks.{name}]");
+        let secret = secrets.get(&variable).ok()?;
+        let why = match token::checked(http, secret, &variable, &what) {
+            Ok((_, warning)) => warning?,
+            Err(failure) => failure.message,
+        };
+        Some((variable, why))
+    };
+    http.hooks.iter().filter_map(fault).collect()
+}
+
+/// Takes an event in.
+pub(super) async fn receive(
+    State(api): State<Arc<Api>>,
+    path: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let hook = path.ok().and_then(|Path(name)| api.hooks.get(&name));
+    let hook = hook.ok_or_else(|| {
+        ApiError::not_found("no webhook has this name").hint("[http.hooks.NAME] in agent.toml")
+    })?;
+    let headers = request.headers().clone();
+    let proof = hook.proof(&headers).ok_or_else(|| refused(&api))?;
+    let connection = request.extensions().get::<Arc<Connection>>().cloned();
+    let bytes = {
+        let _slot = api
+            .hook_bodies
+            .try_acquire()
+            .map_err(|_| ApiError::full())?;
+        body::read_at_most(request, MAX_BODY).await?
+    };
+    if let Proof::Signature(signature) = proof {
+        hmac::verify(&hook.key, &bytes, &signature).map_err(|_| refused(&api))?;
+    }
+    if let Some(connection) = connection {
+        connection.trust();
+    }
+    hook.bucket.take().map_err(ApiError::too_many)?;
+    let id = id(&hook.source, &headers)?;
+    // GitHub asks so whether somebody is there.
+    if one(&headers, "x-github-event") == Some("ping") {
+        return Ok(Json(json!({"accepted": false, "pong": true})).into_response());
+    }
+    let document = document(&headers, &bytes)?;
+    let order = hook.order(id.clone(), &headers, &document);
+    // Not the words: a template that was changed in between makes no other event of it.
+    let digest = text::sha256_hex(&[hook.source.as_bytes(), b"\0", &bytes].concat());
+    chat::take_as(&api, order, &digest, Vec::new()).await?;
+    let accepted = Json(json!({"accepted": true, "id": id.as_str()}));
+    Ok((StatusCode::ACCEPTED, accepted).into_response())
+}
+
+fn refused(api: &Api) -> ApiError {
+    super::request_checks::tell(api);
+    ApiError::new(
+        StatusCode::UNAUTHORIZED,
+        "unauthorized",
+        "this needs the secret of the webhook: X-Hub-Signature-256, X-Gitlab-Token, X-Hook-Secret or Authorization: Bearer SECRET",
+    )
+}
+
+impl Receiver {
+    /// Returns what a request shows; `None` when that is nothing, twice the same header, or a wrong secret. Where one
+    /// is signed the signature counts, whatever else is shown.
+    fn proof(&self, headers: &HeaderMap) -> Option<Proof> {
+        if headers.contains_key(SIGNATURE) {
+            let digits = one(headers, SIGNATURE)?.strip_prefix("sha256=")?;
+            return text::unhex(digits).map(Proof::Signature);
+        }
+        let plain: Vec<&str> = PLAIN_SECRETS
+            .into_iter()
+            .filter(|name| headers.contains_key(*name))
+            .collect();
+        let is_good = match plain.as_slice() {
+            [] => {
+                headers.contains_key(AUTHORIZATION)
+                    && self.check.bearer(headers) == Credentials::Valid
+            }
+            [name] => self.check.is(one(headers, name)?.as_bytes()),
+            _ => false,
+        };
+        is_good.then_some(Proof::Shown)
+    }
+
+    fn order(&self, id: Id, headers: &HeaderMap, document: &Value) -> Order {
+        let filled = self
+            .template
+            .fill(document, MAX_VALUE, |name| shown_header(headers, name));
+        let said = text::shorten(filled.trim(), MAX_WORDS);
+        let said = match said.is_empty() {
+            true => format!("({} has nothing to say)", self.source),
+            false => said,
+        };
+        let words = Words {
+            text: said.clone(),
+            untrusted: self.settings.session == HookSession::Own,
+            ..Words::default()
+        };
+        let command = match self.settings.deliver {
+            Deliver::Reply => Command::Notify {
+                words,
+                source: self.source.clone(),
+                reference: delivery(headers)
+                    .map(|delivery| text::shorten(&text::visible(delivery), 200)),
+                data: None,
+                attachments: Vec::new(),
+            },
+            // Nobody hears what comes of it, so it is never the owner's conversation.
+            Deliver::Nothing => Command::System {
+                words: Words {
+                    untrusted: true,
+                    ..words
+                },
+                source: Some(self.source.clone()),
+            },
+            Deliver::Text => Command::Raw {
+                to: "owner".to_owned(),
+                text: said,
+                attachments: Vec::new(),
+                topic: None,
+                reply_to: None,
+                emoji: None,
+                untrusted: true,
+            },
+        };
+        Order {
+            id,
+            answer: true,
+            command,
+        }
+    }
+}
+
+/// Returns the only value of a header.
+fn one<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(first)
+}
+
+/// Returns a header for a template; none that may hold a secret.
+fn shown_header(headers: &HeaderMap, name: &str) -> Option<String> {
+    let is_secret = PLAIN_SECRETS.contains(&name)
+        || name.contains("signature")
+        || ["authorization", "cookie", "proxy-authorization"].contains(&name);
+    (!is_secret).then(|| one(headers, name).map(str::to_owned))?
+}
+
+fn delivery(headers: &HeaderMap) -> Option<&str> {
+    DELIVERIES.iter().find_map(|name| one(headers, name))
+}
+
+/// Returns the id of the event: the same delivery of the same hook has the same one. Without a name every request
+/// is an event of its own: the same words may well be two.
+fn id(source: &str, headers: &HeaderMap) -> Result<Id, ApiError> {
+    let named = DELIVERIES.iter().find(|name| headers.contains_key(**name));
+    let Some(name) = named else {
+        return Ok(Id::default());
+    };
+    let delivery = one(headers, name).filter(|value| !value.is_empty());
+    let delivery =
+        delivery.ok_or_else(|| ApiError::bad(format!("the header {name} is empty or repeated")))?;
+    let digest = text::sha256_hex(format!("{source}\0{name}\0{delivery}").as_bytes());
+    Ok(Id::parse(&format!("hook-{digest:.48}")).unwrap_or_default())
+}
+
+/// Returns what was sent: JSON as it is, a form as its fields (or the JSON of its `payload`), text as `text`.
+fn document(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, ApiError> {
+    if bytes.is_empty() {
+        return Ok(json!({}));
+    }
+    let kind = one(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = kind
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    match kind.as_str() {
+        "application/x-www-form-urlencoded" => form(bytes),
+        kind if kind == "application/json" || kind.ends_with("+json") => body::parse(bytes),
+        kind if kind.starts_with("text/") => {
+            let text =
+                std::str::from_utf8(bytes).map_err(|_| ApiError::bad("the text is not UTF-8"))?;
+            Ok(json!({"text": text}))
+        }
+        _ => Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "not_json",
+            "the body must be JSON, a form or text",
+        )
+        .hint("send the header Content-Type: application/json")),
+    }
+}
+
+fn form(bytes: &[u8]) -> Result<Value, ApiError> {
+    // A form is written as the query of an address is.
+    let uri = Uri::try_from([b"/?", bytes].concat())
+        .map_err(|_| ApiError::bad("the form cannot be read"))?;
+    let fields: Query<Vec<(String, String)>> =
+        Query::try_from_uri(&uri).map_err(|error| ApiError::bad(error.body_text()))?;
+    if let [(name, payload)] = fields.0.as_slice()
+        && name == "payload"
+    {
+        return body::parse(payload.as_bytes());
+    }
+    let fields = fields
+        .0
+        .into_iter()
+        .map(|(name, value)| (name, value.into()));
+    Ok(Value::Object(fields.collect::<Map<_, _>>()))
+}
+
+/// Reads bytes as a body of every kind.
+#[cfg(any(test, fuzzing))]
+pub(super) fn check_body(bytes: &[u8]) {
+    for kind in [
+        "application/json",
+        "application/x-www-form-urlencoded",
+        "text/plain",
+    ] {
+        let headers =
+            HeaderMap::from_iter([(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind))]);
+        if let Ok(document) = document(&headers, bytes)
+            && let Ok(template) = Template::parse("{a.0.b} {} {@x}")
+        {
+            template.fill(&document, MAX_VALUE, |_| None);
+        }
+    }
+}
