@@ -392,7 +392,11 @@ impl Writer {
         self.run(false, job).await
     }
 
-    async fn run<T, F>(&self, durable: bool, job: F) -> Result<T, Error>
+    /// Does [`Writer::write`] when `durable`, else [`Writer::write_lazily`].
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub async fn run<T, F>(&self, durable: bool, job: F) -> Result<T, Error>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,

@@ -326,7 +326,8 @@ impl Store {
             .await
     }
 
-    /// Records that the turn of `inbox_ids` starts, as `run_id` if it is the first time.
+    /// Records that the turn of `inbox_ids` starts, as `run_id` if it is the first time. A power cut may take the start
+    /// of a turn of one message back, a crash of the process may not.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -336,8 +337,10 @@ impl Store {
         inbox_ids: &[String],
     ) -> Result<Started, db::Error> {
         let (run_id, inbox_ids) = (run_id.to_owned(), inbox_ids.to_vec());
+        // That several are one turn must not be forgotten: the transcript has them under the id of the first.
+        let durable = inbox_ids.len() > 1;
         self.writer
-            .write(move |connection| {
+            .run(durable, move |connection| {
                 let mut start = connection.prepare_cached(
                     "UPDATE inbox SET state = 'running', run_id = coalesce(run_id, ?1), attempts = attempts + 1, wake_at = NULL, idle = 0
                      WHERE id = ?2 AND state IN ('pending', 'running') RETURNING run_id",

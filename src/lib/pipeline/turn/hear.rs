@@ -35,6 +35,8 @@ pub(super) struct Message<'a> {
     pub(super) bundle: &'a Bundle,
     pub(super) began_at: i64,
     pub(super) carried: Option<Carried>,
+    /// Whether no answer follows.
+    pub(super) only_written: bool,
 }
 
 impl Pipeline {
@@ -69,6 +71,7 @@ impl Pipeline {
             bundle,
             began_at,
             carried,
+            only_written,
         } = message;
         let Setting {
             envelope, run_id, ..
@@ -82,10 +85,7 @@ impl Pipeline {
         let (notes, newest) = self
             .persist("what was heard", || self.queue.notes(&envelope.session_key))
             .await?;
-        let known = self.known_of(setting, session).await;
-        let recalled = self
-            .recall(&messages, setting, session, known.as_deref())
-            .await;
+        let (known, recalled) = self.recall(&messages, setting, session).await;
         let known = known.filter(|_| !plan::is_planned(setting.live, envelope));
         let (overdue, memories) = match &recalled {
             Some(recalled) => (recalled.overdue.clone(), recalled.memories.clone()),
@@ -115,7 +115,10 @@ impl Pipeline {
         };
         let trace = prompt_trace::of(setting, session, bundle, began_at, parts, memories);
         kinds.extend([message, trace]);
-        if let Err(error) = session.append(kinds, true).await {
+        // A turn that a power cut takes back starts again, but what it brought up would not come up again, and a
+        // message that is only written down would be gone.
+        let durable = only_written || !overdue.is_empty();
+        if let Err(error) = session.append(kinds, durable).await {
             return Ok(Err(Unwritten::Failed(error)));
         }
         self.brought_up(overdue).await;

@@ -39,37 +39,23 @@ impl Pipeline {
         })
     }
 
-    /// Returns what is known of the one who speaks and not in the conversation yet; for a persona, who has it in its
-    /// system text, all of it.
-    pub(crate) async fn known_of(
-        &self,
-        setting: &Setting<'_>,
-        session: &Session,
-    ) -> Option<String> {
-        let partner = self.partner(setting)?;
-        let earlier = match is_planned(setting.live, setting.envelope) {
-            true => Vec::new(),
-            false => told(session, known::HEAD),
-        };
-        let memory = self.memory.clone();
-        let work = move || memory.known_of(&partner, &earlier);
-        crate::sys::blocking(work).await
-    }
-
-    /// Returns what is remembered that bears on a person's message and is not in the conversation yet, and the overdue
-    /// commitments that are brought up by it.
+    /// Returns what is known of the one who speaks, and what is remembered that bears on a person's message with the
+    /// overdue commitments that are brought up by it. What is in the conversation already is left out; but of a
+    /// persona's partner all is known, because it stands in the system text.
     pub(crate) async fn recall(
         &self,
         messages: &[Envelope],
         setting: &Setting<'_>,
         session: &Session,
-        known: Option<&str>,
-    ) -> Option<Recalled> {
-        if !messages.first().is_some_and(brings_memories) {
-            return None;
-        }
+    ) -> (Option<String>, Option<Recalled>) {
+        let Some(partner) = self.partner(setting) else {
+            return (None, None);
+        };
+        let known_before = match is_planned(setting.live, setting.envelope) {
+            true => Vec::new(),
+            false => told(session, known::HEAD),
+        };
         let mut told = told(session, HEAD);
-        told.extend(known.map(str::to_owned));
         let first = session.state().entries.is_empty();
         let words: Vec<&str> = messages
             .iter()
@@ -87,6 +73,8 @@ impl Pipeline {
         let memory_settings = &setting.live.config.memory;
         let (strategy, share) = (Strategy::of(memory_settings), memory_settings.vector_weight);
         let work = move || {
+            let known = memory.known_of(&partner, &known_before);
+            told.extend(known.clone());
             let asked = Request {
                 strategy,
                 share,
@@ -96,16 +84,19 @@ impl Pipeline {
                 now: clock::now_ms(),
                 zone,
             };
-            memory.recall(&viewer, &asked, &told)
+            let recalled = memory.recall(&viewer, &asked, &told);
+            (known, recalled)
         };
-        let recalled = tokio::task::spawn_blocking(work)
+        let (known, recalled) = tokio::task::spawn_blocking(work)
             .await
             .unwrap_or_else(|error| {
                 // The same message would meet the same bug again: better answered without its memories.
                 tracing::error!(%error, "nothing was recalled");
-                None
+                (None, None)
             });
-        let recalled = recalled?;
+        let Some(recalled) = recalled else {
+            return (known, None);
+        };
         let (client, synthesis) = (
             setting.live.agent.client(),
             setting.live.config.memory.recall.synthesis,
@@ -116,14 +107,8 @@ impl Pipeline {
             recalled.clone(),
             (setting.run_id, session.id()),
         );
-        Some(
-            setting
-                .run
-                .cancel
-                .run_until_cancelled(retell)
-                .await
-                .unwrap_or(recalled),
-        )
+        let retold = setting.run.cancel.run_until_cancelled(retell).await;
+        (known, Some(retold.unwrap_or(recalled)))
     }
 
     /// Notes that overdue commitments were brought up, once the message stands in the transcript.

@@ -296,6 +296,7 @@ impl Pipeline {
             bundle,
             began_at,
             carried,
+            only_written: superseded,
         };
         let heard = match self.hear(&setting, &mut session, message).await? {
             Ok(newest) => newest,
