@@ -1,5 +1,7 @@
 //! What a command reaches of the net: the hosts of the settings, through the proxy, and nothing else.
 
+mod clients;
+
 use std::{net::TcpListener, process::Command, time::Duration};
 
 use serde_json::json;

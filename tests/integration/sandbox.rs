@@ -313,7 +313,7 @@ fn only_the_given_environment_and_three_descriptors_are_inherited() {
         spec.env.push(("GIVEN".into(), "a b".into()));
         assert_eq!(
             go(&level, spec).unwrap().output,
-            "GIVEN PATH PWD TMPDIR a b\n",
+            "GIVEN HOME PATH PWD TMPDIR a b\n",
             "{level}"
         );
     }

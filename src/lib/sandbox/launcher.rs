@@ -274,7 +274,14 @@ fn environment(plan: &Plan, access: Option<&Access>) -> Result<Vec<CString>, Fai
         .iter()
         .filter(|(name, _)| name != "TMPDIR")
         .map(|(name, value)| c_string(&format!("{name}={value}")));
-    given.chain([c_string(&format!("TMPDIR={tmp}"))]).collect()
+    // Programs without a home look for the user's, which is not there, and many give up (npm). It ends with the
+    // command: nothing that a page planted in a dot file is read by the next one.
+    let has_home = plan.spec.env.iter().any(|(name, _)| name == "HOME");
+    let home = (!has_home).then(|| c_string(&format!("HOME={tmp}")));
+    given
+        .chain([c_string(&format!("TMPDIR={tmp}"))])
+        .chain(home)
+        .collect()
 }
 
 fn c_string(text: &str) -> Result<CString, Failure> {

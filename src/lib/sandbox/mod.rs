@@ -136,7 +136,7 @@ pub struct Spec {
     /// neither; at level `off` the network is the machine's.
     #[serde(skip)]
     pub exit: Option<Exit>,
-    /// The whole environment; `TMPDIR` is set by the sandbox.
+    /// The whole environment; `TMPDIR` is set by the sandbox, and `HOME` where it is not among it.
     pub env: Vec<(String, String)>,
     /// Wall-clock time, set-up included.
     pub timeout: Duration,

@@ -128,6 +128,7 @@ impl Session {
         // Node obeys the others only when it is told to.
         .chain([("NODE_USE_ENV_PROXY".to_owned(), "1")])
         .map(|(name, value)| (name, value.to_owned()))
+        .chain([("GIT_SSH_COMMAND".to_owned(), ssh_command(port))])
         .collect()
     }
 
@@ -146,6 +147,23 @@ impl Session {
         visits.retain(|_, counted| Arc::strong_count(&counted.bytes) > 1);
         taken
     }
+}
+
+/// Returns ssh(1) as git is to call it. ssh knows no proxy but a program that speaks with one, and netcat is seldom
+/// there: bash asks for the tunnel, and shows the refusal when there is none. ssh reads nothing below `$HOME`, which a
+/// command has of its own, unless it is told to.
+fn ssh_command(port: u16) -> String {
+    let tunnel = format!(
+        r#"exec 3<>/dev/tcp/127.0.0.1/{port} || exit; printf "CONNECT $0:$1 HTTP/1.1\r\n\r\n" >&3; read -r said <&3; while read -r line <&3 && [ ${{#line}} -gt 1 ]; do :; done; case $said in *" 200 "*) ;; *) echo "$said" >&2; exit 1;; esac; cat <&0 >&3 & cat <&3; kill $! 2>/dev/null"#
+    );
+    let quoted = format!("bash -c '{tunnel}' %h %p")
+        .replace('\\', r"\\")
+        .replace('"', r#"\""#)
+        .replace('$', r"\$");
+    format!(
+        "ssh -o ProxyCommand=\"{quoted}\" -o StrictHostKeyChecking=accept-new \
+         -o UserKnownHostsFile=\"$HOME/.ssh/known_hosts\" -o IdentityFile=\"$HOME/.ssh/id_ed25519\""
+    )
 }
 
 impl Shared {
