@@ -83,3 +83,4 @@ mod watchdog;
 mod web;
 mod webhook;
 mod week;
+mod years;
