@@ -120,6 +120,8 @@ pub struct Pipeline {
     ended: Notify,
     /// Notified when there are tasks of a plan, or no longer.
     plan_news: Notify,
+    /// Whether tasks of plans may be open.
+    plans_open: AtomicBool,
     /// Notified when the daemon is to restart: something waits in the spool that only its start does.
     restart: Notify,
     schedule: Schedule,
@@ -255,6 +257,7 @@ impl Pipeline {
             decided: Notify::new(),
             ended: Notify::new(),
             plan_news: Notify::new(),
+            plans_open: AtomicBool::new(true),
             restart: Notify::new(),
             outgoing: Outgoing::default(),
             previews: TaskTracker::new(),

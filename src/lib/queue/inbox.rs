@@ -6,7 +6,7 @@ use super::approvals;
 use super::outbox;
 use super::outbox::{NewPart, Part};
 use super::overheard;
-use super::overheard::Note;
+use super::overheard::{Heard, Note};
 use super::subagents;
 use super::subagents::Ending;
 use super::suspend;
@@ -80,6 +80,8 @@ pub enum Started {
         run_id: String,
         /// The inputs it answers: those not finished or stopped meanwhile.
         inbox_ids: Vec<String>,
+        /// What the conversation heard since its last turn.
+        heard: Heard,
     },
     /// All of it was finished or stopped meanwhile.
     Gone,
@@ -326,7 +328,7 @@ impl Store {
             .await
     }
 
-    /// Records that the turn of `inbox_ids` starts, as `run_id` if it is the first time. A power cut may take the start
+    /// Records that the turn of `inbox_ids` in `session` starts, as `run_id` if it is the first time. A power cut may take the start
     /// of a turn of one message back, a crash of the process may not.
     ///
     /// # Errors
@@ -334,9 +336,11 @@ impl Store {
     pub async fn start_run(
         &self,
         run_id: &str,
+        session: &SessionKey,
         inbox_ids: &[String],
     ) -> Result<Started, db::Error> {
         let (run_id, inbox_ids) = (run_id.to_owned(), inbox_ids.to_vec());
+        let session = session.clone();
         // That several are one turn must not be forgotten: the transcript has them under the id of the first.
         let durable = inbox_ids.len() > 1;
         self.writer
@@ -354,7 +358,9 @@ impl Store {
                         started.push(id);
                     }
                 }
-                Ok(run.map_or(Started::Gone, |run_id| Started::Run { run_id, inbox_ids: started }))
+                let Some(run_id) = run else { return Ok(Started::Gone) };
+                let heard = overheard::of(connection, &session)?;
+                Ok(Started::Run { run_id, inbox_ids: started, heard })
             })
             .await
     }

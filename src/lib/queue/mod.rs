@@ -35,7 +35,7 @@ pub use dead_letters::Which;
 pub use erase::erase;
 pub use inbox::{Accepted, Arrival, Ended, Finish, Known, Progress, Started, Verdict};
 pub use outbox::{Aftermath, NewPart, Part};
-pub use overheard::Note;
+pub use overheard::{Heard, Note};
 pub use routes::LastRoute;
 pub use subagents::{Ending, Subagent};
 pub use suspend::{Deaths, Suspended, WaitsOn};

@@ -32,29 +32,16 @@ pub struct Note {
     pub text: String,
 }
 
-impl Store {
-    /// Returns what `session` heard since its last turn, oldest first, and the number of the newest.
-    ///
-    /// # Errors
-    /// See [`db::Error`].
-    pub async fn notes(&self, session: &SessionKey) -> Result<(Vec<Note>, i64), db::Error> {
-        let key = session.0.clone();
-        self.writer
-            .write_lazily(move |connection| {
-                let mut query = connection.prepare_cached(
-                    "SELECT id, note FROM notes WHERE session_key = ?1 ORDER BY id",
-                )?;
-                let rows: Vec<(i64, Note)> = query
-                    .query_map([key], |row| {
-                        Ok((row.get(0)?, from_json(row.get_ref(1)?.as_str()?, 1)?))
-                    })?
-                    .collect::<rusqlite::Result<_>>()?;
-                let newest = rows.last().map_or(0, |(id, _)| *id);
-                Ok((rows.into_iter().map(|(_, note)| note).collect(), newest))
-            })
-            .await
-    }
+/// What a conversation heard since its last turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Oldest first.
+    pub notes: Vec<Note>,
+    /// The number of the newest; `None` when there are none.
+    pub newest: Option<i64>,
+}
 
+impl Store {
     /// Forgets what `session` heard up to `newest`: its transcript has it now. A crash before this is on
     /// the disk shows it once more.
     ///
@@ -71,6 +58,21 @@ impl Store {
             })
             .await
     }
+}
+
+/// Returns what `session` heard since its last turn.
+pub(super) fn of(connection: &Connection, session: &SessionKey) -> rusqlite::Result<Heard> {
+    let mut query = connection
+        .prepare_cached("SELECT id, note FROM notes WHERE session_key = ?1 ORDER BY id")?;
+    let rows: Vec<(i64, Note)> = query
+        .query_map([&session.0], |row| {
+            Ok((row.get(0)?, from_json(row.get_ref(1)?.as_str()?, 1)?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Heard {
+        newest: rows.last().map(|(id, _)| *id),
+        notes: rows.into_iter().map(|(_, note)| note).collect(),
+    })
 }
 
 pub(super) fn insert(

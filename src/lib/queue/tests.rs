@@ -59,6 +59,7 @@ fn run(id: &str, inbox: &str) -> Started {
     Started::Run {
         run_id: id.into(),
         inbox_ids: vec![inbox.into()],
+        heard: Heard::default(),
     }
 }
 
@@ -118,7 +119,7 @@ async fn what_was_running_or_being_sent_comes_back() {
         .expect("accept");
     assert_eq!(
         store
-            .start_run("r1", &["a".to_owned()])
+            .start_run("r1", &envelope("a").session_key, &["a".to_owned()])
             .await
             .expect("start"),
         run("r1", "a")
@@ -132,7 +133,7 @@ async fn what_was_running_or_being_sent_comes_back() {
     store.sending(parts[0].id, 13).await.expect("sending");
     assert_eq!(
         store
-            .start_run("r2", &["b".to_owned()])
+            .start_run("r2", &envelope("a").session_key, &["b".to_owned()])
             .await
             .expect("start"),
         run("r2", "b")
@@ -219,7 +220,7 @@ async fn a_stop_ends_what_came_before_it_and_nothing_else() {
         .await
         .expect("accept");
     store
-        .start_run("r1", &["running".to_owned()])
+        .start_run("r1", &envelope("a").session_key, &["running".to_owned()])
         .await
         .expect("start");
     let stopped = store
@@ -243,14 +244,14 @@ async fn a_stop_ends_what_came_before_it_and_nothing_else() {
     );
     assert_eq!(
         store
-            .start_run("r2", &["waited-for".to_owned()])
+            .start_run("r2", &envelope("a").session_key, &["waited-for".to_owned()])
             .await
             .expect("start"),
         Started::Gone
     );
     assert_eq!(
         store
-            .start_run("r3", &["after".to_owned()])
+            .start_run("r3", &envelope("a").session_key, &["after".to_owned()])
             .await
             .expect("start"),
         run("r3", "after")
@@ -271,7 +272,7 @@ async fn a_run_keeps_its_id_over_restarts() {
         .expect("accept");
     assert_eq!(
         store
-            .start_run("r1", &["a".to_owned()])
+            .start_run("r1", &envelope("a").session_key, &["a".to_owned()])
             .await
             .expect("start"),
         run("r1", "a")
@@ -279,7 +280,7 @@ async fn a_run_keeps_its_id_over_restarts() {
     store.recover(0).await.expect("recover");
     assert_eq!(
         store
-            .start_run("r2", &["a".to_owned()])
+            .start_run("r2", &envelope("a").session_key, &["a".to_owned()])
             .await
             .expect("start"),
         run("r1", "a")
@@ -294,7 +295,7 @@ async fn a_broken_off_run_is_no_death() {
         .await
         .expect("accept");
     store
-        .start_run("r1", &["a".to_owned()])
+        .start_run("r1", &envelope("a").session_key, &["a".to_owned()])
         .await
         .expect("start");
     store.release_run(&["a".to_owned()]).await.expect("release");
@@ -338,28 +339,31 @@ async fn a_dead_part_is_a_dead_letter() {
     );
     assert!(listing.outbox.is_empty());
     // The agent reads of it once, in the next turn of that conversation.
-    let (notes, newest) = store
-        .notes(&envelope("a").session_key)
-        .await
-        .expect("notes");
+    let found = heard_by(&store, &envelope("a").session_key).await;
     assert_eq!(
-        notes
+        found
+            .notes
             .iter()
             .map(|note| note.text.as_str())
             .collect::<Vec<_>>(),
         ["your message \"x\" did not arrive: blocked"]
     );
     store
-        .forget_notes(&envelope("a").session_key, newest)
+        .forget_notes(&envelope("a").session_key, found.newest.expect("a note"))
         .await
         .expect("forget");
     assert_eq!(
-        store
-            .notes(&envelope("a").session_key)
-            .await
-            .expect("notes"),
-        (Vec::new(), 0)
+        heard_by(&store, &envelope("a").session_key).await,
+        Heard::default()
     );
+}
+
+async fn heard_by(store: &Store, session: &SessionKey) -> Heard {
+    let session = session.clone();
+    let read = store
+        .writer
+        .write_lazily(move |connection| overheard::of(connection, &session));
+    read.await.expect("notes")
 }
 
 #[tokio::test]
@@ -386,7 +390,7 @@ async fn fifty_notes_are_kept_and_the_newest_are_those() {
         .accept(vec![heard(60)], None, 1)
         .await
         .expect("the same again");
-    let (notes, _) = store.notes(&key).await.expect("notes");
+    let notes = heard_by(&store, &key).await.notes;
     assert_eq!((accepted.len(), notes), (0, (11..=60).map(note).collect()));
 }
 
@@ -398,12 +402,16 @@ async fn inputs_of_one_run_start_end_and_come_back_together() {
         .await
         .expect("accept");
     let both = ["a".to_owned(), "b".to_owned()];
-    let started = store.start_run("r1", &both).await.expect("start");
+    let started = store
+        .start_run("r1", &envelope("a").session_key, &both)
+        .await
+        .expect("start");
     assert_eq!(
         started,
         Started::Run {
             run_id: "r1".into(),
-            inbox_ids: both.to_vec()
+            inbox_ids: both.to_vec(),
+            heard: Heard::default(),
         }
     );
     let back = store.recover(0).await.expect("recover").inbox;
@@ -425,12 +433,16 @@ async fn inputs_of_one_run_start_end_and_come_back_together() {
         .stop(2, None, 11)
         .await
         .expect("stop what came before the second");
-    let started = store.start_run("r2", &both).await.expect("start");
+    let started = store
+        .start_run("r2", &envelope("a").session_key, &both)
+        .await
+        .expect("start");
     assert_eq!(
         started,
         Started::Run {
             run_id: "r1".into(),
-            inbox_ids: vec!["b".into()]
+            inbox_ids: vec!["b".into()],
+            heard: Heard::default(),
         }
     );
     let finish = Finish {

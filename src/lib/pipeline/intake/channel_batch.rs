@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::channel::{Batch, Incoming};
 use crate::clock;
@@ -71,7 +72,9 @@ impl Pipeline {
                 self.deliver(notices);
                 self.answer_presses(channel, after.presses);
                 // What was planned may be cancelled.
-                self.plan_news.notify_one();
+                if self.plans_open.load(Ordering::Relaxed) {
+                    self.plan_news.notify_one();
+                }
                 let _ = self.signals.send(Signal::Accepted(accepted));
             }
             Err(error) => {
@@ -94,7 +97,11 @@ impl Pipeline {
             std::mem::take(&mut after.codes),
         );
         let contacts: Vec<Contact> = accepted.iter().filter_map(contact).collect();
-        if asking.is_empty() && codes.is_empty() && contacts.is_empty() {
+        let are_known = self
+            .people
+            .read()
+            .is_ok_and(|known| contacts.iter().all(|one| known.contacts.contains(one)));
+        if asking.is_empty() && codes.is_empty() && are_known {
             return;
         }
         let (pipeline, live) = (self.clone(), live.clone());
@@ -110,10 +117,7 @@ impl Pipeline {
                     BTreeMap::new()
                 }
             };
-            let is_news = people
-                .read()
-                .is_ok_and(|known| contacts.iter().any(|one| !known.contacts.contains(one)));
-            if is_news && let Err(error) = people.know(&live.config.telegram, &contacts) {
+            if !are_known && let Err(error) = people.know(&live.config.telegram, &contacts) {
                 tracing::error!(%error, "a name could not be written down");
             }
             let redeemed = codes.into_iter().filter(|sent| {

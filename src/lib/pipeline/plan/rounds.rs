@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -29,6 +30,8 @@ pub async fn carry_out(pipeline: Arc<Pipeline>) {
         let news = pipeline.plan_news.notified();
         tokio::pin!(news);
         news.as_mut().enable();
+        // Set before: what is cancelled while they are read is read again.
+        pipeline.plans_open.store(true, Ordering::Relaxed);
         let read = pipeline.persist("the tasks of plans", || pipeline.queue.ready_tasks());
         let ready = match pipeline.closing.run_until_cancelled(read).await {
             None | Some(Err(Unrecorded::Ending)) => break,
@@ -41,6 +44,9 @@ pub async fn carry_out(pipeline: Arc<Pipeline>) {
                 continue;
             }
         };
+        pipeline
+            .plans_open
+            .store(!ready.is_empty(), Ordering::Relaxed);
         let now = clock::now_ms();
         if let Some(task) = rounds.next(&ready, now) {
             let task = task.clone();

@@ -18,7 +18,7 @@ use crate::pipeline::plan;
 use crate::pipeline::retry::Recorded;
 use crate::pipeline::schedule::debounce::Bundle;
 use crate::pipeline::schedule::rotation::Carried;
-use crate::queue::Note;
+use crate::queue::{Heard, Note};
 use crate::session::{Kind, PromptBlock, Resume, Session, Spoken};
 use crate::trust::{Provenance, fence};
 use crate::{prompt, sys};
@@ -35,6 +35,7 @@ pub(super) struct Message<'a> {
     pub(super) bundle: &'a Bundle,
     pub(super) began_at: i64,
     pub(super) carried: Option<Carried>,
+    pub(super) heard: Heard,
     /// Whether no answer follows.
     pub(super) only_written: bool,
 }
@@ -71,6 +72,7 @@ impl Pipeline {
             bundle,
             began_at,
             carried,
+            heard: Heard { notes, newest },
             only_written,
         } = message;
         let Setting {
@@ -82,9 +84,6 @@ impl Pipeline {
         }
         self.fill_report(&mut messages).await?;
         self.mark_quotes(&mut messages).await?;
-        let (notes, newest) = self
-            .persist("what was heard", || self.queue.notes(&envelope.session_key))
-            .await?;
         let (known, recalled) = self.recall(&messages, setting, session).await;
         let known = known.filter(|_| !plan::is_planned(setting.live, envelope));
         let (overdue, memories) = match &recalled {
@@ -122,7 +121,7 @@ impl Pipeline {
             return Ok(Err(Unwritten::Failed(error)));
         }
         self.brought_up(overdue).await;
-        Ok(Ok((!notes.is_empty()).then_some(newest)))
+        Ok(Ok(newest))
     }
 
     /// Writes the messages of a turn down as the model reads them; also returns which parts they have. The error says

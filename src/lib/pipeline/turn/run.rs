@@ -29,7 +29,7 @@ use crate::pipeline::suspend::Denied;
 use crate::pipeline::{Live, Pipeline, Run};
 use crate::prompt::Section;
 use crate::provider::SystemBlock;
-use crate::queue::{Ended, Ending, Started};
+use crate::queue::{Ended, Ending, Heard, Started};
 use crate::session::{Entry, Session, SummaryBy};
 use crate::{agent, clock};
 
@@ -48,10 +48,14 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, s
     pipeline.runs().insert(bundle.key().clone(), run.clone());
     pipeline.waiting.lock().remove(bundle.key());
     let ids = bundle.ids();
-    let start = || pipeline.queue.start_run(&new_id, &ids);
-    let (run_id, bundle) = match pipeline.persist("the start of a turn", start).await {
-        Ok(Started::Run { run_id, inbox_ids }) => match bundle.only(&inbox_ids) {
-            Some(bundle) => (run_id, bundle),
+    let start = || pipeline.queue.start_run(&new_id, bundle.key(), &ids);
+    let (run_id, bundle, heard) = match pipeline.persist("the start of a turn", start).await {
+        Ok(Started::Run {
+            run_id,
+            inbox_ids,
+            heard,
+        }) => match bundle.only(&inbox_ids) {
+            Some(bundle) => (run_id, bundle, heard),
             None => return,
         },
         Ok(Started::Gone) => {
@@ -66,10 +70,8 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, s
             return pipeline.finish(&bundle, &new_id, outcome).await;
         }
     };
-    let (outcome, was_turn) = match pipeline
-        .answer_bundle(&bundle, &run_id, &run, superseded)
-        .await
-    {
+    let given = Given { heard, superseded };
+    let (outcome, was_turn) = match pipeline.answer_bundle(&bundle, &run_id, &run, given).await {
         Ok(Answered::Over(outcome, was_turn)) => (*outcome, was_turn),
         Ok(Answered::Gone) | Err(Unrecorded::Ending) => return,
         Err(Unrecorded::Failed(why)) => (pipeline.failed(bundle.leader(), &why, &[]), false),
@@ -86,6 +88,13 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, s
             .make_room(bundle.leader(), &run_id, &run, false)
             .await;
     }
+}
+
+/// With what a turn begins, beside its messages.
+struct Given {
+    heard: Heard,
+    /// A newer message is answered instead.
+    superseded: bool,
 }
 
 /// How far answering a message came.
@@ -163,10 +172,10 @@ impl Pipeline {
         bundle: &Bundle,
         run_id: &str,
         run: &Run,
-        superseded: bool,
+        given: Given,
     ) -> Recorded<Answered> {
         Ok(match self.between(bundle, run_id, run).await? {
-            Step::Turn(said) => match self.converse(&said, run_id, run, superseded).await? {
+            Step::Turn(said) => match self.converse(&said, run_id, run, given).await? {
                 Some(outcome) => Answered::Over(Box::new(outcome), true),
                 None => Answered::Gone,
             },
@@ -266,7 +275,7 @@ impl Pipeline {
         bundle: &Bundle,
         run_id: &str,
         run: &Run,
-        superseded: bool,
+        Given { heard, superseded }: Given,
     ) -> Recorded<Option<Outcome>> {
         let began_at = clock::now_ms();
         let live = self.live();
@@ -296,6 +305,7 @@ impl Pipeline {
             bundle,
             began_at,
             carried,
+            heard,
             only_written: superseded,
         };
         let heard = match self.hear(&setting, &mut session, message).await? {
