@@ -57,6 +57,7 @@ mod progress;
 mod providers;
 mod queries;
 mod recall;
+mod retrieve;
 mod sandbox;
 mod service;
 mod sessions;

@@ -24,9 +24,20 @@ impl Running<'_> {
             guest,
             untrusted,
             others_read: self.others_read,
+            plan: self.order.form.is_some(),
             knows: self,
         };
-        self.offer.decide(call, &self.context, circumstances)
+        match (
+            self.offer.decide(call, &self.context, circumstances),
+            self.order.form,
+        ) {
+            (Decision::Ask { why, .. }, Some(form)) if !(form.may_wait)(call) => {
+                Decision::Refuse(format!(
+                    "this was not run: it needs the owner's yes, and this chat does not wait for it ({why})"
+                ))
+            }
+            (decision, _) => decision,
+        }
     }
 
     /// Returns the provenance of what the model said in this step, for its transcript.

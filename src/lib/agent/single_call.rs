@@ -101,6 +101,7 @@ impl Agent {
             guest: (!of.from_owner).then_some(of.person.as_str()),
             untrusted: of.untrusted,
             others_read: !of.viewer.may_see(&Scope::Owner),
+            plan: false,
             knows: &Nothing,
         };
         let decision = tool_policy::decide(tool, (&call.input, &context), policy, circumstances);

@@ -301,7 +301,16 @@ impl Running<'_> {
         Ok(())
     }
 
+    /// Runs a call; of one that came to nothing the model reads what the form of the answer says of it.
     async fn run_call(&self, call: &ToolCall, fate: &Fate) -> (ToolOutput, u64) {
+        let (mut output, duration_ms) = self.outcome_of(call, fate).await;
+        if let Some(form) = self.order.form.filter(|_| output.is_error) {
+            output.text = (form.failed)(call, &output.text);
+        }
+        (output, duration_ms)
+    }
+
+    async fn outcome_of(&self, call: &ToolCall, fate: &Fate) -> (ToolOutput, u64) {
         let approved = match fate {
             Fate::Refused(why) => {
                 self.agent.audit.refuse(self.audited(call), &call.input);

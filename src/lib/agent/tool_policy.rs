@@ -12,7 +12,7 @@
 //!
 //! A call whose every argument stands in the owner's own words of this turn runs all the same, but for what
 //! shapes the agent, what others would read and what runs files that nobody wanted. In a turn of a guest every tool asks that is the owner's
-//! ([`Rights`]).
+//! ([`Rights`]); only a persona reads pages for guests whose whole address they gave it.
 //!
 //! The settings may say `ask` (always), `allow` (never, but for what shapes the agent) or `off`.
 
@@ -142,6 +142,8 @@ pub(super) struct Circumstances<'a> {
     pub(super) untrusted: bool,
     /// Whether others read the answer.
     pub(super) others_read: bool,
+    /// Whether the answer is a plan: a persona reads for guests what they name.
+    pub(super) plan: bool,
     /// What the conversation tells of the call's arguments; asked only when untrusted words are in it.
     pub(super) knows: &'a dyn Knows,
 }
@@ -186,6 +188,7 @@ pub(super) fn decide(
         guest,
         untrusted,
         others_read,
+        plan,
         knows,
     } = circumstances;
     let ask = |why: String| Decision::Ask {
@@ -201,6 +204,12 @@ pub(super) fn decide(
         }
         (_, Reach::Asks(why), _) => return ask(why.clone()),
         (Policy::Ask, ..) => return ask("your settings ask about it each time".to_owned()),
+        (Policy::Allow, Reach::Carries(_) | Reach::Searches(_), Some(_)) if plan => {
+            return Decision::Run;
+        }
+        (Policy::Sandboxed, Reach::Carries(url), Some(_)) if plan && knows.was_read(url) => {
+            return Decision::Run;
+        }
         (Policy::Sandboxed | Policy::Allow, _, Some(name)) => {
             return ask(format!("requested by a guest, {name}"));
         }

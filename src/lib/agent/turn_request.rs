@@ -34,6 +34,10 @@ pub struct Form<'a> {
     pub history: &'a (dyn Fn(&[Entry]) -> Vec<Message> + Send + Sync),
     /// Returns what follows an answer.
     pub next: &'a (dyn Fn(&str) -> Formed + Send + Sync),
+    /// Returns true for a call that waits for the owner's yes; any other that needs one does not run.
+    pub may_wait: &'a (dyn Fn(&ToolCall) -> bool + Send + Sync),
+    /// Returns what the model reads of a call that came to nothing.
+    pub failed: &'a (dyn Fn(&ToolCall, &str) -> String + Send + Sync),
     /// The JSON Schema of an answer.
     pub schema: &'a Arc<Value>,
 }

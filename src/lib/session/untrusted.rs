@@ -8,7 +8,7 @@ use super::state::{Entry, State};
 use crate::language::summary;
 use crate::message::{Block, Message, Role, Trust};
 use crate::text;
-use crate::trust::Provenance;
+use crate::trust::{Provenance, fence};
 
 /// Characters of untrusted tool results of turns that are over that stay as they are, the newest first. Of the first
 /// that does not fit, that much, when it is more than [`PART`].
@@ -105,16 +105,12 @@ impl State {
     /// Returns true when the address `url` stands whole, letter by letter, in what people said or in what a tool
     /// called `by` brought from elsewhere. A part of one does not count: its length would be a message. Words that
     /// the model itself may have put together do not count either: a file it wrote, an error that repeats its
-    /// arguments.
+    /// arguments. Of an address without a scheme the model may say `https://`.
     pub fn was_read(&self, url: &str, by: &dyn Fn(&str) -> bool) -> bool {
         let blocks = || self.entries.iter().flat_map(|entry| &entry.message.content);
-        let of_people = self
-            .entries
-            .iter()
-            .filter(|entry| entry.message.role == Role::User);
-        let said = of_people
-            .flat_map(|entry| &entry.message.content)
-            .any(|block| matches!(block, Block::Text { text } if stands_whole(text, url)));
+        let forms = written_forms(url);
+        let stands = |text: &str| forms.iter().any(|form| stands_whole(text, form));
+        let said = self.entries.iter().flat_map(Entry::said).any(stands);
         let calls: Vec<&str> = blocks()
             .filter_map(|block| match block {
                 Block::ToolCall(call) if by(&call.name) => Some(call.id.as_str()),
@@ -126,7 +122,7 @@ impl State {
                 result.from.is_some()
                     && !result.is_error
                     && calls.contains(&result.id.as_str())
-                    && stands_whole(&result.text, url)
+                    && stands(&result.text)
             }
             _ => false,
         };
@@ -282,6 +278,25 @@ impl Entry {
         })
     }
 
+    /// What people said: their messages, what they quote and pass on, what was heard of them in a group.
+    fn said(&self) -> impl Iterator<Item = &str> {
+        let is_user = self.message.role == Role::User;
+        let blocks = self.message.content.iter().enumerate();
+        let said = blocks.flat_map(|(number, block)| match block {
+            Block::Text { text } => vec![text.as_str()],
+            Block::Context { text } if text.contains(fence::HEARD) => {
+                let is_own = |line: &&str| !line.contains("(system)");
+                text.lines().filter(is_own).collect()
+            }
+            Block::Context { text } => match self.provenance.get(number) {
+                Some(Provenance::Person | Provenance::PassedOn) => vec![text.as_str()],
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        });
+        said.filter(move |_| is_user)
+    }
+
     fn without_untrusted(&self) -> Message {
         let left_out = |what: &str| Block::Text {
             text: format!("⟦{what}, left out here⟧"),
@@ -331,6 +346,18 @@ fn result_from(block: &Block) -> Option<Provenance> {
 fn words(text: &str) -> impl Iterator<Item = String> {
     let parts = text.split(|c: char| !c.is_alphanumeric());
     parts.filter(|word| !word.is_empty()).map(str::to_lowercase)
+}
+
+/// Returns how people write an address: as it is, without the scheme, of a whole site without the last slash.
+fn written_forms(url: &str) -> Vec<&str> {
+    let schemes = ["https://", "http://"];
+    let bare = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
+    let mut forms: Vec<&str> = [Some(url), bare].into_iter().flatten().collect();
+    if let Some((host, "")) = bare.and_then(|bare| bare.split_once('/')) {
+        forms.push(host);
+        forms.extend(url.strip_suffix('/'));
+    }
+    forms
 }
 
 /// Returns true when `url` stands in `text` and no longer address does at that place.
@@ -447,5 +474,25 @@ mod tests {
         ] {
             check(part, false);
         }
+    }
+
+    #[test]
+    fn people_write_addresses_without_a_scheme() {
+        let text = "look at b.example/z and at c.example, not at https://d.example/q";
+        let check = |url: &str, expected: bool| {
+            let found = written_forms(url)
+                .iter()
+                .any(|form| stands_whole(text, form));
+            assert_eq!(found, expected, "{url}");
+        };
+        check("https://b.example/z", true);
+        check("http://c.example/", true);
+        check("https://c.example", true);
+        check("https://c.example/z", false);
+        check("https://b.example/", false);
+        check("http://d.example/q", false);
+        check("https://example/z", false);
+        check("https://", false);
+        check("https:///", false);
     }
 }

@@ -41,6 +41,8 @@ const TAGS: [&str; 14] = [
     "im_",
     "think",
 ];
+/// How what was heard of others in a group is named.
+pub const HEARD: &str = "heard since then, not said to you";
 /// What is left may be a tag now that another in it is gone: looked at so often.
 const PASSES: usize = 8;
 /// The longest tag that is looked at, characters.

@@ -150,7 +150,8 @@ pub enum Policy {
     Ask,
     /// Yes, whatever untrusted words are in the conversation.
     Allow,
-    /// No.
+    /// No; also written `deny`.
+    #[serde(alias = "deny")]
     Off,
 }
 

@@ -1,6 +1,6 @@
 //! From the answer of the model to tasks in the queue.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::{has_graph, is_planned};
@@ -17,6 +17,8 @@ use crate::session::{Entry, Session, State};
 
 /// The tool that reads pages.
 const FETCH: &str = "web_fetch";
+/// How the ids of its calls begin that a plan asks for.
+const RETRIEVE: &str = "retrieve-";
 
 /// Returns what follows an answer: a plan that wants pages is made again with their text.
 pub(crate) fn next(answer: &str) -> Formed {
@@ -29,7 +31,7 @@ pub(crate) fn next(answer: &str) -> Formed {
                 _ => &[],
             });
             let call = |url: &String| ToolCall {
-                id: format!("retrieve-{}", uuid::Uuid::now_v7().simple()),
+                id: format!("{RETRIEVE}{}", uuid::Uuid::now_v7().simple()),
                 name: FETCH.to_owned(),
                 input: json!({"url": url}),
             };
@@ -43,6 +45,25 @@ pub(crate) fn next(answer: &str) -> Formed {
     }
 }
 
+/// Returns true for a page that a plan asks for.
+pub(crate) fn is_retrieve(call: &ToolCall) -> bool {
+    call.id.starts_with(RETRIEVE)
+}
+
+/// Returns what the next plan is told of a call that came to nothing.
+pub(crate) fn failed(call: &ToolCall, why: &str) -> String {
+    if !is_retrieve(call) {
+        return why.to_owned();
+    }
+    let url = call
+        .input
+        .get("url")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let url = crate::text::shorten(&crate::text::visible(url), 200);
+    format!("not read: {url}: {why}")
+}
+
 /// The answers of a turn, and the place of the last one in its transcript.
 struct Answers {
     /// Of each its text, and whether it asked for pages.
@@ -54,12 +75,7 @@ impl Answers {
     fn of(state: &State) -> Self {
         let since = state.turn.as_ref().map_or(0, |turn| turn.user_seq);
         let entries = || state.entries.iter().filter(|entry| entry.seq > since);
-        let asked_for_pages = |entry: &Entry| {
-            entry
-                .message
-                .tool_calls()
-                .any(|call| call.id.starts_with("retrieve-"))
-        };
+        let asked_for_pages = |entry: &Entry| entry.message.tool_calls().any(is_retrieve);
         let counts = |entry: &&Entry| {
             entry.message.role == Role::Assistant
                 && (entry.message.tool_calls().next().is_none() || asked_for_pages(entry))

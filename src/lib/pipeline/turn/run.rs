@@ -15,7 +15,7 @@ use crate::config::DmPolicy;
 use crate::control::replies::{Reply, STOPPED, Status};
 use crate::llm::Away;
 use crate::memory::{JOINED, MAIN, Scope, Viewer};
-use crate::message::{Envelope, Source};
+use crate::message::{Envelope, Source, ToolCall};
 use crate::pipeline::approvals::Asking;
 use crate::pipeline::plan;
 use crate::pipeline::plan::instructions::PlanForm;
@@ -445,11 +445,15 @@ impl Pipeline {
         ));
         let history =
             |entries: &[Entry]| form.map_or_else(Vec::new, |form| form.history.shown(entries));
+        // Where others are spoken with nobody is kept waiting for the owner.
+        let may_wait = |call: &ToolCall| owners_alone && !plan::answer::is_retrieve(call);
         let order = Order {
             team: Some(team),
             form: form.map(|form| Form {
                 history: &history,
                 next: &plan::answer::next,
+                may_wait: &may_wait,
+                failed: &plan::answer::failed,
                 schema: &form.schema,
             }),
             ..setting.order(&asking, &reader)
