@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeModel, FakeTelegram, House, Reply, Sandbox};
+use crate::support::{FakeModel, FakeTelegram, House, Reply, Sandbox, wait_for};
 
 const SOON: Duration = Duration::from_secs(20);
 const OWNER: i64 = 1001;
@@ -136,6 +136,130 @@ fn a_message_has_eight_looks_and_the_rest_comes_next_time() {
     assert_eq!(told.matches("not described yet").count(), 2, "{told}");
     house.send_media(11, &photo(&file, "AgAD10"));
     assert_eq!(house.asked().0, 9);
+}
+
+/// Returns the system text of the newest request to the model that answers.
+fn told_first(house: &House) -> String {
+    let mut others = house.model.requests().into_iter();
+    let newest = others.rfind(|request| request["model"] != "eyes");
+    newest.expect("a request")["system"].to_string()
+}
+
+#[test]
+fn a_persona_is_told_what_its_stickers_appear_as() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let emojis = [
+        "😀", "😁", "😂", "😃", "😄", "😅", "😆", "😇", "😈", "😉", "😊",
+    ];
+    telegram.offer_stickers("Cats", &emojis);
+    telegram.offer_stickers("Dogs", &["🐶", "🐕"]);
+    (2..=11).for_each(|number| telegram.offer_sticker_file("Cats", number, PNG));
+    telegram.offer_sticker_file("Dogs", 1, PNG);
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .provider_config(
+            "mock",
+            "[models.eyes]\nmodel = \"eyes\"\nvision = true\ncost_per_mtok = [1.0, 1.0, 1.0]",
+        )
+        .config(
+            "[agent]\nmode = \"plan\"\nconfig_path = [\"own\"]\n[routing]\nvision = \"eyes\"\n\
+             [agent.stickers]\nsets = [\"Cats\"]\nstickers = [\"Dogs :: 🐶\"]",
+        );
+    sandbox.put(
+        "own/media/u-Cats-1.json",
+        br#"{"description": "A cat that smiles. ]"}"#,
+    );
+    let house = House::of(sandbox, telegram, model);
+    // Eight looks a message; what is written by hand costs none.
+    for (message, looks) in [(1, 8), (2, 11), (3, 11)] {
+        house.telegram.say(OWNER, OWNER, &format!("hi {message}"));
+        house.model.wait_requests(looks + message, SOON);
+        wait_for("the answer", SOON, || {
+            (house.telegram.calls_of("sendMessage").len() == message).then_some(())
+        });
+        assert_eq!(house.asked().0, looks);
+    }
+    let told = told_first(&house);
+    assert!(
+        told.contains("Cats :: 😀 (appears as: A cat that smiles. ])"),
+        "{told}"
+    );
+    assert_eq!(told.matches(" (appears as: ").count(), 12, "{told}");
+    assert!(told.contains("Dogs :: 🐶 (appears as: ") && !told.contains("🐕"));
+    let kept = house
+        .sandbox
+        .read_json("state/media/u-Dogs-1.json")
+        .expect("a record");
+    assert_eq!(
+        (
+            &kept["kind"],
+            &kept["sticker_set_name"],
+            &kept["sticker_name"]
+        ),
+        (&json!("sticker"), &json!("Dogs"), &json!("🐶"))
+    );
+}
+
+#[test]
+fn a_film_without_a_small_picture_is_known_by_its_first_one() {
+    let film = std::process::Command::new("ffmpeg")
+        .args([
+            "-v",
+            "error",
+            "-f",
+            "lavfi",
+            "-i",
+            "color=red:size=64x64:duration=1:rate=5",
+        ])
+        .args(["-c:v", "libvpx", "-f", "webm", "-"])
+        .output();
+    let Some(film) = film.ok().filter(|film| film.status.success()) else {
+        return eprintln!("skipped: ffmpeg with libvpx is not installed");
+    };
+    let house = house();
+    let webm = house.telegram.offer_file(&film.stdout);
+    let sticker = |id: &str, more: &Value| {
+        let mut sticker =
+            json!({"file_id": webm, "file_unique_id": id, "emoji": "😿", "set_name": "Cats"});
+        for (name, value) in more.as_object().expect("fields") {
+            sticker[name.as_str()] = value.clone();
+        }
+        json!({"sticker": sticker})
+    };
+    house.model.push(Reply::Text("A red square.".into()));
+    house.send_media(1, &sticker("AgAD1", &json!({"is_video": true})));
+    let (eyes, told) = house.asked();
+    assert!(
+        eyes == 1 && told.contains("appears as: A red square."),
+        "{told}"
+    );
+    let looked = house.model.requests();
+    let looked = looked.iter().find(|request| request["model"] == "eyes");
+    assert!(looked.expect("a look").to_string().contains("image/png"));
+    // A drawing that moves is no film, and damage is no picture: neither is looked at, now or later.
+    house.send_media(2, &sticker("AgAD2", &json!({"is_animated": true})));
+    let damaged = house.telegram.offer_file(b"\x1a\x45\xdf\xa3 no film");
+    let broken =
+        json!({"sticker": {"file_id": damaged, "file_unique_id": "AgAD3", "is_video": true}});
+    house.send_media(3, &broken);
+    assert_eq!(house.asked().0, 1);
+    for id in ["AgAD2", "AgAD3"] {
+        let kept = house.sandbox.read_json(&format!("state/media/{id}.json"));
+        assert_eq!(kept.expect("a record")["status"], "unsupported", "{id}");
+    }
+    let left = std::fs::read_dir(house.sandbox.home().join("state/downloads")).expect("downloads");
+    let left: Vec<String> = left
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .filter(|name| name.starts_with("frame-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

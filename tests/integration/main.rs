@@ -68,6 +68,7 @@ mod signin;
 mod skills;
 mod speech;
 mod stdin;
+mod stickers;
 mod stream;
 mod subagents;
 mod support;

@@ -5,7 +5,7 @@ pub mod telegram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::message::{Button, ChatRef, Command, Media, OutFile, Quoted, Sender};
+use crate::message::{Button, ChatRef, Command, Media, OutFile, Quoted, Sender, Sticker};
 use crate::provider::BoxFuture;
 
 /// A message or the press of a button that came in, not yet accepted.
@@ -172,20 +172,17 @@ pub trait Channel: Send + Sync {
         Box::pin(async { Err(FetchError::Never("this channel brings no files".to_owned())) })
     }
 
-    /// Returns the handle of a sticker; `None` when its set has none of that name.
+    /// Returns a sticker; `None` when its set has none of that name.
     fn sticker<'a>(
         &'a self,
         _set: &'a str,
         _name: &'a str,
-    ) -> BoxFuture<'a, Result<Option<String>, FetchError>> {
+    ) -> BoxFuture<'a, Result<Option<Sticker>, FetchError>> {
         Box::pin(async { Err(FetchError::Never("this channel has no stickers".to_owned())) })
     }
 
-    /// Returns the names of the stickers of a set.
-    fn sticker_names<'a>(
-        &'a self,
-        _set: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<String>, FetchError>> {
+    /// Returns the stickers of a set, in its order.
+    fn stickers<'a>(&'a self, _set: &'a str) -> BoxFuture<'a, Result<Vec<Sticker>, FetchError>> {
         Box::pin(async { Err(FetchError::Never("this channel has no stickers".to_owned())) })
     }
 

@@ -91,6 +91,9 @@ pub enum Command {
         /// True when the text is not the owner's own: who quotes it quotes somebody else.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         untrusted: bool,
+        /// A sticker of `[agent.stickers]`, `SET :: NAME`; then nothing else is sent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sticker: Option<String>,
     },
     /// Cancel the run of a session; all runs when none is named.
     Stop {
@@ -261,6 +264,7 @@ impl Command {
             reply_to: None,
             emoji: None,
             untrusted: false,
+            sticker: None,
         }
     }
 

@@ -350,16 +350,20 @@ mod tests {
             name(),
             name(),
             any::<bool>(),
+            name(),
         )
             .prop_map(
-                |(to, text, attachments, topic, reply_to, emoji, untrusted)| Command::Raw {
-                    to,
-                    text,
-                    attachments,
-                    topic,
-                    reply_to,
-                    emoji,
-                    untrusted,
+                |(to, text, attachments, topic, reply_to, emoji, untrusted, sticker)| {
+                    Command::Raw {
+                        to,
+                        text,
+                        attachments,
+                        topic,
+                        reply_to,
+                        emoji,
+                        untrusted,
+                        sticker,
+                    }
                 },
             );
         let user = (words(), "\\PC*", name(), any::<bool>(), files.clone()).prop_map(

@@ -3,6 +3,7 @@
 
 mod decode_text;
 pub mod descriptions;
+mod first_frame;
 pub mod inbox;
 mod inspect;
 mod pdf;
@@ -10,6 +11,7 @@ mod pictures;
 mod sniff;
 
 pub use decode_text::text;
+pub use first_frame::{Films, FrameError};
 pub use inspect::{Content, look};
 pub use pdf::{PDF_ARG, Pdf, pdf, pdf_main};
 pub use pictures::Pictures;

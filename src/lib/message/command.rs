@@ -47,6 +47,13 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         emoji: Option<String>,
     },
+    /// Send a sticker of `[agent.stickers]`, at once.
+    Sticker {
+        /// Its set.
+        set: String,
+        /// Its name in the set.
+        sticker: String,
+    },
     /// The order was carried out when it was taken in; say this, at once.
     Done {
         /// What is said.

@@ -100,6 +100,15 @@ pub struct FileIdentity {
     pub sticker: Option<(String, String)>,
 }
 
+/// A sticker of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sticker {
+    /// What it goes by in its set: its emoji, with its number where another one before it has the same.
+    pub name: String,
+    /// Its file.
+    pub media: Media,
+}
+
 /// A file on its way out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutFile {

@@ -15,7 +15,7 @@ pub use envelope::{
     About, Attachment, Bounds, ChatRef, Envelope, KeyKind, Route, Sender, SessionKey, Source, Task,
     Trust, own_name,
 };
-pub use media::{FileIdentity, Media, MediaKind, OutFile, Picture, Quoted};
+pub use media::{FileIdentity, Media, MediaKind, OutFile, Picture, Quoted, Sticker};
 
 use serde::{Deserialize, Serialize};
 

@@ -17,6 +17,7 @@ mod intake;
 mod plan;
 mod retry;
 mod schedule;
+mod stickers;
 mod subagents;
 mod suspend;
 mod turn;
@@ -48,6 +49,7 @@ use crate::channel::Channel;
 use crate::config::{Config, Home};
 use crate::control::replies;
 use crate::control::replies::Reply;
+use crate::media::Films;
 use crate::memory::Memory;
 use crate::message::SessionKey;
 use crate::queue::{Accepted, Suspended};
@@ -149,6 +151,8 @@ pub struct Live {
     pub agent: Agent,
     /// The program that puts recordings into words, when there is one.
     pub listener: Option<Listener>,
+    /// Where pictures are cut out of films.
+    pub films: Films,
     /// Who speaks, when somebody does.
     pub speaker: Option<Arc<crate::tools::Speaker>>,
     /// Where file tools work, and an undo.

@@ -184,9 +184,11 @@ impl TypedTool for React {
     }
 }
 
-const NO_CHAT: &str = "this conversation is in no chat";
+/// What a tool answers that needs a chat.
+pub(super) const NO_CHAT: &str = "this conversation is in no chat";
 
-fn to_chat(route: Route, text: String, reaction: Option<(String, String)>) -> Command {
+/// Returns what is sent into a chat as it is.
+pub(super) fn to_chat(route: Route, text: String, reaction: Option<(String, String)>) -> Command {
     let (reply_to, emoji) = reaction.unzip();
     Command::Raw {
         to: route.chat.chat,
@@ -196,5 +198,6 @@ fn to_chat(route: Route, text: String, reaction: Option<(String, String)>) -> Co
         reply_to,
         emoji,
         untrusted: false,
+        sticker: None,
     }
 }

@@ -16,6 +16,7 @@ mod skill;
 mod spawn;
 mod speech;
 mod status;
+mod sticker;
 mod typed;
 mod web;
 
@@ -45,7 +46,7 @@ use crate::workspace::PathPolicy;
 use typed::tool;
 
 /// The names of all tools of this build, whatever is configured.
-pub const NAMES: [&str; 26] = [
+pub const NAMES: [&str; 28] = [
     "read",
     "write",
     "edit",
@@ -66,6 +67,8 @@ pub const NAMES: [&str; 26] = [
     "sessions_spawn",
     "send_media",
     "react",
+    "sticker",
+    "tts",
     "pin",
     "load_skill",
     "session_status",
@@ -103,6 +106,8 @@ pub struct Needs {
     pub search: config::Memory,
     /// What was done and who allowed it.
     pub audit: audit::Log,
+    /// The stickers that may be sent; none where a plan sends them.
+    pub stickers: config::Stickers,
     /// Who speaks; `None` when nobody does.
     pub speaker: Option<Arc<Speaker>>,
     /// Held while an episode is added to a person's file.
@@ -130,6 +135,9 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     tools.push(tool(spawn::Spawn(needs.clone())));
     tools.push(tool(media::SendMedia(needs.clone())));
     tools.push(tool(media::React(needs.clone())));
+    if !needs.stickers.is_empty() {
+        tools.push(tool(sticker::SendSticker(needs.clone())));
+    }
     if needs.speaker.is_some() {
         tools.push(tool(speech::Tts(needs.clone())));
     }

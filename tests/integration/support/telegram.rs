@@ -179,6 +179,16 @@ impl FakeTelegram {
         id
     }
 
+    /// Offers the file of the N-th sticker of a set.
+    pub(crate) fn offer_sticker_file(&self, set: &str, number: usize, bytes: &[u8]) {
+        let id = format!("{set}-{number}");
+        let path = format!("stickers/{id}");
+        let bytes = bytes.to_vec();
+        lock(&self.shared.state)
+            .offered
+            .push(media::Offered { id, path, bytes });
+    }
+
     /// Returns the emoji that the bot put on a message.
     pub(crate) fn reaction(&self, chat_id: i64, message_id: i64) -> Option<String> {
         lock(&self.shared.state)

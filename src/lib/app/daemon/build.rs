@@ -20,7 +20,7 @@ use crate::config::{Config, Environment, Home, Loaded, Models, SearchEngine, Sec
 use crate::cost::Ledger;
 use crate::llm::{Client, Outages};
 use crate::mcp::Servers;
-use crate::media::Pictures;
+use crate::media::{Films, Pictures};
 use crate::memory::Memory;
 use crate::message::AgentEvent;
 use crate::pipeline::{Listener, Live};
@@ -96,6 +96,7 @@ pub(crate) fn live(
         web: Arc::new(web(&config, keys.secrets())?),
         search: config.memory.clone(),
         subagents: config.subagents.clone(),
+        stickers: stickers_of_tools(&config),
         speaker: speaker.clone(),
         episodes: Mutex::default(),
         audit: audit.clone(),
@@ -110,6 +111,7 @@ pub(crate) fn live(
     let limits = limits(&config);
     let pictures = Pictures::new(home.downloads());
     let listener = listener(home, env, &config);
+    let films = films(home, env, &config);
     let agent = Agent::new(
         client,
         registry,
@@ -124,6 +126,7 @@ pub(crate) fn live(
         agent,
         config,
         listener,
+        films,
         speaker,
         path_policy,
     })
@@ -213,6 +216,24 @@ fn listener(home: &Home, env: &Environment, config: &Config) -> Option<Listener>
         search_path: search_path(env),
         off: config.tools.exec.sandbox == config::Sandbox::Off,
     })
+}
+
+/// Returns where ffmpeg runs.
+fn films(home: &Home, env: &Environment, config: &Config) -> Films {
+    Films {
+        scratch: home.downloads(),
+        hidden: hidden_from_programs(home),
+        search_path: search_path(env),
+        off: config.tools.exec.sandbox == config::Sandbox::Off,
+    }
+}
+
+/// Returns the stickers that the tool `sticker` sends; a persona's are tasks of its plans.
+pub(crate) fn stickers_of_tools(config: &Config) -> config::Stickers {
+    match config.agent.mode {
+        config::Mode::Tools => config.agent.stickers.clone(),
+        config::Mode::Plan => config::Stickers::default(),
+    }
 }
 
 /// Returns the program that speaks; `None` when none is configured.

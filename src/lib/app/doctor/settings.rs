@@ -517,6 +517,7 @@ fn known_tools(patient: &Patient, loaded: &Loaded) -> Option<Vec<String>> {
         web: Arc::new(build::web(&loaded.config, &secrets).ok()?),
         search: loaded.config.memory.clone(),
         subagents: loaded.config.subagents.clone(),
+        stickers: build::stickers_of_tools(&loaded.config),
         speaker: None,
         episodes: Mutex::default(),
         audit: audit::Log::off(),

@@ -67,6 +67,7 @@ fn command(
             reply_to: None,
             emoji: None,
             untrusted: words.untrusted,
+            sticker: None,
         },
         None => Command::User {
             words,

@@ -22,6 +22,7 @@ use teloxide::types::{BotCommandScope, ChatId};
 use tokio::sync::Notify;
 
 use crate::config;
+use crate::message::Sticker;
 use crate::net;
 use crate::secret::Secret;
 use health::SharedHealth;
@@ -31,7 +32,6 @@ use receive::webhook::{Sink, Webhook};
 use send::api::{Api, Error};
 use send::classify_error::says;
 use send::pace::Pace;
-use send::stickers::Sticker;
 
 /// The server whose limits we keep by ourselves.
 const PACED: &str = "api.telegram.org";

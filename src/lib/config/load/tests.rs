@@ -336,7 +336,7 @@ fn a_value_of_the_wrong_type_names_file_key_and_what_was_expected() {
     );
     check(
         "[tools.exec]\npolicy = \"yes\"\n",
-        "agent.toml:2: `tools.exec.policy`: unknown variant `yes`, expected one of `sandboxed`, `ask`, `allow`, `off`",
+        "agent.toml:2: `tools.exec.policy`: unknown variant `yes`, expected one of `sandboxed`, `ask`, `allow`, `deny`, `off`",
     );
     check(
         "[memory.recall]\nsynthesis = \"poetic\"\n",

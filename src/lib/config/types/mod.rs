@@ -402,6 +402,7 @@ impl Default for Subagents {
         let deny = [
             "tts",
             "react",
+            "sticker",
             "schedule_message",
             "cron",
             "message",

@@ -49,7 +49,7 @@ pub enum Voice {
     Never,
 }
 
-/// `[agent.stickers]`
+/// `[agent.stickers]`: what the agent may send, as tasks of plans or by the tool `sticker`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Stickers {
@@ -60,6 +60,11 @@ pub struct Stickers {
 }
 
 impl Stickers {
+    /// Returns true when none may be sent.
+    pub fn is_empty(&self) -> bool {
+        self.sets.is_empty() && self.stickers.is_empty()
+    }
+
     /// Returns true for a sticker that may be sent.
     pub fn allow(&self, set: &str, name: &str) -> bool {
         let is_it = |sticker: &String| {

@@ -64,6 +64,10 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
             };
             return pipeline.finish_one(&envelope, outcome).await;
         }
+        Some(Command::Sticker { set, sticker }) => {
+            let outcome = pipeline.send_sticker(&envelope, set, sticker).await;
+            return pipeline.finish_one(&envelope, outcome).await;
+        }
         Some(Command::Approval { id, verdict, why }) => {
             let word = (id.as_str(), *verdict);
             let heard = pipeline.decide(&envelope, word, why.as_deref()).await;

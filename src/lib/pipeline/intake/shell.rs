@@ -262,14 +262,26 @@ impl Pipeline {
                 reply_to,
                 emoji,
                 untrusted,
+                sticker,
             } => {
                 let mut route = self.route_to(to, &live.config, known)?;
                 route.chat.topic = topic.clone().or(route.chat.topic);
                 let (door, key) = (input.door.as_str(), SessionKey(format!("raw:{to}")));
                 Envelope {
                     route: Some(route),
-                    command: Some(Command::Deliver {
-                        emoji: emoji.clone(),
+                    command: Some(match sticker {
+                        None => Command::Deliver {
+                            emoji: emoji.clone(),
+                        },
+                        Some(sticker) => {
+                            let (set, sticker) = sticker
+                                .split_once("::")
+                                .ok_or("a sticker is named SET :: NAME")?;
+                            Command::Sticker {
+                                set: set.trim().to_owned(),
+                                sticker: sticker.trim().to_owned(),
+                            }
+                        }
                     }),
                     attachments: files(attachments),
                     reply_to: reply_to.clone(),

@@ -49,7 +49,7 @@ impl Pipeline {
                 Some((name, known))
             }
         };
-        let stickers = self.stickers(setting).await;
+        let stickers = self.sticker_lines(setting, session.id()).await;
         let known = Circumstances {
             stickers: &stickers,
             partner,
@@ -76,28 +76,6 @@ impl Pipeline {
             ),
             schema: Arc::new(plan::schema()),
         })
-    }
-
-    /// Returns the stickers that the agent may send, one a line.
-    async fn stickers(self: &Arc<Self>, setting: &Setting<'_>) -> Vec<String> {
-        let stickers = &setting.live.config.agent.stickers;
-        let mut lines: Vec<String> = Vec::new();
-        if let Some((channel, _)) = self.channel(setting.envelope) {
-            for set in &stickers.sets {
-                match channel.sticker_names(set).await {
-                    Ok(names) => {
-                        lines.extend(names.iter().map(|name| format!("{set} :: {}", named(name))))
-                    }
-                    Err(error) => tracing::warn!(set, %error, "a set of stickers is not known"),
-                }
-            }
-        }
-        for sticker in &stickers.stickers {
-            if !lines.contains(sticker) {
-                lines.push(sticker.clone());
-            }
-        }
-        lines
     }
 }
 

@@ -184,26 +184,15 @@ impl Pipeline {
         let (channel, route) = self
             .channel(envelope)
             .ok_or_else(|| Failure::never("its channel is off"))?;
-        let handle = if self.live().config.agent.stickers.allow(set, name) {
-            match channel.sticker(set, name).await {
-                Err(FetchError::Again(why)) => return Err(Failure::later(why)),
-                Err(error) => {
-                    tracing::warn!(set, %error, "a sticker cannot be sent");
-                    None
-                }
-                Ok(handle) => handle,
+        let sticker = match self.sticker_file(channel.as_ref(), set, name).await {
+            Err(FetchError::Again(why)) => return Err(Failure::later(why)),
+            Err(error) => {
+                tracing::warn!(set, %error, "a sticker cannot be sent");
+                None
             }
-        } else {
-            tracing::warn!(set, name, "a sticker is not in [agent.stickers]");
-            None
+            Ok(file) => file,
         };
         let part = NewPart::plain(route, String::new());
-        let sticker = handle.map(|handle| OutFile {
-            kind: MediaKind::Sticker,
-            path: String::new(),
-            filename: format!("{set} :: {name}"),
-            handle: Some(handle),
-        });
         let part = match sticker {
             Some(sticker) => NewPart {
                 reply_to: envelope.reply_to.clone(),

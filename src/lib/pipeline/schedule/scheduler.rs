@@ -215,7 +215,9 @@ impl Scheduler {
     async fn accept(&mut self, row: Accepted) {
         match &row.envelope.command {
             // Words for people go out, and jobs are changed, in the order in which they came.
-            Some(Command::Deliver { .. } | Command::Job(_)) => drop(self.in_order.send(row)),
+            Some(Command::Deliver { .. } | Command::Sticker { .. } | Command::Job(_)) => {
+                drop(self.in_order.send(row))
+            }
             Some(command) if command.at_once() => {
                 tokio::spawn(run_command(self.pipeline.clone(), row));
             }

@@ -3,7 +3,6 @@
 //! over that is named and described the next time it comes.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::llm;
 use crate::llm::{Prompt, Purpose};
 use crate::media;
 use crate::media::descriptions::{Descriptions, Record, Status};
-use crate::media::{Content, Pictures};
+use crate::media::{Content, FrameError, Pictures};
 use crate::message::{Block, FileIdentity, Media, MediaKind, Message, Role};
 use crate::pipeline::Pipeline;
 use crate::pipeline::plan::is_planned;
@@ -24,6 +23,8 @@ use crate::trust::fence;
 
 /// Files that one message may have looked at (specification §18); what is known costs nothing.
 const BUDGET: u32 = 8;
+/// Files that came with no message are numbered from here.
+const NOT_OF_MESSAGE: usize = 1000;
 /// How long a look may take.
 const TIMEOUT: Duration = Duration::from_secs(12);
 
@@ -69,8 +70,8 @@ impl Pipeline {
 struct Subject<'a> {
     media: &'a Media,
     identity: &'a FileIdentity,
+    /// Its place among the files of the message.
     number: usize,
-    label: Label<'a>,
 }
 
 impl Place<'_> {
@@ -99,9 +100,10 @@ impl Place<'_> {
             media,
             identity,
             number,
-            label,
         };
-        let words = self.words_for(&subject).await;
+        let (records, id) = (self.pipeline.descriptions(), identity.unique_id.clone());
+        let known = crate::sys::blocking(move || records.known(&id)).await;
+        let words = self.words_for(&subject, known).await;
         Some(vec![match words {
             Ok(words) => {
                 let words = format!("appears as: {words}");
@@ -111,11 +113,48 @@ impl Place<'_> {
         }])
     }
 
-    /// Returns the description of a file, or why there is none.
-    async fn words_for(&self, subject: &Subject<'_>) -> Result<String, String> {
-        let records = Arc::new(self.pipeline.descriptions());
-        let (look_up, id) = (records.clone(), subject.identity.unique_id.clone());
-        let known = crate::sys::blocking(move || look_up.known(&id)).await;
+    /// Returns what other files than those of the message appear as, in their order: what is known, and as many more as
+    /// may be looked at.
+    pub(crate) async fn in_words(&self, files: &[&Media]) -> Vec<Option<String>> {
+        let records = self.pipeline.descriptions();
+        let ids: Vec<Option<String>> = files
+            .iter()
+            .map(|media| Some(media.identity.as_ref()?.unique_id.clone()))
+            .collect();
+        let look_up = move || {
+            let known = |id: &Option<String>| records.known(id.as_ref()?);
+            ids.iter().map(known).collect::<Vec<Option<Record>>>()
+        };
+        let known = crate::sys::blocking(look_up).await;
+        let words_of = |record: &Option<Record>| record.as_ref().and_then(Record::words);
+        let of_known: Vec<Option<String>> = known.iter().map(words_of).collect();
+        let describer = self.live.agent.client().models().for_role("vision");
+        if !describer.is_some_and(|model| model.vision) {
+            return of_known;
+        }
+        let looks = files
+            .iter()
+            .zip(known)
+            .enumerate()
+            .map(|(at, (media, known))| async move {
+                let subject = Subject {
+                    media,
+                    identity: media.identity.as_ref()?,
+                    number: NOT_OF_MESSAGE + at,
+                };
+                self.words_for(&subject, known).await.ok()
+            });
+        let looks = futures_util::future::join_all(looks);
+        let seen = self.cancel.run_until_cancelled(looks).await;
+        seen.unwrap_or(of_known)
+    }
+
+    /// Returns the description of a file of which this is `known`, or why there is none.
+    async fn words_for(
+        &self,
+        subject: &Subject<'_>,
+        known: Option<Record>,
+    ) -> Result<String, String> {
         if let Some(known) = &known {
             if let Some(words) = known.words() {
                 return Ok(words);
@@ -135,6 +174,7 @@ impl Place<'_> {
             let why = record.failure_reason.clone();
             why.unwrap_or_else(|| "not described".to_owned())
         });
+        let records = self.pipeline.descriptions();
         let kept = crate::sys::blocking(move || records.keep(&record)).await;
         if let Err(why) = kept {
             tracing::warn!(why, "a description is not kept");
@@ -144,29 +184,11 @@ impl Place<'_> {
 
     /// Fetches a file and has it looked at.
     async fn look(&self, subject: &Subject<'_>) -> Result<Seen, Failure> {
-        let media = picture_of(subject)
-            .ok_or_else(|| Failure::of(Status::Unsupported, "no picture of it can be looked at"))?;
-        if media.bytes.is_some_and(|bytes| bytes > MAX_FETCH) {
-            return Err(Failure::of(
-                Status::Unsupported,
-                "too large to be looked at",
-            ));
-        }
-        let later = |why: String| Failure::of(Status::TemporaryFailure, &why);
-        let (channel, _) = self
-            .pipeline
-            .channel(self.envelope)
-            .ok_or_else(|| later("its channel is off".to_owned()))?;
+        let path = match picture_of(subject) {
+            Some(picture) => self.fetched(subject.number, &picture).await?,
+            None => self.first_frame(subject).await?,
+        };
         let downloads = self.pipeline.downloads.clone();
-        let path = fetch(
-            channel.as_ref(),
-            &downloads,
-            &self.envelope.id,
-            subject.number,
-            &media,
-        )
-        .await
-        .map_err(|why| later(format!("it could not be fetched: {why}")))?;
         let there = downloads.join(&path);
         let seen = crate::sys::blocking(move || media::look(&there, "", None)).await;
         let Ok(Content::Picture(content_type)) = seen.content else {
@@ -200,9 +222,47 @@ impl Place<'_> {
         })
     }
 
+    /// Returns where a file lies below the downloads, having fetched it.
+    async fn fetched(&self, number: usize, media: &Media) -> Result<String, Failure> {
+        if media.bytes.is_some_and(|bytes| bytes > MAX_FETCH) {
+            return Err(Failure::of(
+                Status::Unsupported,
+                "too large to be looked at",
+            ));
+        }
+        let (channel, _) = self
+            .pipeline
+            .channel(self.envelope)
+            .ok_or_else(|| Failure::later("its channel is off"))?;
+        let (downloads, id) = (&self.pipeline.downloads, &self.envelope.id);
+        let fetched = fetch(channel.as_ref(), downloads, id, number, media).await;
+        fetched.map_err(|why| Failure::later(&format!("it could not be fetched: {why}")))
+    }
+
+    /// Returns where the first picture of a film lies below the downloads.
+    async fn first_frame(&self, subject: &Subject<'_>) -> Result<String, Failure> {
+        let Subject { media, number, .. } = subject;
+        if is_drawing(media) {
+            let why = "it is a drawing that moves and has no small picture";
+            return Err(Failure::of(Status::Unsupported, why));
+        }
+        let film = self.fetched(*number, media).await?;
+        let frame = format!("{film}.png");
+        let downloads = &self.pipeline.downloads;
+        let (from, to) = (downloads.join(&film), downloads.join(&frame));
+        let films = &self.live.films;
+        match films.first_frame(&from, &to, self.cancel).await {
+            Ok(()) => Ok(frame),
+            Err(FrameError::Again(why)) => Err(Failure::later(&why)),
+            Err(error @ FrameError::Never(_)) => {
+                Err(Failure::of(Status::Unsupported, &error.to_string()))
+            }
+        }
+    }
+
     async fn ask_for_words(&self, messages: Vec<Message>) -> Result<String, Failure> {
         let client = self.live.agent.client();
-        let later = |why: String| Failure::of(Status::TemporaryFailure, &why);
+        let later = |why: String| Failure::later(&why);
         let Some(model) = client.models().for_role("vision") else {
             return Err(later("no vision model is configured".to_owned()));
         };
@@ -252,6 +312,11 @@ struct Failure {
 }
 
 impl Failure {
+    /// Returns one that may pass.
+    fn later(why: &str) -> Self {
+        Self::of(Status::TemporaryFailure, why)
+    }
+
     fn of(status: Status, why: &str) -> Self {
         Self {
             status,
@@ -260,18 +325,24 @@ impl Failure {
     }
 }
 
-/// Returns what is looked at: the file itself, or the small picture of one that moves.
+/// Returns true for a sticker that is a program which draws, and no film.
+fn is_drawing(media: &Media) -> bool {
+    media.kind == MediaKind::Sticker && is_called(media, ".tgs")
+}
+
+fn is_called(media: &Media, ending: &str) -> bool {
+    let name = media.filename.as_deref().unwrap_or_default();
+    name.ends_with(ending)
+}
+
+/// Returns what is looked at: the file itself, or the small picture of one that moves; `None` when there is neither.
 fn picture_of(subject: &Subject<'_>) -> Option<Media> {
     let Subject {
         media, identity, ..
     } = subject;
-    let name = media.filename.as_deref().unwrap_or_default();
-    let moves = [".tgs", ".webm"]
-        .iter()
-        .any(|ending| name.ends_with(ending));
     let is_still = match media.kind {
         MediaKind::Photo | MediaKind::Document => true,
-        MediaKind::Sticker => !moves,
+        MediaKind::Sticker => !is_drawing(media) && !is_called(media, ".webm"),
         _ => false,
     };
     if is_still {
@@ -292,7 +363,7 @@ fn record(subject: &Subject<'_>, looked: Result<Seen, Failure>, failures: u32) -
     let (set, name) = subject.identity.sticker.clone().unzip();
     let known = Record {
         unique_id: subject.identity.unique_id.clone(),
-        kind: subject.label.kind.to_owned(),
+        kind: subject.media.kind.as_str().to_owned(),
         sticker_set_name: set,
         sticker_name: name,
         ts: clock::rfc3339(clock::now_ms()),

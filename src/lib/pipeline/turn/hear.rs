@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::attachments;
 use super::attachments::Place;
-use super::describe::Budget;
 use super::prompt_trace;
 use super::prompt_trace::Parts;
 use super::run::Setting;
@@ -98,7 +97,7 @@ impl Pipeline {
             session_id: session.id(),
             cancel: &setting.run.cancel,
             model: &setting.model,
-            budget: &Budget::default(),
+            budget: &setting.looks,
         };
         let pins = carried.iter().flat_map(|carried| carried.pins.clone());
         let mut kinds: Vec<Kind> = pins

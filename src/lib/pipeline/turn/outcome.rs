@@ -109,6 +109,8 @@ pub(crate) enum Saying {
     Plain(String),
     /// An emoji on the message that is answered.
     Reaction(String),
+    /// A sticker.
+    Sticker(OutFile),
 }
 
 impl Saying {
@@ -116,7 +118,7 @@ impl Saying {
     fn words(&self) -> &str {
         match self {
             Self::Markdown(text) | Self::Plain(text) => text,
-            Self::Reaction(_) => "",
+            Self::Reaction(_) | Self::Sticker(_) => "",
         }
     }
 }
@@ -351,6 +353,10 @@ impl Pipeline {
                     ..NewPart::plain(route, String::new())
                 }];
             }
+            Saying::Sticker(file) => vec![NewPart {
+                files: vec![file],
+                ..NewPart::plain(route, String::new())
+            }],
             Saying::Plain(text) => {
                 let mut files = channel
                     .albums(envelope.attachments.iter().map(out_file).collect())

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::describe::Budget;
 use super::hear::{Message, Unwritten};
 use super::outcome::{Outcome, Saying, event_text, said};
 use super::progress::Progress;
@@ -116,6 +117,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) system: Vec<SystemBlock>,
     /// What the system text is made of.
     pub(crate) sections: Vec<Section>,
+    /// The looks at pictures that are left for the message.
+    pub(crate) looks: Budget,
 }
 
 /// Adds that something was kept out of the request, if it was.
@@ -543,6 +546,7 @@ impl Pipeline {
             model,
             system,
             sections,
+            looks: Budget::default(),
         }
     }
 

@@ -22,7 +22,7 @@ use teloxide::types::{CallbackQueryId, ChatAction, MessageEntity};
 
 use super::Telegram;
 use crate::channel::{Channel, FetchError, Health, Outgoing, Rendered, SendError, SendFuture};
-use crate::message::{ChatRef, Media, OutFile};
+use crate::message::{ChatRef, Media, OutFile, Sticker};
 use crate::provider::BoxFuture;
 use api::{Error, Request};
 use classify_error::{classify, repeatable};
@@ -86,15 +86,12 @@ impl Channel for Telegram {
         &'a self,
         set: &'a str,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<Option<String>, FetchError>> {
-        Box::pin(self.sticker_handle(set, name))
+    ) -> BoxFuture<'a, Result<Option<Sticker>, FetchError>> {
+        Box::pin(self.sticker_of(set, name))
     }
 
-    fn sticker_names<'a>(&'a self, set: &'a str) -> BoxFuture<'a, Result<Vec<String>, FetchError>> {
-        Box::pin(async move {
-            let stickers = self.sticker_set(set).await?;
-            Ok(stickers.into_iter().map(|sticker| sticker.name).collect())
-        })
+    fn stickers<'a>(&'a self, set: &'a str) -> BoxFuture<'a, Result<Vec<Sticker>, FetchError>> {
+        Box::pin(self.sticker_set(set))
     }
 
     fn fetch<'a>(

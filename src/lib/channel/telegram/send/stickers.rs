@@ -7,17 +7,10 @@ use super::api::Request;
 use super::classify_error::says;
 use super::{Error, classify, message_id};
 use crate::channel::telegram::Telegram;
+use crate::channel::telegram::receive::updates;
 use crate::channel::telegram::send::retry::{Target, Turn};
 use crate::channel::{FetchError, Outgoing, SendError};
-
-/// A sticker of a set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sticker {
-    /// What it goes by: its emoji, and its number where another one before it has the same.
-    pub(crate) name: String,
-    /// The id of its file.
-    pub(crate) handle: String,
-}
+use crate::message::Sticker;
 
 impl Telegram {
     /// Returns the stickers of a set. One that Telegram refuses is not asked for again.
@@ -43,12 +36,12 @@ impl Telegram {
         found.map_err(FetchError::Never)
     }
 
-    /// Returns the id of the file of a sticker; `None` when the set has none of that name.
-    pub(crate) async fn sticker_handle(
+    /// Returns a sticker; `None` when the set has none of that name.
+    pub(crate) async fn sticker_of(
         &self,
         set: &str,
         name: &str,
-    ) -> Result<Option<String>, FetchError> {
+    ) -> Result<Option<Sticker>, FetchError> {
         let stickers = self.sticker_set(set).await?;
         let wanted = plain(name);
         let number = name
@@ -60,7 +53,7 @@ impl Telegram {
             .iter()
             .find(|sticker| plain(&sticker.name) == wanted);
         let found = named.or_else(|| stickers.get(number?));
-        Ok(found.map(|sticker| sticker.handle.clone()))
+        Ok(found.cloned())
     }
 
     /// Sends a file that Telegram has already.
@@ -89,22 +82,18 @@ fn stickers(set: &Value) -> Vec<Sticker> {
     let all = set.get("stickers").and_then(Value::as_array);
     let mut found: Vec<Sticker> = Vec::new();
     for (at, sticker) in all.into_iter().flatten().enumerate() {
-        let text = |name: &str| sticker.get(name).and_then(Value::as_str);
-        let Some(handle) = text("file_id") else {
+        let Some(media) = updates::sticker(sticker) else {
             continue;
         };
         let number = (at + 1).to_string();
-        let name = match text("emoji") {
+        let name = match sticker.get("emoji").and_then(Value::as_str) {
             Some(emoji) if !found.iter().any(|other| plain(&other.name) == plain(emoji)) => {
                 plain(emoji)
             }
             Some(emoji) => format!("{}{number}", plain(emoji)),
             None => number,
         };
-        found.push(Sticker {
-            name,
-            handle: handle.to_owned(),
-        });
+        found.push(Sticker { name, media });
     }
     found
 }
@@ -129,7 +118,7 @@ mod tests {
         ]});
         let names: Vec<(String, String)> = stickers(&set)
             .into_iter()
-            .map(|sticker| (sticker.name, sticker.handle))
+            .map(|sticker| (sticker.name, sticker.media.handle))
             .collect();
         let expected = [("❤", "a"), ("😿", "b"), ("❤4", "c"), ("5", "d")];
         assert_eq!(
@@ -137,5 +126,28 @@ mod tests {
             expected.map(|(name, handle)| (name.to_owned(), handle.to_owned()))
         );
         assert!(stickers(&json!({"stickers": 7})).is_empty());
+    }
+
+    #[test]
+    fn pictures_drawings_and_films_are_told_apart() {
+        let set = json!({"stickers": [
+            {"file_id": "a", "file_unique_id": "ua", "set_name": "Cats", "emoji": "😿"},
+            {"file_id": "b", "file_unique_id": "ub", "emoji": "😺", "is_animated": true, "thumbnail": {"file_id": "tb"}},
+            {"file_id": "c", "emoji": "😹", "is_video": true},
+        ]});
+        let known: Vec<(Option<String>, Option<String>)> = stickers(&set)
+            .into_iter()
+            .map(|sticker| {
+                let thumbnail = sticker.media.identity.and_then(|known| known.thumbnail);
+                (sticker.media.filename, thumbnail)
+            })
+            .collect();
+        let name = |name: &str| Some(name.to_owned());
+        let expected = [
+            (None, None),
+            (name("sticker.tgs"), name("tb")),
+            (name("sticker.webm"), None),
+        ];
+        assert_eq!(known, expected);
     }
 }

@@ -21,6 +21,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("message", "Sending message"),
     ("send_media", "Sending file"),
     ("react", "Reacting"),
+    ("sticker", "Sending a sticker"),
     ("pin", "Keeping a rule"),
     ("load_skill", "Reading a skill"),
     ("session_status", "Looking at the conversation"),

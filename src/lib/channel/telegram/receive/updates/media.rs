@@ -67,7 +67,8 @@ fn identity(file: &Value) -> Option<FileIdentity> {
     })
 }
 
-fn media(file: &Value, kind: MediaKind) -> Option<Media> {
+/// Returns a file of a message.
+pub(super) fn media(file: &Value, kind: MediaKind) -> Option<Media> {
     let line = |text: &str| text::shorten(&text::visible(text), FILENAME_MAX);
     let filename = file.text("file_name").or_else(|| file.text("title"));
     // A sticker that moves is a program or a film, and no picture.

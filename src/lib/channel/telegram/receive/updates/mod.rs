@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::slash_commands;
 use crate::channel::Incoming;
-use crate::message::{ChatRef, Sender};
+use crate::message::{ChatRef, Media, MediaKind, Sender};
 use crate::text::shorten;
 use fields::Fields;
 use mention::Call;
@@ -56,6 +56,11 @@ pub(crate) fn is_of_group(raw: &Value) -> bool {
 /// Returns the id of an update, `None` when it is none.
 pub(crate) fn update_id(raw: &Value) -> Option<i64> {
     raw.number("update_id")
+}
+
+/// Returns the file of a sticker.
+pub(crate) fn sticker(raw: &Value) -> Option<Media> {
+    media::media(raw, MediaKind::Sticker)
 }
 
 /// Returns what an update brings; `None` for what nobody said.

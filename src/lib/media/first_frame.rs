@@ -1,0 +1,140 @@
+//! The first picture of a film or of a sticker that moves, cut out by ffmpeg where it is installed. ffmpeg reads bytes of
+//! strangers: it runs in the sandbox, without a network, and sees nothing of ours but them.
+//!
+//! ```text
+//! state/downloads/frame-ID/in        a copy of the film
+//! state/downloads/frame-ID/out.png   what ffmpeg leaves; the directory goes when it ends
+//! ```
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::pictures::MAX_PICTURE;
+use crate::sandbox;
+use crate::sandbox::{Root, Spec, Status};
+use crate::sys::atomic;
+
+/// How long ffmpeg may take; one picture is a matter of milliseconds.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// What is kept of what it says, bytes.
+const MAX_OUTPUT: usize = 4 << 10;
+/// What a shell answers when there is no such program (POSIX, 2.8.2).
+const NOT_FOUND: i32 = 127;
+/// At most 800 pixels wide: a model sees no more in a larger one.
+const COMMAND: &str =
+    "exec ffmpeg -nostdin -v error -y -i in -frames:v 1 -vf 'scale=min(800\\,iw):-2' out.png 2>&1";
+
+/// Where ffmpeg runs.
+#[derive(Debug, Clone)]
+pub struct Films {
+    /// Where directories for it are made.
+    pub scratch: PathBuf,
+    /// What it must not see.
+    pub hidden: Vec<PathBuf>,
+    /// Where programs are looked for.
+    pub search_path: String,
+    /// True when the owner wrote `sandbox = "off"`.
+    pub off: bool,
+}
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// It may be there another time: ffmpeg or the sandbox is missing, the disk is full.
+    #[error("{0}")]
+    Again(String),
+    /// ffmpeg can do nothing with the file.
+    #[error("ffmpeg can make no picture of it: {0}")]
+    Never(String),
+}
+
+impl Films {
+    /// Writes the first picture of `film` to `to`, as PNG.
+    ///
+    /// # Errors
+    /// See [`FrameError`].
+    pub async fn first_frame(
+        &self,
+        film: &Path,
+        to: &Path,
+        cancel: &CancellationToken,
+    ) -> Result<(), FrameError> {
+        let again = |what: &str, error: &dyn std::fmt::Display| {
+            FrameError::Again(format!("{what}: {error}"))
+        };
+        let dir = self
+            .scratch
+            .join(format!("frame-{}", uuid::Uuid::new_v4().simple()));
+        let scratch = Scratch(dir.clone());
+        let (make, film) = (dir.clone(), film.to_owned());
+        let made = crate::sys::blocking(move || {
+            DirBuilder::new()
+                .mode(0o700)
+                .recursive(true)
+                .create(&make)?;
+            std::fs::copy(&film, make.join("in"))
+        });
+        made.await
+            .map_err(|error| again("there is no place for a copy", &error))?;
+        let ended = sandbox::run(self.spec(&dir), cancel.clone(), &|_| {}).await;
+        let outcome = ended.map_err(|error| again("ffmpeg was not run", &error))?;
+        match outcome.status {
+            Status::Exited(0) => {}
+            Status::Exited(NOT_FOUND) => {
+                return Err(FrameError::Again("ffmpeg is not installed".to_owned()));
+            }
+            Status::Cancelled => return Err(FrameError::Again("it was stopped".to_owned())),
+            _ => {
+                let said = crate::text::shorten(outcome.output.trim(), 200);
+                return Err(FrameError::Never(said));
+            }
+        }
+        let to = to.to_owned();
+        let kept = crate::sys::blocking(move || {
+            let root = Root::open(&dir).map_err(|error| error.to_string())?;
+            let picture = root
+                .read(Path::new("out.png"), MAX_PICTURE)
+                .map_err(|error| error.to_string())?;
+            drop(scratch);
+            atomic::write(&to, &picture, atomic::Durability::Rename)
+                .map_err(|error| error.to_string())
+        });
+        kept.await.map_err(FrameError::Never)
+    }
+
+    fn spec(&self, dir: &Path) -> Spec {
+        Spec {
+            command: COMMAND.to_owned(),
+            cwd: dir.to_owned(),
+            workspace: dir.to_owned(),
+            writable: Vec::new(),
+            hidden: self.hidden.clone(),
+            read_only: Vec::new(),
+            exit: None,
+            env: vec![
+                ("PATH".to_owned(), self.search_path.clone()),
+                ("HOME".to_owned(), dir.display().to_string()),
+            ],
+            timeout: TIMEOUT,
+            max_output: MAX_OUTPUT,
+            off: self.off,
+        }
+    }
+}
+
+/// A directory that is gone when it is dropped.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "a directory of ffmpeg stays");
+        }
+    }
+}
