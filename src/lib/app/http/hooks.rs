@@ -268,6 +268,7 @@ impl Receiver {
                 topic: None,
                 reply_to: None,
                 emoji: None,
+                sticker: None,
                 untrusted: true,
             },
         };
