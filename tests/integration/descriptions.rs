@@ -87,6 +87,9 @@ fn a_picture_is_described_once_and_what_is_written_by_hand_wins() {
         (&kept["status"], &kept["mime_type"]),
         (&json!("generated"), &json!("image/png"))
     );
+    let picture = kept["picture"].as_str().expect("where the picture is");
+    let picture = std::fs::read(house.sandbox.path("state/downloads").join(picture));
+    assert_eq!(picture.expect("the picture"), PNG);
     house.send_media(2, &photo(&file, "AgAD1"));
     assert_eq!(house.asked().0, 1, "what is known costs nothing");
     house.sandbox.put(

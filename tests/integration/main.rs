@@ -51,6 +51,7 @@ mod new_session;
 mod outage;
 mod outgoing;
 mod persona;
+mod persona_requests;
 mod personas;
 mod prefix;
 mod progress;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use rusqlite::types::Value as SqlValue;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -379,6 +380,31 @@ fn what_acts_beyond_the_chat_asks_the_owner_and_blocks_nothing() {
     assert!(texts(&house, 1003).is_empty());
     let people = house.sandbox.read("state/people.json").unwrap_or_default();
     assert!(!people.contains("blocked"), "{people}");
+    // What the owner was asked waits for them, whatever its partner writes meanwhile.
+    house
+        .model
+        .push(plan(&json!([{"kind": "send", "text": "Wait."}])));
+    house.telegram.say(ANA, ANA, "and?");
+    house.telegram.wait_sent(|sent| sent.text == "Wait.", SOON);
+    for (tool, verdict) in [("message", "--approve"), ("block", "--deny")] {
+        let ids = format!("SELECT id FROM approvals WHERE tool = '{tool}'");
+        let rows = house.sandbox.query("queue", &ids);
+        let id = match rows.first().and_then(|row| row.first()) {
+            Some(SqlValue::Text(id)) => id.clone(),
+            other => panic!("{tool}: {other:?}"),
+        };
+        let decided = house.sandbox.send(&[verdict, &id]);
+        assert_eq!(decided.code, 0, "{decided:?}");
+    }
+    house
+        .telegram
+        .wait_sent(|sent| sent.chat == 1003 && sent.text == "psst", SOON);
+    let people = house.sandbox.read("state/people.json").unwrap_or_default();
+    assert!(!people.contains("blocked"), "{people}");
+    let asked = "SELECT 1 FROM tasks WHERE state = 'asked'";
+    wait_for("the questions to end", SOON, || {
+        house.sandbox.query("queue", asked).is_empty().then_some(())
+    });
 }
 
 #[test]

@@ -224,3 +224,38 @@ fn two_personas_on_one_machine_have_each_a_bot_a_memory_and_people_of_their_own(
         assert_eq!(status.code, 0, "{status:?}");
     }
 }
+
+#[test]
+fn who_is_muted_hears_nothing_more_of_a_plan_and_who_is_heard_again_does() {
+    let house = House::with(QUICK);
+    house.model.push(plan(&json!([
+        {"kind": "send", "text": "Before."},
+        {"kind": "wait", "delay": 2},
+        {"kind": "send", "text": "never said"},
+        {"kind": "react", "emoji": "👍"}
+    ])));
+    house.telegram.say(ANA, ANA, "hi");
+    house
+        .telegram
+        .wait_sent(|sent| sent.text == "Before.", SOON);
+    let pair = |verb: &str| house.sandbox.send(&["--pair", verb, "1002"]);
+    assert_eq!(pair("mute").code, 0);
+    let listed = house.sandbox.send(&["--pair", "list"]);
+    assert!(listed.stdout.contains("muted    1002"), "{listed:?}");
+    house.telegram.say(ANA, ANA, "are you there?");
+    let open = "SELECT 1 FROM tasks WHERE state IN ('blocked', 'ready')";
+    wait_for("the plan to end", SOON, || {
+        house.sandbox.query("queue", open).is_empty().then_some(())
+    });
+    assert_eq!(texts(&house.telegram, ANA), ["Before."]);
+    assert!(house.telegram.calls_of("setMessageReaction").is_empty());
+    assert_eq!(house.model.requests().len(), 1, "nothing of hers is read");
+    assert_eq!(pair("unmute").code, 0);
+    house
+        .model
+        .push(plan(&json!([{"kind": "send", "text": "Again."}])));
+    house.telegram.say(ANA, ANA, "and now?");
+    house.telegram.wait_sent(|sent| sent.text == "Again.", SOON);
+    let request = house.model.requests().pop().expect("a request").to_string();
+    assert!(!request.contains("never said"), "{request}");
+}

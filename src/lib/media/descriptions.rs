@@ -51,6 +51,9 @@ pub struct Record {
     /// What its bytes are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
+    /// The picture that was looked at, below `state/downloads`, which keeps it for 14 days.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub picture: Option<String>,
     /// When, RFC 3339 UTC.
     pub ts: String,
     /// Failures in a row that may pass.

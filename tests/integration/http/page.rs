@@ -210,6 +210,62 @@ fn descriptions_are_looked_at_and_corrected_by_no_other_sites_page() {
     assert!(api.sandbox.read("state/media/AgAD1.json").is_none());
     assert!(api.get("/media").text().contains("A sad cat, crying."));
 
+    let pixel = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
+    api.sandbox.put("state/downloads/tg-1/0-photo.jpg", pixel);
+    api.sandbox.put(
+        "state/downloads/tg-1/1-page.html",
+        b"<script>alert(1)</script>",
+    );
+    std::os::unix::fs::symlink(
+        "/etc/passwd",
+        api.sandbox.path("state/downloads/tg-1/2-link"),
+    )
+    .expect("a link");
+    for (id, picture) in [
+        ("Seen", "tg-1/0-photo.jpg"),
+        ("Html", "tg-1/1-page.html"),
+        ("Link", "tg-1/2-link"),
+        ("Out", "../people.json"),
+        ("Abs", "/etc/passwd"),
+        ("Gone", "tg-9/0-photo.jpg"),
+    ] {
+        let record = json!({"description": "x", "status": "generated", "picture": picture});
+        let path = format!("state/media/{id}.json");
+        api.sandbox.put(&path, record.to_string().as_bytes());
+    }
+    let page = api.get("/media");
+    let shown = "<img loading=\"lazy\" alt=\"\" src=\"/media/picture?id=Seen\">";
+    assert!(page.text().contains(shown), "{}", page.text());
+    let policy = page.header("content-security-policy").expect("a policy");
+    assert!(policy.starts_with("default-src 'none'") && policy.contains("img-src 'self'"));
+    assert_eq!(stranger.get("/media/picture?id=Seen").status, 401);
+    let picture = |id: &str| {
+        let path = format!("/media/picture?id={id}");
+        stranger.request("GET", &path, &[("authorization", &basic)], b"")
+    };
+    let seen = picture("Seen");
+    assert_eq!((seen.status, seen.body.as_slice()), (200, pixel.as_slice()));
+    assert_eq!(seen.header("content-type"), Some("image/png"));
+    assert_eq!(seen.header("x-content-type-options"), Some("nosniff"));
+    let policy = seen.header("content-security-policy").expect("a policy");
+    assert!(
+        policy.starts_with("default-src 'none'; sandbox"),
+        "{policy}"
+    );
+    for id in [
+        "Html",
+        "Link",
+        "Out",
+        "Abs",
+        "Gone",
+        "AgAD9",
+        "../people",
+        "%2e%2e%2fx",
+    ] {
+        assert_eq!(picture(id).status, 404, "{id}");
+    }
+    assert_eq!(api.get("/media/picture").status, 400);
+
     api.sandbox.put(
         "state/media/AgAD2.json",
         br#"{"status": "unsupported", "failure_reason": "no"}"#,

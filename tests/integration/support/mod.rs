@@ -5,6 +5,7 @@
 mod clock;
 mod daemon;
 mod faults;
+mod gemini;
 mod home;
 mod house;
 mod issuer;
@@ -23,6 +24,7 @@ pub(crate) use self::{
     clock::Clock,
     daemon::Daemon,
     faults::{Action, Calls, Disk, Plan, build, build_program},
+    gemini::FakeGemini,
     home::Sandbox,
     house::House,
     issuer::{FakeIssuer, Renewal},

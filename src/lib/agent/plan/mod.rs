@@ -109,6 +109,14 @@ impl Act {
             Self::Clear => "clear",
         }
     }
+
+    /// Returns true for what the partner sees.
+    pub fn is_for_partner(&self) -> bool {
+        matches!(
+            self,
+            Self::Send { .. } | Self::React { .. } | Self::Sticker { .. } | Self::SendMedia { .. }
+        )
+    }
 }
 
 /// One task of a graph.

@@ -60,6 +60,7 @@ pub(super) fn router() -> Router<Arc<Api>> {
             page::media::PATH,
             get(page::media::show).post(page::media::change),
         )
+        .route(page::media::PICTURE, get(page::media::picture))
         .fallback(|| async { ApiError::not_found("nothing is here").hint("GET /openapi.json") })
         // The router adds the header Allow.
         .method_not_allowed_fallback(|| async { ApiError::method() })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::agent::plan::{Act, Task};
-use crate::agent::{Context, Reach, Rights, Single, Tool, ToolOutput};
+use crate::agent::{Asked, Context, Owner, Reach, Rights, Single, Tool, ToolOutput, Verdict};
 use crate::channel::FetchError;
 use crate::clock;
 use crate::memory::Viewer;
@@ -134,6 +134,12 @@ impl Pipeline {
         let task: Task = serde_json::from_str(&ready.task)
             .map_err(|error| Failure::never(format!("it cannot be read: {error}")))?;
         let to_chat = |parts: Vec<NewPart>| Result { parts, input: None };
+        if task.act.is_for_partner() && self.refuses(ready).await {
+            return Err(Failure {
+                why: "who wrote is blocked or muted".to_owned(),
+                next: Next::Skip,
+            });
+        }
         // Only the number of a message of this chat can be answered.
         let reply_to = task.reply_to.filter(|id| id.parse::<i64>().is_ok());
         let answering = Envelope {
@@ -221,8 +227,6 @@ impl Pipeline {
         envelope: &Envelope,
         path: String,
     ) -> std::result::Result<Result, Failure> {
-        self.permit(ready, "send_media", json!({"paths": [path]}), None)
-            .await?;
         let (_, route) = self
             .channel(envelope)
             .ok_or_else(|| Failure::never("its channel is off"))?;
@@ -234,7 +238,10 @@ impl Pipeline {
         let wanted = std::path::PathBuf::from(&path);
         let copied =
             crate::sys::blocking(move || crate::tools::copy_of_outbox(&root, &wanted, &to));
+        // The owner says yes to what is sent, whatever becomes of the file meanwhile.
         let name = copied.await.map_err(Failure::never)?;
+        self.permit(ready, "send_media", json!({"paths": [path]}), None)
+            .await?;
         let file = OutFile {
             kind: MediaKind::of_name(&name),
             path: format!("{dir}/{name}"),
@@ -258,8 +265,6 @@ impl Pipeline {
         to: &str,
         text: String,
     ) -> std::result::Result<Result, Failure> {
-        self.permit(ready, "message", json!({"to": to, "text": text}), None)
-            .await?;
         let known = self
             .everybody()
             .await
@@ -267,6 +272,8 @@ impl Pipeline {
         let route: Route = self
             .route_to(to.trim(), &self.live().config, &known)
             .map_err(Failure::never)?;
+        self.permit(ready, "message", json!({"to": to, "text": text}), None)
+            .await?;
         let key = SessionKey(format!("raw:{}", to.trim()));
         Ok(Result {
             parts: Vec::new(),
@@ -275,6 +282,20 @@ impl Pipeline {
                 command: Some(Command::Deliver { emoji: None }),
                 ..own_input(ready, key, text)
             }),
+        })
+    }
+
+    /// Returns true when nothing is said any more to the one whom a plan answers.
+    async fn refuses(self: &Arc<Self>, ready: &ReadyTask) -> bool {
+        let Ok(id) = ready.envelope.sender.id.parse::<i64>() else {
+            return false;
+        };
+        let pipeline = self.clone();
+        let read = move || pipeline.people.read();
+        let people = crate::sys::blocking(read).await;
+        people.is_ok_and(|people| {
+            let is_refused = people.blocked.contains(&id) || people.muted.contains(&id);
+            is_refused && !people.is_owner(&self.live().config.telegram, id)
         })
     }
 
@@ -327,11 +348,36 @@ impl Pipeline {
             name: tool.to_owned(),
             input,
         };
-        let asking = Asking::beside_turns(self.clone(), envelope.clone(), &ready.run_id);
+        let asking = Beside {
+            asking: Asking::beside_turns(self.clone(), envelope.clone(), &ready.run_id),
+            pipeline: self.clone(),
+            seq: ready.seq,
+        };
         let permitted = Box::pin(live.agent.permit(&single, &call, own, &asking)).await;
         permitted.map_err(|why| Failure {
             why: format!("{tool}: {why}"),
             next: Next::Skip,
+        })
+    }
+}
+
+/// The owner, as a task asks them: from then on it waits for them, whatever its partner writes.
+struct Beside {
+    asking: Asking,
+    pipeline: Arc<Pipeline>,
+    seq: i64,
+}
+
+impl Owner for Beside {
+    fn ask<'a>(&'a self, questions: &'a [Asked]) -> BoxFuture<'a, Vec<Verdict>> {
+        Box::pin(async move {
+            let asks = || self.pipeline.queue.task_asks(self.seq);
+            let no = match self.pipeline.persist("a task that asks", asks).await {
+                Ok(true) => return self.asking.ask(questions).await,
+                Ok(false) => "it was cancelled",
+                Err(_) => "it could not be recorded",
+            };
+            vec![Verdict::No(no.to_owned()); questions.len()]
         })
     }
 }

@@ -204,7 +204,7 @@ impl Place<'_> {
                     text: "What is this?".to_owned(),
                 },
                 Block::Image {
-                    file: path,
+                    file: path.clone(),
                     content_type: content_type.to_owned(),
                     data: None,
                 },
@@ -219,6 +219,7 @@ impl Place<'_> {
         Ok(Seen {
             description,
             mime_type: content_type.to_owned(),
+            picture: path,
         })
     }
 
@@ -303,6 +304,8 @@ impl Place<'_> {
 struct Seen {
     description: String,
     mime_type: String,
+    /// Where the picture lies below the downloads.
+    picture: String,
 }
 
 /// Why nothing was seen.
@@ -373,6 +376,7 @@ fn record(subject: &Subject<'_>, looked: Result<Seen, Failure>, failures: u32) -
         Ok(seen) => Record {
             description: Some(seen.description),
             mime_type: Some(seen.mime_type),
+            picture: Some(seen.picture),
             status: Status::Generated,
             ..known
         },

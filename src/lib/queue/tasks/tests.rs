@@ -398,3 +398,32 @@ async fn what_cannot_succeed_is_given_up_at_once() {
         ["dead", "cancelled", "cancelled", "ready"]
     );
 }
+
+#[tokio::test]
+async fn a_task_that_asks_the_owner_waits_for_them_and_not_for_its_partner() {
+    let bench = Bench::new();
+    bench.accept("1", 0).await;
+    let tasks = vec![
+        task("a", "xsend", &[], 0),
+        task("b", "send", &["a"], 0),
+        task("c", "block", &[], 0),
+    ];
+    bench.finish("1", tasks, 0).await;
+    let asking = bench.first().await;
+    assert_eq!(asking.id, "a");
+    assert!(bench.store.task_asks(asking.seq).await.expect("asks"));
+    assert_eq!(bench.ready().await, ["c@0"]);
+    bench.accept("2", 1).await;
+    assert_eq!(bench.states().await, ["asked", "cancelled", "cancelled"]);
+    let restarted = bench.store.ask_again().await;
+    restarted.expect("again");
+    assert_eq!(bench.ready().await, ["a@0"]);
+    assert!(bench.store.task_asks(asking.seq).await.expect("asks"));
+    let done = bench
+        .store
+        .complete_task(&asking, vec![part()], None, 2)
+        .await
+        .expect("done");
+    assert_eq!(done.map(|(parts, _)| parts.len()), Some(1));
+    assert!(!bench.store.task_asks(asking.seq).await.expect("over"));
+}

@@ -1,14 +1,15 @@
-//! The page at `/media`: what pictures, stickers and films were described as, to be corrected by hand. A form of its
-//! own writes a file below `[agent] config_path`, or clears an entry of the cache; no other site's page can send it.
+//! The page at `/media`: what pictures, stickers and films were described as, beside each what was looked at, to be
+//! corrected by hand. A form of its own writes a file below `[agent] config_path`, or clears an entry of the cache; no
+//! other site's page can send it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
-use hyper::header::{LOCATION, ORIGIN};
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION, ORIGIN};
 use serde::Deserialize;
 
 use super::html::Html;
@@ -16,12 +17,20 @@ use super::{MAX_QUESTION, begin, document, end, stamp};
 use crate::app::documents;
 use crate::app::http::error::ApiError;
 use crate::app::http::{Api, body};
+use crate::media;
 use crate::media::descriptions::{Descriptions, Record, Status};
+use crate::sandbox::Root;
 
 /// Where it stands.
 pub(in crate::app::http) const PATH: &str = "/media";
+/// Where the pictures are, each by the id of its description.
+pub(in crate::app::http) const PICTURE: &str = "/media/picture";
 /// Descriptions that are shown at once.
 const SHOWN: usize = 60;
+/// The largest picture, bytes; a model is shown no larger one.
+const MAX_PICTURE: u64 = 4 << 20;
+/// Of a picture nothing is loaded and nothing in it runs.
+const PICTURE_POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
 /// What is looked for.
 #[derive(Debug, Deserialize)]
@@ -51,6 +60,46 @@ enum Deed {
     Clear,
 }
 
+/// Whose picture is asked for.
+#[derive(Debug, Deserialize)]
+pub(in crate::app::http) struct AskedPicture {
+    id: String,
+}
+
+/// Sends the picture that was looked at for a description, while it is kept.
+pub(in crate::app::http) async fn picture(
+    State(api): State<Arc<Api>>,
+    asked: Result<Query<AskedPicture>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let AskedPicture { id } = asked.map_err(|error| ApiError::bad(error.body_text()))?.0;
+    let (known, downloads) = (api.pipeline.descriptions(), api.home.downloads());
+    let read = move || picture_of(&known, &downloads, &id);
+    let (bytes, content_type) = crate::sys::blocking(read)
+        .await
+        .ok_or_else(|| ApiError::not_found("no picture of it is kept"))?;
+    let headers = [
+        (CONTENT_TYPE, content_type),
+        (CONTENT_SECURITY_POLICY, PICTURE_POLICY),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+    ];
+    Ok((headers, bytes).into_response())
+}
+
+/// Returns a picture and its type. The record is a file that others may have changed: only pictures below the downloads
+/// are read.
+fn picture_of(known: &Descriptions, downloads: &Path, id: &str) -> Option<(Vec<u8>, &'static str)> {
+    let record = known.known(id)?;
+    let root = Root::open(downloads).ok()?;
+    let bytes = root.read(Path::new(&record.picture?), MAX_PICTURE).ok()?;
+    match media::sniff(&bytes) {
+        Some(media::Kind::Picture(content_type)) => Some((bytes, content_type)),
+        _ => None,
+    }
+}
+
 /// Shows the page.
 pub(in crate::app::http) async fn show(
     State(api): State<Arc<Api>>,
@@ -67,6 +116,7 @@ pub(in crate::app::http) async fn show(
         api.env.clone(),
         api.pipeline.descriptions(),
     );
+    let downloads = api.home.downloads();
     let draw = move || {
         let (zone, _) = documents::zone(&home, &env);
         let mut page = begin("agent: pictures in words", None);
@@ -85,9 +135,11 @@ pub(in crate::app::http) async fn show(
             page.raw("</p>");
         }
         for record in &found {
+            let is_kept = |path: &String| downloads.join(path).is_file();
+            let kept = record.picture.as_ref().is_some_and(is_kept);
             article(
                 &mut page,
-                record,
+                (record, kept),
                 &stamp(&record.ts, zone),
                 !known.curated.is_empty(),
             );
@@ -101,7 +153,7 @@ pub(in crate::app::http) async fn show(
     };
     let text = crate::sys::blocking(draw).await;
     // A form that a page without a referrer sends has no Origin either.
-    Ok(document(text, "same-origin"))
+    Ok(document(text, "same-origin", "; img-src 'self'"))
 }
 
 /// Returns the newest records in which all words of the question stand, and how many more there are.
@@ -127,8 +179,16 @@ fn found(known: &Descriptions, question: &str) -> (Vec<Record>, usize) {
     (found, more)
 }
 
-fn article(page: &mut Html, record: &Record, at: &str, may_write: bool) {
-    page.raw("<article><h3>").text(&record.kind);
+fn article(page: &mut Html, (record, kept): (&Record, bool), at: &str, may_write: bool) {
+    page.raw("<article class=\"picture\">");
+    if kept {
+        page.raw("<img loading=\"lazy\" alt=\"\" src=\"");
+        page.text(&format!("{PICTURE}?id={}", record.unique_id))
+            .raw("\">");
+    } else {
+        page.raw("<p class=\"quiet\">no picture is kept</p>");
+    }
+    page.raw("<div><h3>").text(&record.kind);
     if let Some((set, name)) = record
         .sticker_set_name
         .as_ref()
@@ -161,7 +221,7 @@ fn article(page: &mut Html, record: &Record, at: &str, may_write: bool) {
     if record.status != Status::Curated {
         page.raw("<button name=\"do\" value=\"clear\">Describe again</button>");
     }
-    page.raw("</form></article>");
+    page.raw("</form></div></article>");
 }
 
 /// Carries out what a form says, and shows the page again.

@@ -38,7 +38,7 @@ pub(super) const PATH: &str = "/";
 
 /// Returns true for what is shown to a person with a browser.
 pub(super) fn is_page(path: &str) -> bool {
-    path == PATH || path == media::PATH
+    [PATH, media::PATH, media::PICTURE].contains(&path)
 }
 
 const STYLE: &str = include_str!("page.css");
@@ -74,11 +74,12 @@ pub(super) async fn page(
         api.pipeline.memory().clone(),
     );
     let text = crate::sys::blocking(move || draw(&home, &env, &memory, &question)).await;
-    Ok(document(text, "no-referrer"))
+    Ok(document(text, "no-referrer", ""))
 }
 
-/// Returns a page as it is sent; `referrer` says which pages are told where their visitor comes from.
-fn document(text: String, referrer: &'static str) -> Response {
+/// Returns a page as it is sent; `referrer` says which pages are told where their visitor comes from, `more` what it may
+/// load beside its style.
+fn document(text: String, referrer: &'static str, more: &str) -> Response {
     let mut response = text.into_response();
     let headers = response.headers_mut();
     headers.insert(
@@ -90,7 +91,7 @@ fn document(text: String, referrer: &'static str) -> Response {
         HeaderName::from_static("cross-origin-resource-policy"),
         HeaderValue::from_static("same-origin"),
     );
-    if let Ok(policy) = HeaderValue::from_str(&policy()) {
+    if let Ok(policy) = HeaderValue::from_str(&format!("{}{more}", policy())) {
         headers.insert(CONTENT_SECURITY_POLICY, policy);
     }
     response
