@@ -117,6 +117,25 @@ impl Command {
         "cost", "jobs", "approve", "deny",
     ];
 
+    /// Returns the command of words for people: they go out as they are, or an emoji or the sticker `SET :: NAME` does.
+    ///
+    /// # Errors
+    /// When the sticker is not named so.
+    pub fn sending(emoji: Option<&String>, sticker: Option<&str>) -> Result<Self, String> {
+        let Some(sticker) = sticker else {
+            return Ok(Self::Deliver {
+                emoji: emoji.cloned(),
+            });
+        };
+        let (set, name) = sticker
+            .split_once("::")
+            .ok_or("a sticker is named SET :: NAME")?;
+        Ok(Self::Sticker {
+            set: set.trim().to_owned(),
+            sticker: name.trim().to_owned(),
+        })
+    }
+
     /// Returns the command that goes by `word` (without its slash), in any letter case; `rest` is what
     /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`,
     /// `/forget WHAT`, `/approve ID`, `/deny ID WHY`.

@@ -10,7 +10,7 @@
 //! | `shown` | messages to be removed again: progress, previews |
 //! | `approvals` | what the owner is asked: `pending → approved → used`, or `denied`, `expired`, `withdrawn` |
 //! | `grants` | what they allowed for the rest of a conversation |
-//! | `tasks` | what plans are made of: `blocked → ready (→ asked) → done \| dead \| cancelled` |
+//! | `tasks` | what plans are made of: `blocked → ready → done \| dead \| cancelled` |
 //! | `outbox` | rendered parts: `pending → sending → sent`, `unknown` when nobody can say, `dead` |
 //!
 //! Each promise is one transaction: accept (key + input + offset), start (run + attempt), finish
@@ -39,7 +39,7 @@ pub use overheard::{Heard, Note};
 pub use routes::LastRoute;
 pub use subagents::{Ending, Subagent};
 pub use suspend::{Deaths, Suspended, WaitsOn};
-pub use tasks::{AfterFailure, NewTask, Postponed, ReadyTask, Told};
+pub use tasks::{AfterFailure, NewTask, Postponed, ReadyTask, Told, call_id};
 pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
 pub use view::{
     Dead, Fate, Listing, Open, clash, counts, examine, fates, knows, listing, migrate, result,

@@ -269,7 +269,7 @@ impl Pipeline {
                 let (door, key) = (input.door.as_str(), SessionKey(format!("raw:{to}")));
                 Envelope {
                     route: Some(route),
-                    command: Some(what_is_sent(emoji.as_ref(), sticker.as_deref())?),
+                    command: Some(Command::sending(emoji.as_ref(), sticker.as_deref())?),
                     attachments: files(attachments),
                     reply_to: reply_to.clone(),
                     trust: if *untrusted {
@@ -752,20 +752,4 @@ fn taken_in(file: &control::Attachment) -> Attachment {
         filename: file.filename.clone().unwrap_or_else(|| name.to_owned()),
         content_type: file.content_type.clone(),
     }
-}
-
-/// Returns the command of words for people: they go out as they are, or a sticker or an emoji does.
-fn what_is_sent(emoji: Option<&String>, sticker: Option<&str>) -> Result<Command, String> {
-    let Some(sticker) = sticker else {
-        return Ok(Command::Deliver {
-            emoji: emoji.cloned(),
-        });
-    };
-    let (set, name) = sticker
-        .split_once("::")
-        .ok_or("a sticker is named SET :: NAME")?;
-    Ok(Command::Sticker {
-        set: set.trim().to_owned(),
-        sticker: name.trim().to_owned(),
-    })
 }

@@ -15,7 +15,7 @@ use crate::pipeline::retry::{Unrecorded, isolated};
 use crate::pipeline::turn::outcome::Saying;
 use crate::pipeline::{Pipeline, Signal};
 use crate::provider::{BoxFuture, ToolSpec};
-use crate::queue::{AfterFailure, NewPart, ReadyTask};
+use crate::queue::{AfterFailure, NewPart, ReadyTask, call_id};
 
 /// What a task leads to.
 #[derive(Default)]
@@ -265,6 +265,8 @@ impl Pipeline {
         to: &str,
         text: String,
     ) -> std::result::Result<Result, Failure> {
+        self.permit(ready, "message", json!({"to": to, "text": text}), None)
+            .await?;
         let known = self
             .everybody()
             .await
@@ -272,8 +274,6 @@ impl Pipeline {
         let route: Route = self
             .route_to(to.trim(), &self.live().config, &known)
             .map_err(Failure::never)?;
-        self.permit(ready, "message", json!({"to": to, "text": text}), None)
-            .await?;
         let key = SessionKey(format!("raw:{}", to.trim()));
         Ok(Result {
             parts: Vec::new(),
@@ -344,40 +344,15 @@ impl Pipeline {
             untrusted: true,
         };
         let call = ToolCall {
-            id: format!("plan-{}", ready.id),
+            id: call_id(&ready.id),
             name: tool.to_owned(),
             input,
         };
-        let asking = Beside {
-            asking: Asking::beside_turns(self.clone(), envelope.clone(), &ready.run_id),
-            pipeline: self.clone(),
-            seq: ready.seq,
-        };
+        let asking = Asking::beside_turns(self.clone(), envelope.clone(), &ready.run_id);
         let permitted = Box::pin(live.agent.permit(&single, &call, own, &asking)).await;
         permitted.map_err(|why| Failure {
             why: format!("{tool}: {why}"),
             next: Next::Skip,
-        })
-    }
-}
-
-/// The owner, as a task asks them: from then on it waits for them, whatever its partner writes.
-struct Beside {
-    asking: Asking,
-    pipeline: Arc<Pipeline>,
-    seq: i64,
-}
-
-impl Owner for Beside {
-    fn ask<'a>(&'a self, questions: &'a [Asked]) -> BoxFuture<'a, Vec<Verdict>> {
-        Box::pin(async move {
-            let asks = || self.pipeline.queue.task_asks(self.seq);
-            let no = match self.pipeline.persist("a task that asks", asks).await {
-                Ok(true) => return self.asking.ask(questions).await,
-                Ok(false) => "it was cancelled",
-                Err(_) => "it could not be recorded",
-            };
-            vec![Verdict::No(no.to_owned()); questions.len()]
         })
     }
 }

@@ -24,9 +24,6 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// Carries out the tasks of plans until the daemon closes.
 pub async fn carry_out(pipeline: Arc<Pipeline>) {
-    let again = || pipeline.queue.ask_again();
-    // What failed is in the log; those tasks wait for the next start.
-    let _ = pipeline.persist("tasks that asked", again).await;
     let mut rounds = Rounds::default();
     let mut slow = JoinSet::new();
     loop {

@@ -18,7 +18,7 @@ pub(super) fn fail(
 ) -> rusqlite::Result<AfterFailure> {
     let known: Option<(i64, String, String)> = connection
         .prepare_cached(
-            "SELECT retries, run_id, inbox_id FROM tasks WHERE seq = ?1 AND state IN ('ready', 'asked')",
+            "SELECT retries, run_id, inbox_id FROM tasks WHERE seq = ?1 AND state = 'ready'",
         )?
         .query_row([seq], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;

@@ -4,8 +4,8 @@
 //! is due. What it leads to (parts to be sent, inputs) is stored in the transaction that makes it `done`, so it is
 //! done once, whatever is killed. What depends on it begins when its parts have arrived. When a part surely did not
 //! arrive the task is `blocked` again behind a `wait` task and keeps its parts: until it is `done` nobody sends them. A
-//! message that calls for an answer cancels what is open, in the transaction that accepts it; a task about which the
-//! owner was asked is `asked` and waits for them, and only a stop cancels it.
+//! message that calls for an answer cancels what is open, in the transaction that accepts it; but not a task about which
+//! the owner was asked: it waits for them.
 
 mod failure;
 
@@ -132,7 +132,7 @@ impl Store {
         self.writer
             .write(move |connection| {
                 let done = connection
-                    .prepare_cached("UPDATE tasks SET state = 'done', finished_at = ?2 WHERE seq = ?1 AND state IN ('ready', 'asked')")?
+                    .prepare_cached("UPDATE tasks SET state = 'done', finished_at = ?2 WHERE seq = ?1 AND state = 'ready'")?
                     .execute((seq, now))?;
                 if done == 0 {
                     return Ok(None);
@@ -192,33 +192,6 @@ impl Store {
             .await
     }
 
-    /// Records that the owner is asked about a task: a message of its partner cancels it no more. False when it was
-    /// cancelled before.
-    ///
-    /// # Errors
-    /// See [`db::Error`].
-    pub async fn task_asks(&self, seq: i64) -> Result<bool, db::Error> {
-        self.writer
-            .write(move |connection| {
-                let asks = "UPDATE tasks SET state = 'asked' WHERE seq = ?1 AND state IN ('ready', 'asked')";
-                Ok(connection.prepare_cached(asks)?.execute([seq])? > 0)
-            })
-            .await
-    }
-
-    /// Makes tasks ready again about which the owner was asked before a restart: they ask once more, under the same ids.
-    ///
-    /// # Errors
-    /// See [`db::Error`].
-    pub async fn ask_again(&self) -> Result<(), db::Error> {
-        self.writer
-            .write(|connection| {
-                let again = "UPDATE tasks SET state = 'ready' WHERE state = 'asked'";
-                connection.prepare_cached(again)?.execute([]).map(drop)
-            })
-            .await
-    }
-
     /// Records that a task was left out; what depends on it goes on.
     ///
     /// # Errors
@@ -234,7 +207,7 @@ impl Store {
             .write(move |connection| {
                 connection
                     .prepare_cached(
-                        "UPDATE tasks SET state = 'dead', reason = ?2, finished_at = ?3 WHERE seq = ?1 AND state IN ('ready', 'asked')",
+                        "UPDATE tasks SET state = 'dead', reason = ?2, finished_at = ?3 WHERE seq = ?1 AND state = 'ready'",
                     )?
                     .execute((seq, &reason, now))?;
                 unblock(connection, &run_id, now)
@@ -273,6 +246,11 @@ impl Store {
             })
             .await
     }
+}
+
+/// Returns the id under which the owner is asked about a task.
+pub fn call_id(task: &str) -> String {
+    format!("plan-{task}")
 }
 
 /// Stores the graph of a run. What was open in the conversation is cancelled; so is the graph itself when a newer
@@ -334,7 +312,7 @@ pub(super) fn make_way(
     Ok(())
 }
 
-/// Cancels what is open in a conversation.
+/// Cancels what is open in a conversation, but for what waits for the owner; its question goes by [`call_id`].
 pub(super) fn cancel(
     connection: &Connection,
     session_key: &str,
@@ -342,7 +320,9 @@ pub(super) fn cancel(
 ) -> rusqlite::Result<usize> {
     let count = connection
         .prepare_cached(
-            "UPDATE tasks SET state = 'cancelled', finished_at = ?2 WHERE session_key = ?1 AND state IN ('blocked', 'ready')",
+            "UPDATE tasks SET state = 'cancelled', finished_at = ?2 WHERE session_key = ?1 AND state IN ('blocked', 'ready')
+               AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.inbox_id = tasks.inbox_id AND a.call_id = 'plan-' || tasks.id
+                 AND a.state IN ('pending', 'approved', 'used'))",
         )?
         .execute((session_key, now))?;
     if count > 0 {
@@ -371,7 +351,7 @@ pub(super) fn stop(
     connection
         .prepare_cached(
             "UPDATE tasks SET state = 'cancelled', finished_at = ?2
-             WHERE state IN ('blocked', 'ready', 'asked') AND (?1 IS NULL OR session_key = ?1)",
+             WHERE state IN ('blocked', 'ready') AND (?1 IS NULL OR session_key = ?1)",
         )?
         .execute((session_key, now))?;
     drop_parts(connection)

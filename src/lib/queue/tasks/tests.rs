@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::message::{ChatRef, Route, Sender, Source};
-use crate::queue::{Aftermath, Arrival, Ended, Finish, Verdict, Which};
+use crate::queue::{Aftermath, Arrival, Ended, Finish, Request, Verdict, Which};
 
 const KEY: &str = "agent:a:telegram:dm:1002";
 
@@ -410,20 +410,31 @@ async fn a_task_that_asks_the_owner_waits_for_them_and_not_for_its_partner() {
     ];
     bench.finish("1", tasks, 0).await;
     let asking = bench.first().await;
-    assert_eq!(asking.id, "a");
-    assert!(bench.store.task_asks(asking.seq).await.expect("asks"));
-    assert_eq!(bench.ready().await, ["c@0"]);
+    let request = Request {
+        id: "abc234".into(),
+        batch: "abc234".into(),
+        session_key: KEY.into(),
+        session_id: KEY.into(),
+        inbox_id: "1".into(),
+        run_id: asking.run_id.clone(),
+        call_id: call_id(&asking.id),
+        tool: "message".into(),
+        question: "psst".into(),
+        why: "it may".into(),
+        bound: "0".into(),
+        rule: None,
+        created_at: 0,
+        expires_at: 900_000,
+    };
+    let asked = bench.store.ask(vec![request], |_| Vec::new()).await;
+    assert_eq!(asked.expect("asked").ids, ["abc234"]);
     bench.accept("2", 1).await;
-    assert_eq!(bench.states().await, ["asked", "cancelled", "cancelled"]);
-    let restarted = bench.store.ask_again().await;
-    restarted.expect("again");
-    assert_eq!(bench.ready().await, ["a@0"]);
-    assert!(bench.store.task_asks(asking.seq).await.expect("asks"));
+    assert_eq!(bench.states().await, ["ready", "cancelled", "cancelled"]);
     let done = bench
         .store
         .complete_task(&asking, vec![part()], None, 2)
         .await
         .expect("done");
     assert_eq!(done.map(|(parts, _)| parts.len()), Some(1));
-    assert!(!bench.store.task_asks(asking.seq).await.expect("over"));
+    assert_eq!(bench.states().await, ["done", "cancelled", "cancelled"]);
 }
