@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::agent::plan::{Act, Task};
-use crate::agent::{Asked, Context, Owner, Reach, Rights, Single, Tool, ToolOutput, Verdict};
+use crate::agent::{Context, Reach, Rights, Single, Tool, ToolOutput};
 use crate::channel::FetchError;
 use crate::clock;
 use crate::memory::Viewer;
