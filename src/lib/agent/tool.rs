@@ -27,6 +27,10 @@ use crate::trust::untrusted_files::Marking;
 /// The most characters of a tool's answer that reach the model when the settings say nothing (specification §7).
 const MAX_OUTPUT: usize = 30_000;
 
+/// Estimated tokens of the tools that are shown while they fit: for models that pay little for them, and for others.
+/// The reference servers filesystem, git and time together have 5,600.
+const ROOM: (u64, u64) = (8_000, 2_000);
+
 /// What no sub-agent does, whatever the settings say.
 const NOT_FOR_SUBAGENTS: &str = "sessions_spawn";
 
@@ -216,6 +220,8 @@ pub enum Shown {
     Always,
     /// To those that pay little for it, see [`config::Model::reads_tools_cheaply`].
     WhereCheap,
+    /// To all while what is shown so together stays within [`ROOM`].
+    WhileItFits,
     /// To none: it is seldom needed.
     WhenAsked,
 }
@@ -393,9 +399,16 @@ impl Registry {
                 tools.push(tool.clone());
             }
         }
+        let mut room = if cheap { ROOM.0 } else { ROOM.1 };
+        let mut fits = |tool: &dyn Tool| {
+            let left = room.checked_sub(tokens_of(&tool.spec()));
+            room = left.unwrap_or(room);
+            left.is_some()
+        };
         let (rare, usual): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| match tool.shown() {
             Shown::Always => false,
             Shown::WhereCheap => !cheap,
+            Shown::WhileItFits => !fits(tool.as_ref()),
             Shown::WhenAsked => true,
         });
         let rare: Vec<ToolSpec> = rare.into_iter().map(|tool| tool.spec()).collect();
@@ -412,6 +425,12 @@ impl Registry {
             rules: self.rules.clone(),
         }
     }
+}
+
+/// Returns the estimated tokens of what a model is shown of a tool.
+fn tokens_of(tool: &ToolSpec) -> u64 {
+    let words = text::estimate_tokens(&tool.name) + text::estimate_tokens(&tool.description);
+    words + text::estimate_tokens(tool.schema.text())
 }
 
 /// The tools of one turn.
@@ -449,12 +468,7 @@ impl Offer {
 
     /// Returns the estimated tokens of what the model is shown.
     pub(super) fn tokens(&self) -> u64 {
-        let tokens = |tool: &ToolSpec| {
-            let words =
-                text::estimate_tokens(&tool.name) + text::estimate_tokens(&tool.description);
-            words + text::estimate_tokens(tool.schema.text())
-        };
-        self.specs.iter().map(tokens).sum()
+        self.specs.iter().map(tokens_of).sum()
     }
 
     /// Returns the tool of this name.

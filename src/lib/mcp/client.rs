@@ -5,7 +5,11 @@
 //! → notifications/initialized
 //! → tools/list {cursor}                                         ← {tools: […], nextCursor}
 //! → tools/call {name, arguments}                                ← {content: […], isError}
+//! ← notifications/progress {progressToken, progress, message}   it goes on: its time begins again
 //! → notifications/cancelled {requestId}                         nobody waits for the answer any more
+//! → resources/list, resources/templates/list, resources/read    ← {contents: […]}
+//! → prompts/list, prompts/get                                   ← {messages: […]}
+//! ← roots/list                                                  → the directories it may change
 //! ```
 
 use parking_lot::Mutex;
@@ -14,11 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::json_rpc;
-use super::json_rpc::{UNDERSTOOD, VERSION};
+use super::json_rpc::{Notice, UNDERSTOOD, VERSION};
+use super::others::Kind;
 use super::{Error, http, stdio};
 use crate::net::egress_proxy::Visit;
 
@@ -28,7 +34,11 @@ pub(super) const START: Duration = Duration::from_secs(20);
 const CANCEL: Duration = Duration::from_secs(2);
 /// The most tools a server may offer, and the pages they may come on.
 pub(super) const MAX_TOOLS: usize = 128;
-const MAX_PAGES: usize = 64;
+pub(super) const MAX_PAGES: usize = 64;
+/// A call that says that it goes on may take so many times its limit.
+const MAX_TIMES: u32 = 10;
+/// Words about progress that wait to be read.
+const WAITING: usize = 16;
 
 /// How a server is reached.
 pub(super) enum Link {
@@ -44,6 +54,21 @@ pub(super) struct Signals {
     pub(super) over: CancellationToken,
     /// Why it has ended.
     pub(super) why: Mutex<Error>,
+    /// Calls that go on, by number, and how they say so.
+    progress: broadcast::Sender<(u64, String)>,
+}
+
+impl Signals {
+    /// Takes note of what the server called `name` says without being asked.
+    pub(super) fn hear(&self, name: &str, notice: Notice) {
+        match notice {
+            Notice::ToolsChanged => self.changed.notify_one(),
+            // Nobody may wait for it any more.
+            Notice::Progress(call, told) => drop(self.progress.send((call, told))),
+            Notice::Logged(words) => tracing::debug!(server = name, "it logs: {words}"),
+            Notice::Other => {}
+        }
+    }
 }
 
 impl Default for Signals {
@@ -52,6 +77,7 @@ impl Default for Signals {
             changed: Notify::new(),
             over: CancellationToken::new(),
             why: Mutex::new(Error::Gone),
+            progress: broadcast::channel(WAITING).0,
         }
     }
 }
@@ -62,6 +88,8 @@ pub(super) struct Client {
     signals: Arc<Signals>,
     ids: AtomicU64,
     has_tools: bool,
+    /// What it has beside tools.
+    others: Vec<Kind>,
 }
 
 impl Client {
@@ -75,13 +103,19 @@ impl Client {
             signals,
             ids: AtomicU64::new(1),
             has_tools: false,
+            others: Vec::new(),
+        };
+        let has_roots = matches!(&client.link, Link::Stdio(link) if link.has_roots());
+        let capabilities = match has_roots {
+            true => json!({"roots": {}}),
+            false => json!({}),
         };
         let hello = json!({
             "protocolVersion": VERSION,
-            "capabilities": {},
+            "capabilities": capabilities,
             "clientInfo": {"name": "agent-toolkit", "version": env!("CARGO_PKG_VERSION")},
         });
-        let hello = client.request("initialize", &hello).1.await?;
+        let hello = client.request("initialize", &hello).await?;
         let version = hello["protocolVersion"].as_str().unwrap_or_default();
         if !UNDERSTOOD.contains(&version) {
             let version = crate::net::server_text(version);
@@ -92,7 +126,11 @@ impl Client {
         if let Link::Http(link) = &client.link {
             link.speaks(version);
         }
-        client.has_tools = hello["capabilities"]["tools"].is_object();
+        let can = |what: &str| hello["capabilities"][what].is_object();
+        client.has_tools = can("tools");
+        let others = [("resources", Kind::Resources), ("prompts", Kind::Prompts)];
+        let others = others.into_iter().filter(|(what, _)| can(what));
+        client.others = others.map(|(_, kind)| kind).collect();
         client
             .send(&json_rpc::notice("notifications/initialized", None))
             .await?;
@@ -107,7 +145,7 @@ impl Client {
             return Ok(tools);
         }
         for _ in 0..MAX_PAGES {
-            let mut page = self.request("tools/list", &params).1.await?;
+            let mut page = self.request("tools/list", &params).await?;
             let Some(Value::Array(more)) = page.get_mut("tools").map(Value::take) else {
                 return Err(Error::Protocol("its list of tools is no list".to_owned()));
             };
@@ -127,21 +165,40 @@ impl Client {
         )))
     }
 
-    /// Calls a tool and returns the result as the server gives it.
+    /// Returns what it has beside tools.
+    pub(super) fn others(&self) -> &[Kind] {
+        &self.others
+    }
+
+    /// Calls a tool and returns the result as the server gives it. `told` hears how the call goes on.
     pub(super) async fn call(
         &self,
         tool: &str,
         arguments: &Value,
-        limit: Duration,
-        cancel: &CancellationToken,
+        (limit, cancel): (Duration, &CancellationToken),
+        told: &(dyn Fn(String) + Send + Sync),
     ) -> Result<Value, Error> {
-        let params = json!({"name": tool, "arguments": arguments});
-        let (id, answer) = self.request("tools/call", &params);
-        let error = tokio::select! {
-            biased;
-            () = cancel.cancelled() => Error::Stopped,
-            answer = answer => return answer,
-            () = tokio::time::sleep(limit) => Error::Timeout(limit),
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        let meta = json!({"progressToken": id});
+        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        let mut progress = self.signals.progress.subscribe();
+        let answer = self.exchange(id, "tools/call", &params);
+        tokio::pin!(answer);
+        let end = Instant::now() + limit * MAX_TIMES;
+        let mut until = Instant::now() + limit;
+        let error = loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => break Error::Stopped,
+                answer = &mut answer => return answer,
+                () = sleep_until(until) => break Error::Timeout(limit),
+                Ok((call, words)) = progress.recv() => {
+                    if call == id {
+                        until = (Instant::now() + limit).min(end);
+                        told(words);
+                    }
+                }
+            }
         };
         let params = json!({"requestId": id, "reason": error.to_string()});
         let notice = json_rpc::notice("notifications/cancelled", Some(&params));
@@ -179,21 +236,29 @@ impl Client {
         }
     }
 
-    /// Returns the id of a request and its answer, which may be dropped.
-    fn request(
+    /// Sends a request and returns its answer, which may be dropped.
+    pub(super) fn request(
         &self,
         method: &str,
         params: &Value,
-    ) -> (u64, impl Future<Output = Result<Value, Error>>) {
-        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+    ) -> impl Future<Output = Result<Value, Error>> {
+        self.exchange(self.ids.fetch_add(1, Ordering::Relaxed), method, params)
+    }
+
+    /// Returns the answer to the request of this number, which may be dropped.
+    fn exchange(
+        &self,
+        id: u64,
+        method: &str,
+        params: &Value,
+    ) -> impl Future<Output = Result<Value, Error>> {
         let message = json_rpc::request(id, method, params);
-        let answer = async move {
+        async move {
             match &self.link {
                 Link::Stdio(link) => link.request(id, &message).await,
                 Link::Http(link) => link.request(id, &message).await,
             }
-        };
-        (id, answer)
+        }
     }
 
     /// Sends a message that has no answer.

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Error;
 use super::client::Signals;
 use super::json_rpc;
-use super::json_rpc::{LIST_CHANGED, MAX_MESSAGE, Message, VERSION};
+use super::json_rpc::{MAX_MESSAGE, Message, VERSION};
 use crate::net;
 use crate::net::sse::Events;
 use crate::net::{BodyError, Timeouts, innermost, read_body};
@@ -114,12 +114,10 @@ impl Link {
                     return answer;
                 }
                 Some(Message::Request(id, method)) => {
-                    self.send(&json_rpc::answer(&id, &method)).await?
+                    self.send(&json_rpc::answer(&id, &method, &[])).await?
                 }
-                Some(Message::Notice(method)) if method == LIST_CHANGED => {
-                    self.signals.changed.notify_one()
-                }
-                Some(Message::Answer(..) | Message::Notice(_)) | None => {}
+                Some(Message::Notice(notice)) => self.signals.hear(&self.url, notice),
+                Some(Message::Answer(..)) | None => {}
             }
         }
         Err(Error::Protocol(

@@ -6,6 +6,8 @@
 //! ← {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}     no id, no answer
 //! ```
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 
 use super::Error;
@@ -21,7 +23,10 @@ pub(super) const VERSION: &str = "2025-06-18";
 pub(super) const UNDERSTOOD: [&str; 4] = ["2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05"];
 
 /// What the server says when its tools are others now.
-pub(super) const LIST_CHANGED: &str = "notifications/tools/list_changed";
+const LIST_CHANGED: &str = "notifications/tools/list_changed";
+/// How far a call is, and what the server would log.
+const PROGRESS: &str = "notifications/progress";
+const LOGGED: &str = "notifications/message";
 
 #[derive(Debug)]
 pub(super) enum Message {
@@ -29,7 +34,49 @@ pub(super) enum Message {
     Answer(u64, Result<Value, Error>),
     /// It asks something; carries its id and the method.
     Request(Value, String),
-    Notice(String),
+    Notice(Notice),
+}
+
+/// What a server says without being asked.
+#[derive(Debug, PartialEq)]
+pub(super) enum Notice {
+    /// Its tools are others now.
+    ToolsChanged,
+    /// The call of this number goes on, and how it says so.
+    Progress(u64, String),
+    /// Words for a log.
+    Logged(String),
+    /// Anything else.
+    Other,
+}
+
+impl Notice {
+    fn of(method: &str, params: &Value) -> Self {
+        let words = |value: &Value| match value {
+            Value::String(words) => crate::net::server_text(words),
+            Value::Null => String::new(),
+            other => crate::net::server_text(&other.to_string()),
+        };
+        match method {
+            LIST_CHANGED => Self::ToolsChanged,
+            PROGRESS => {
+                let Some(call) = params["progressToken"].as_u64() else {
+                    return Self::Other;
+                };
+                let told = words(&params["message"]);
+                let so_far = match (params["progress"].as_f64(), params["total"].as_f64()) {
+                    (Some(now), Some(all)) => format!("{now} of {all}"),
+                    (Some(now), None) => now.to_string(),
+                    _ => String::new(),
+                };
+                let parts = [so_far, told];
+                let told: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+                Self::Progress(call, told.join(": "))
+            }
+            LOGGED => Self::Logged(words(&params["data"])),
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Reads a message; `None` when it is none.
@@ -40,7 +87,10 @@ pub(super) fn read(bytes: &[u8]) -> Option<Message> {
     let id = message.remove("id").filter(|id| !id.is_null());
     match (message.remove("method"), id) {
         (Some(Value::String(method)), Some(id)) => Some(Message::Request(id, method)),
-        (Some(Value::String(method)), None) => Some(Message::Notice(method)),
+        (Some(Value::String(method)), None) => {
+            let params = message.remove("params").unwrap_or_default();
+            Some(Message::Notice(Notice::of(&method, &params)))
+        }
         (None, Some(id)) => {
             let answer = match (message.remove("result"), message.remove("error")) {
                 (Some(result), None) => Ok(result),
@@ -71,15 +121,34 @@ pub(super) fn notice(method: &str, params: Option<&Value>) -> Value {
     }
 }
 
-/// Returns our answer to a request of the server: we are alive, and offer it nothing: no models, no
-/// directories, no questions to the owner.
-pub(super) fn answer(id: &Value, method: &str) -> Value {
+/// Returns our answer to a request of the server: we are alive, and these are the directories that it may use. We offer
+/// it no models and no questions to the owner.
+pub(super) fn answer(id: &Value, method: &str, roots: &[PathBuf]) -> Value {
+    let root = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        json!({"uri": file_uri(path), "name": name})
+    };
     match method {
         "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
+        "roots/list" if !roots.is_empty() => {
+            let roots: Vec<Value> = roots.iter().map(root).collect();
+            json!({"jsonrpc": "2.0", "id": id, "result": {"roots": roots}})
+        }
         _ => {
             json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "not offered by this client"}})
         }
     }
+}
+
+/// Returns a path as an address (RFC 8089).
+fn file_uri(path: &Path) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(byte);
+    let bytes = path.as_os_str().as_encoded_bytes().iter();
+    let escaped = bytes.map(|byte| match plain(byte) {
+        true => char::from(*byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    format!("file://{}", escaped.collect::<String>())
 }
 
 #[cfg(test)]
@@ -103,8 +172,20 @@ mod tests {
                 Some(r#"Request(String("x"), "ping")"#),
             ),
             (
-                r#"{"jsonrpc":"2.0","method":"notifications/message"}"#,
-                Some(r#"Notice("notifications/message")"#),
+                r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"a\nb"}}"#,
+                Some(r#"Notice(Logged("a b"))"#),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
+                Some("Notice(ToolsChanged)"),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":2,"total":5,"message":"on\u200b it"}}"#,
+                Some(r#"Notice(Progress(7, "2 of 5: on\\u{200b} it"))"#),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"x"}}"#,
+                Some("Notice(Other)"),
             ),
             (r#"{"jsonrpc":"2.0","id":"x","result":{}}"#, None),
             (r#"{"jsonrpc":"2.0","id":7}"#, None),
@@ -116,14 +197,18 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_told_that_we_live_and_nothing_else() {
+    fn the_server_is_told_that_we_live_its_directories_and_nothing_else() {
         assert_eq!(
-            answer(&json!("a"), "ping"),
+            answer(&json!("a"), "ping", &[]),
             json!({"jsonrpc": "2.0", "id": "a", "result": {}})
         );
+        for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
+            assert_eq!(answer(&json!(1), method, &[])["error"]["code"], -32601);
+        }
+        let roots = [PathBuf::from("/srv/my notes")];
         assert_eq!(
-            answer(&json!(1), "sampling/createMessage")["error"]["code"],
-            -32601
+            answer(&json!(1), "roots/list", &roots)["result"],
+            json!({"roots": [{"uri": "file:///srv/my%20notes", "name": "my notes"}]})
         );
     }
 }

@@ -20,6 +20,7 @@ mod client;
 mod hints;
 mod http;
 mod json_rpc;
+mod others;
 mod server;
 mod stdio;
 mod tool_list;
@@ -38,9 +39,10 @@ use tokio_util::task::TaskTracker;
 use crate::trust::approved_hashes::ApprovedHashes;
 use trust::SeenServer;
 
+pub use others::Kind;
 pub use server::{Program, Server, Settings, Way};
 pub use tool_list::{Offer, Offered};
-pub use tool_result::Answer;
+pub use tool_result::{Answer, File};
 pub use trust::{Off, Seen, ServerStatus, approved_hashes, status};
 
 /// Servers that are told to end have so long.

@@ -12,8 +12,9 @@ use tokio::time::{Instant, interval_at, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Client, Link, START};
+use super::others::Kind;
 use super::trust::{check, is_distrusted};
-use super::{Answer, Error, Off, Shared, hints, http, stdio, tool_list};
+use super::{Answer, Error, Off, Shared, hints, http, others, stdio, tool_list};
 use crate::config::Network;
 use crate::net;
 use crate::net::egress_proxy::{Rules, Session, Visit};
@@ -133,17 +134,18 @@ impl Server {
         }
     }
 
-    /// Calls a tool of what was offered under the hash `sha256`, by the server's name of it.
+    /// Calls a tool of what was offered under the hash `sha256`, by the server's name of it. `told` hears how the call
+    /// goes on.
     ///
     /// # Errors
     /// Why there is no answer, for the model: the server does not work, is too slow or says no, or what it
     /// offers is not what the owner trusts.
     pub async fn call(
         &self,
-        tool: &str,
+        (tool, kind): (&str, Kind),
         sha256: &str,
         input: &Value,
-        cancel: &CancellationToken,
+        (cancel, told): (&CancellationToken, &(dyn Fn(String) + Send + Sync)),
     ) -> Result<Answer, String> {
         let _running = Running::new(&self.calls);
         let name = &self.settings.name;
@@ -163,9 +165,11 @@ impl Server {
                      the owner looks at it with agent-send --mcp list"
                 ));
             }
-            let result = client
-                .call(tool, input, self.settings.timeout, cancel)
-                .await;
+            let limit = self.settings.timeout;
+            let result = match kind {
+                Kind::Tool => client.call(tool, input, (limit, cancel), told).await,
+                kind => client.read_other(kind, input, (limit, cancel)).await,
+            };
             match result {
                 Ok(result) => {
                     self.slot.lock().await.failures = 0;
@@ -273,7 +277,7 @@ impl Server {
                 () = client.changed() => {
                     stop.run_until_cancelled(sleep(SETTLE)).await;
                     match timeout(START, client.tools()).await {
-                        Ok(Ok(listed)) => self.record_offer(&listed),
+                        Ok(Ok(listed)) => self.record_offer(&listed, client.others()),
                         Ok(Err(fault)) => tracing::warn!(server = self.name(), "it does not tell its tools: {fault}"),
                         Err(_) => tracing::warn!(server = self.name(), "it does not tell its tools"),
                     }
@@ -331,7 +335,7 @@ impl Server {
         match started {
             Ok((client, listed)) => {
                 let client = Arc::new(client);
-                self.record_offer(&listed);
+                self.record_offer(&listed, client.others());
                 slot.client = Some(client.clone());
                 slot.since = Instant::now();
                 self.woken.notify_waiters();
@@ -373,7 +377,7 @@ impl Server {
     }
 
     /// Records what it offers, and notifies the owner when that is not what they trusted.
-    fn record_offer(&self, listed: &[Value]) {
+    fn record_offer(&self, listed: &[Value], others: &[Kind]) {
         let Settings {
             name,
             identity,
@@ -381,7 +385,9 @@ impl Server {
             ..
         } = &self.settings;
         let taken = self.shared.taken.lock().clone();
-        let now = tool_list::read(name, identity, listed, &taken);
+        let mut now = tool_list::read(name, identity, listed, &taken);
+        let others = others::tools(name, others, &now.tools, &taken);
+        now.tools.extend(others);
         let approved = self.shared.approved.read();
         let trust = approved.map(|approved| check(&approved, name, trust, &now.sha256));
         tracing::info!(

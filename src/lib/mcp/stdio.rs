@@ -3,6 +3,7 @@
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::Error;
 use super::client::Signals;
 use super::json_rpc;
-use super::json_rpc::{LIST_CHANGED, MAX_MESSAGE, Message};
+use super::json_rpc::{MAX_MESSAGE, Message};
 use crate::net;
 use crate::net::egress_proxy::{Session, Visit};
 use crate::sandbox;
@@ -50,6 +51,8 @@ pub(super) struct Link {
 
 struct Shared {
     name: String,
+    /// The directories that it is told of.
+    roots: Vec<PathBuf>,
     pending: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Error>>>>,
     signals: Arc<Signals>,
     /// Its last line on standard error.
@@ -66,12 +69,14 @@ impl Link {
         spec: Spec,
         session: Arc<Session>,
     ) -> Result<Self, Error> {
+        let roots = spec.writable.clone();
         let service = sandbox::serve(spec)
             .await
             .map_err(|error| Error::Ended(error.to_string()))?;
         let (lines, waiting) = mpsc::channel(WAITING);
         let shared = Arc::new(Shared {
             name: name.to_owned(),
+            roots,
             pending: Mutex::default(),
             signals: Arc::default(),
             last_line: Mutex::default(),
@@ -89,6 +94,11 @@ impl Link {
             stop,
             session,
         })
+    }
+
+    /// Returns whether it may ask for its directories.
+    pub(super) fn has_roots(&self) -> bool {
+        !self.shared.roots.is_empty()
     }
 
     pub(super) fn take_visits(&self) -> Vec<Visit> {
@@ -255,13 +265,11 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
             Some(Message::Request(id, method)) => {
                 // It gets no answer when it reads none.
                 if let Some(lines) = own.upgrade() {
-                    let _ = lines.try_send(self::line(&json_rpc::answer(&id, &method)));
+                    let _ =
+                        lines.try_send(self::line(&json_rpc::answer(&id, &method, &shared.roots)));
                 }
             }
-            Some(Message::Notice(method)) if method == LIST_CHANGED => {
-                shared.signals.changed.notify_one()
-            }
-            Some(Message::Notice(_)) => {}
+            Some(Message::Notice(notice)) => shared.signals.hear(&shared.name, notice),
             None if line.trim_ascii().is_empty() => {}
             None => {
                 noise += 1;

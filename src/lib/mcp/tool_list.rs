@@ -6,16 +6,16 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::others::Kind;
 use crate::text;
 use crate::trust::fence;
 
 /// The longest name that every vendor of models takes.
 const MAX_NAME: usize = 64;
-/// Characters of a description that the model reads, and of one parameter's.
-const MAX_DESCRIPTION: usize = 300;
-const MAX_WORDS: usize = 200;
-/// Characters of a description that are kept for the owner to read.
-const KEPT: usize = 4000;
+/// Characters of a description that the owner and the model read, and of one parameter's. The longest of the reference
+/// servers has 1,700.
+const MAX_DESCRIPTION: usize = 4000;
+const MAX_WORDS: usize = 1000;
 /// The largest schema, bytes, and the deepest.
 const MAX_SCHEMA: usize = 32 * 1024;
 const MAX_DEPTH: usize = 24;
@@ -41,6 +41,9 @@ pub struct Offered {
     /// Whether the server says that it changes nothing; a part of what the owner trusts.
     #[serde(default)]
     pub read_only: bool,
+    /// What it is to the server.
+    #[serde(default, skip_serializing_if = "Kind::is_tool")]
+    pub kind: Kind,
     pub refused: Option<String>,
 }
 
@@ -75,11 +78,12 @@ pub(super) fn read(
         Offered {
             name: text::shorten(&name, MAX_NAME),
             remote: text::shorten(remote, 2 * MAX_NAME),
-            description: text::shorten(field(tool, "description"), KEPT),
+            description: text::shorten(field(tool, "description"), MAX_DESCRIPTION),
             schema: Some(schema)
                 .filter(|schema| !is_large(schema))
                 .unwrap_or_default(),
             read_only: tool["annotations"]["readOnlyHint"] == true,
+            kind: Kind::Tool,
             refused,
         }
     };
@@ -91,7 +95,7 @@ pub(super) fn read(
 }
 
 /// Returns what a server's tool is called here.
-fn name_of(server: &str, tool: &str) -> String {
+pub(super) fn name_of(server: &str, tool: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     format!("{server}_{}", tool.chars().map(plain).collect::<String>())
 }
@@ -218,7 +222,7 @@ fn is_tame(value: &Value) -> bool {
 }
 
 impl Offered {
-    /// Returns what the model reads of it, at most 300 characters.
+    /// Returns what the model reads of it, at most 4,000 characters.
     pub fn summary(&self) -> String {
         let words = tamed(&self.description, MAX_DESCRIPTION);
         if words.is_empty() {

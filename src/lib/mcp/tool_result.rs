@@ -1,49 +1,104 @@
-//! What a tool of a server answered, as text for a model: what is no text is named in words. Pure.
+//! What a tool of a server answered: words for a model, and files (pictures, sound, resources that are no text). Pure.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::net;
 
+/// What stands in the words where a file stood.
+const PLACE: char = '\u{fffc}';
+/// The most files of one answer.
+const MAX_FILES: usize = 10;
+
+/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    pub text: String,
+    words: String,
+    /// Its files, in the order of their places in the words.
+    pub files: Vec<File>,
     pub is_error: bool,
+}
+
+/// A file of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// `image`, `audio` or `resource ADDRESS`, fit for a line.
+    pub what: String,
+    /// What the server says it is, fit for a line.
+    pub content_type: String,
+    pub bytes: Vec<u8>,
 }
 
 impl Answer {
     /// Reads the result of a call.
     pub(super) fn read(result: &Value) -> Self {
         let blocks = result.get("content").and_then(Value::as_array);
-        let mut parts: Vec<String> = blocks.into_iter().flatten().map(part).collect();
-        if parts.is_empty()
-            && let Some(structured) = result
-                .get("structuredContent")
-                .filter(|value| !value.is_null())
+        let mut files = Vec::new();
+        let mut parts: Vec<String> = blocks
+            .into_iter()
+            .flatten()
+            .map(|block| part(block, &mut files))
+            .collect();
+        let structured = result
+            .get("structuredContent")
+            .filter(|value| !value.is_null());
+        // The protocol wants the same in both; some servers put a summary into the words.
+        if let Some(structured) = structured
+            && !parts.iter().any(|part| is_same(part, structured))
         {
             parts.push(structured.to_string());
         }
-        let text = if parts.is_empty() {
+        let words = if parts.is_empty() {
             "(no words)".to_owned()
         } else {
             parts.join("\n")
         };
         Self {
-            text,
+            words,
+            files,
             is_error: result.get("isError") == Some(&Value::Bool(true)),
         }
     }
+
+    /// Returns the words; `place` says what stands for each file.
+    pub fn text(&self, mut place: impl FnMut(&File) -> String) -> String {
+        let mut parts = self.words.split(PLACE);
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for (part, file) in parts.zip(&self.files) {
+            text += &place(file);
+            text += part;
+        }
+        text
+    }
 }
 
-fn part(block: &Value) -> String {
+fn is_same(part: &str, structured: &Value) -> bool {
+    crate::text::json::parse::<Value>(part.as_bytes()).is_ok_and(|said| said == *structured)
+}
+
+fn part(block: &Value, files: &mut Vec<File>) -> String {
     let field =
         |block: &Value, key: &str| net::server_text(block[key].as_str().unwrap_or_default());
-    let raw = |block: &Value, key: &str| block[key].as_str().map(str::to_owned);
+    let raw = |block: &Value, key: &str| block[key].as_str().map(|words| words.replace(PLACE, ""));
+    let mut file = |what: String, data: &Value, content_type: String| {
+        let bytes = data.as_str().and_then(|data| STANDARD.decode(data).ok());
+        match bytes {
+            Some(bytes) if files.len() < MAX_FILES => {
+                files.push(File {
+                    what,
+                    content_type,
+                    bytes,
+                });
+                PLACE.to_string()
+            }
+            _ => format!("[{what}, {content_type}, not kept]"),
+        }
+    };
     match block["type"].as_str().unwrap_or_default() {
         "text" => raw(block, "text").unwrap_or_default(),
         kind @ ("image" | "audio") => {
-            let bytes = block["data"].as_str().map_or(0, |data| data.len() / 4 * 3);
-            let content_type = field(block, "mimeType");
-            format!("[{kind}, {content_type}, about {bytes} bytes, not shown]")
+            file(kind.to_owned(), &block["data"], field(block, "mimeType"))
         }
         "resource_link" => format!(
             "[a link to {} {}]",
@@ -55,9 +110,10 @@ fn part(block: &Value) -> String {
             let uri = field(resource, "uri");
             match raw(resource, "text") {
                 Some(text) => format!("[resource {uri}]\n{text}"),
-                None => format!(
-                    "[resource {uri}, {}, not shown]",
-                    field(resource, "mimeType")
+                None => file(
+                    format!("resource {uri}"),
+                    &resource["blob"],
+                    field(resource, "mimeType"),
                 ),
             }
         }
@@ -71,32 +127,42 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn words_are_joined_and_the_rest_is_named() {
+    fn words_are_joined_files_have_their_place_and_the_rest_is_named() {
         let answer = Answer::read(&json!({"content": [
-            {"type": "text", "text": "two\nlines"},
+            {"type": "text", "text": "two\nli\u{fffc}nes"},
             {"type": "image", "data": "AAAA", "mimeType": "image/png"},
             {"type": "resource", "resource": {"uri": "file:///a", "text": "inside"}},
-            {"type": "resource", "resource": {"uri": "file:///b", "blob": "AAAA", "mimeType": "application/pdf"}},
+            {"type": "resource", "resource": {"uri": "file:///b", "blob": "AAA=", "mimeType": "application/pdf"}},
             {"type": "resource_link", "uri": "file:///c", "name": "C"},
+            {"type": "audio", "data": "?", "mimeType": "audio/\nwav"},
             {"type": "hologram"}
         ], "isError": true}));
-        let text = "two\nlines\n[image, image/png, about 3 bytes, not shown]\n[resource file:///a]\ninside\n\
-            [resource file:///b, application/pdf, not shown]\n[a link to file:///c C]\n[hologram, which is not shown]";
+        assert!(answer.is_error);
+        let text = answer
+            .text(|file| format!("<{} {} {}>", file.what, file.content_type, file.bytes.len()));
         assert_eq!(
-            answer,
-            Answer {
-                text: text.to_owned(),
-                is_error: true
-            }
+            text,
+            "two\nlines\n<image image/png 3>\n[resource file:///a]\ninside\n<resource file:///b application/pdf 2>\n\
+             [a link to file:///c C]\n[audio, audio/ wav, not kept]\n[hologram, which is not shown]"
         );
     }
 
     #[test]
-    fn an_answer_without_blocks_is_its_structure_or_nothing() {
-        let text = |result: Value| Answer::read(&result).text;
+    fn structure_is_shown_once_and_an_empty_answer_is_said() {
+        let text = |result: Value| Answer::read(&result).text(|_| String::new());
         assert_eq!(
             text(json!({"content": [], "structuredContent": {"sum": 3}})),
             "{\"sum\":3}"
+        );
+        let said = json!({"type": "text", "text": "{ \"sum\": 3 }"});
+        assert_eq!(
+            text(json!({"content": [said], "structuredContent": {"sum": 3}})),
+            "{ \"sum\": 3 }"
+        );
+        let said = json!({"type": "text", "text": "done"});
+        assert_eq!(
+            text(json!({"content": [said], "structuredContent": {"sum": 3}})),
+            "done\n{\"sum\":3}"
         );
         assert_eq!(text(json!({"content": "?"})), "(no words)");
         assert_eq!(text(json!(null)), "(no words)");

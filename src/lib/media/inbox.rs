@@ -130,12 +130,13 @@ pub fn keep(
     Ok(path)
 }
 
-/// Removes received files that are older than `keep`, and directories that are empty then. Blocks.
+/// Removes files of the folders of `dir`, such as [`DIR`], that are older than `keep`, and folders that are empty then.
+/// Blocks.
 ///
 /// # Errors
-/// When the inbox cannot be listed.
-pub fn prune(workspace: &Path, keep: Duration) -> std::io::Result<()> {
-    let dir = workspace.join(DIR);
+/// When the directory cannot be listed.
+pub fn prune(workspace: &Path, dir: &str, keep: Duration) -> std::io::Result<()> {
+    let dir = workspace.join(dir);
     // The agent's own commands write here: a link is not followed.
     let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     if !is_dir(&dir) {
@@ -282,9 +283,9 @@ mod tests {
         let other = outside.join("x");
         atomic::write(&other, b"x", atomic::Durability::Rename).expect("write");
         symlink(&outside, workspace.join("inbox/1003")).expect("link");
-        prune(&workspace, Duration::from_secs(3600)).expect("prune");
+        prune(&workspace, DIR, Duration::from_secs(3600)).expect("prune");
         assert!(path.exists());
-        prune(&workspace, Duration::ZERO).expect("prune");
+        prune(&workspace, DIR, Duration::ZERO).expect("prune");
         assert!(!path.parent().expect("folder").exists() && other.exists());
         assert!(
             house.received(&sender("1003", "1003"), "y", 1).is_err(),

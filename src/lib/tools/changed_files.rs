@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::sandbox::Root;
 use crate::undo;
 use crate::workspace::{ContentId, Marking};
 
@@ -48,6 +49,25 @@ impl ChangedFiles {
         if let Err(error) = self.undo.marks.set_all(&changed, by) {
             tracing::error!(%error, "files that a command changed could not be marked as untrusted");
         }
+    }
+
+    /// Writes a file that came from outside, and marks it. Blocks.
+    pub(super) fn keep(&self, path: &Path, bytes: &[u8], by: Marking<'_>) -> Result<(), String> {
+        let root = Root::open(&self.workspace).map_err(|error| error.to_string())?;
+        // Marked first: a crash in between leaves a mark without a file, not the other way round.
+        let key = path.to_string_lossy();
+        let marked = self.undo.marks.set_with(&key, bytes, by);
+        marked.map_err(|error| error.to_string())?;
+        root.write_atomic(path, bytes)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Returns how many bytes the files in this folder of the workspace have. Blocks.
+    pub(super) fn size_of(&self, folder: &Path) -> u64 {
+        let entries = std::fs::read_dir(self.workspace.join(folder));
+        let files = entries.into_iter().flatten().flatten();
+        let sizes = files.filter_map(|entry| entry.metadata().ok());
+        sizes.map(|metadata| metadata.len()).sum()
     }
 
     /// Returns the files whose content was marked, whatever they are called now. Blocks.

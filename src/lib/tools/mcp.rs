@@ -1,6 +1,7 @@
 //! The tools of tool servers: one of ours for each of theirs that the owner trusts now.
 
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -9,13 +10,20 @@ use super::changed_files::ChangedFiles;
 use super::network;
 use crate::agent::{Context, Question, Reach, Rights, Shown, Tool, ToolOutput};
 use crate::audit;
-use crate::mcp::{Offered, Server, Servers};
+use crate::clock;
+use crate::mcp::{Answer, File, Kind, Offered, Server, Servers};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::trust::Provenance;
 
 /// Names that no server may use beside those of our tools: what models call the shell, and the tool that
 /// tells about rare ones.
 const KEPT: [&str; 2] = ["bash", "more_tools"];
+
+/// Where files of their answers are kept, in a folder for each server: `send_media` sends them from there, and they go
+/// as old files of the inbox do.
+pub const SERVER_FILES: &str = "outbox/servers";
+/// The most bytes that the files of one server may have together.
+const MAX_KEPT: u64 = 64 << 20;
 
 /// Returns the tools of `servers` that may be used now.
 /// `files` are those of the workspace: what a server changes there is marked.
@@ -31,10 +39,12 @@ pub fn of_servers(
             schema: offered.parameters().into(),
         };
         Arc::new(ServerTool {
-            files: server.may_write().then(|| files.clone()),
+            files: files.clone(),
+            may_write: server.may_write(),
             server,
             sha256,
             remote: offered.remote,
+            kind: offered.kind,
             read_only: offered.read_only,
             spec,
             audit: audit.clone(),
@@ -53,12 +63,15 @@ pub fn names_taken(ours: &[Arc<dyn Tool>]) -> HashSet<String> {
 
 struct ServerTool {
     server: Arc<Server>,
-    /// The files of the workspace, where it may change any.
-    files: Option<ChangedFiles>,
+    /// The files of the workspace.
+    files: ChangedFiles,
+    /// Whether it may change any of them.
+    may_write: bool,
     /// What was trusted when it was offered.
     sha256: String,
     /// The server's name of it.
     remote: String,
+    kind: Kind,
     /// Whether the server says that it changes nothing.
     read_only: bool,
     spec: ToolSpec,
@@ -68,20 +81,27 @@ struct ServerTool {
 impl ServerTool {
     async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
         let arguments = without_nulls(&self.spec.schema, input);
-        let began = crate::clock::now_ms();
+        let began = clock::now_ms();
         let mut output = match self
             .server
-            .call(&self.remote, &self.sha256, &arguments, &context.cancel)
+            .call(
+                (&self.remote, self.kind),
+                &self.sha256,
+                &arguments,
+                (&context.cancel, &|words| {
+                    context.progress.tell(&self.spec.name, words);
+                }),
+            )
             .await
         {
             Ok(answer) => ToolOutput {
                 is_error: answer.is_error,
-                ..ToolOutput::ok(answer.text)
+                ..ToolOutput::ok(self.text_of(answer, context).await)
             },
             Err(why) => ToolOutput::error(why),
         };
-        if let Some(files) = self.files.clone() {
-            let context = context.clone();
+        if self.may_write {
+            let (files, context) = (self.files.clone(), context.clone());
             crate::sys::blocking(move || files.mark_since(began, context.marking())).await;
         }
         let visits = self.server.take_visits().await;
@@ -95,6 +115,70 @@ impl ServerTool {
         }
         // Why it failed is told in the server's words, too.
         output.marked(Some(Provenance::Server(self.server.name().to_owned())))
+    }
+}
+
+impl ServerTool {
+    /// Returns the words of an answer, its files kept and named where they stood.
+    async fn text_of(&self, answer: Answer, context: &Context) -> String {
+        if answer.files.is_empty() {
+            return answer.text(|_| String::new());
+        }
+        let folder = Path::new(SERVER_FILES).join(self.server.name());
+        let (files, context) = (self.files.clone(), context.clone());
+        crate::sys::blocking(move || {
+            let mut number = 0;
+            answer.text(|file| {
+                number += 1;
+                let name = format!("{}-{number}.{}", clock::now_ms(), extension(file));
+                kept(&files, &folder.join(name), file, &context)
+            })
+        })
+        .await
+    }
+}
+
+/// Keeps a file of an answer, and returns what is said of it.
+fn kept(files: &ChangedFiles, path: &Path, file: &File, context: &Context) -> String {
+    let File {
+        what,
+        content_type,
+        bytes,
+    } = file;
+    let folder = path.parent().map(PathBuf::from).unwrap_or_default();
+    let size = bytes.len();
+    let result = match files.size_of(&folder) + size as u64 > MAX_KEPT {
+        true => Err(format!(
+            "{} would have more than {} MB",
+            folder.display(),
+            MAX_KEPT >> 20
+        )),
+        false => files.keep(path, bytes, context.marking()),
+    };
+    match result {
+        Ok(()) => format!("[{what}, {content_type}, {size} bytes: {}]", path.display()),
+        Err(why) => format!("[{what}, {content_type}, {size} bytes, not kept: {why}]"),
+    }
+}
+
+/// Returns the ending of a file's name, by what the server says it is.
+fn extension(file: &File) -> String {
+    let words = file.content_type.split(';').next().unwrap_or_default();
+    let last = words
+        .rsplit(['/', '+', '.', '-'])
+        .next()
+        .unwrap_or_default();
+    let plain: String = last
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .take(8)
+        .collect();
+    match plain.to_ascii_lowercase().as_str() {
+        "" | "stream" => "bin".to_owned(),
+        "jpeg" => "jpg".to_owned(),
+        "mpeg" => "mp3".to_owned(),
+        "plain" => "txt".to_owned(),
+        plain => plain.to_owned(),
     }
 }
 
@@ -131,7 +215,7 @@ impl Tool for ServerTool {
     }
 
     fn shown(&self) -> Shown {
-        Shown::WhenAsked
+        Shown::WhileItFits
     }
 
     /// The owner trusts the server, and so what it says of its tools.

@@ -28,7 +28,7 @@ use chrono_tz::Tz;
 
 pub use changed_files::ChangedFiles;
 pub use exec::ExecSettings;
-pub use mcp::{names_taken, of_servers};
+pub use mcp::{SERVER_FILES, names_taken, of_servers};
 pub use media::copy_of_outbox;
 pub use speech::{SpeakProgram, Speaker};
 #[cfg(any(test, fuzzing))]

@@ -40,7 +40,8 @@ fn sdk() -> Option<PathBuf> {
     None
 }
 
-fn check(sandbox: &Sandbox, model: &FakeModel) {
+/// `streams`: whether a server can say something before its answer.
+fn check(sandbox: &Sandbox, model: &FakeModel, streams: bool) {
     let server = listed(sandbox, "desk", |server| server["tools"].is_array());
     let tools: Vec<&Value> = server["tools"]
         .as_array()
@@ -48,7 +49,16 @@ fn check(sandbox: &Sandbox, model: &FakeModel) {
         .iter()
         .map(|tool| &tool["name"])
         .collect();
-    assert_eq!(tools, ["desk_add", "desk_greet", "desk_fail"]);
+    let offered = [
+        "desk_add",
+        "desk_greet",
+        "desk_fail",
+        "desk_picture",
+        "desk_slowly",
+        "desk_resources",
+        "desk_prompts",
+    ];
+    assert_eq!(tools, offered);
     assert!(
         server["tools"]
             .as_array()
@@ -70,6 +80,68 @@ fn check(sandbox: &Sandbox, model: &FakeModel) {
     assert!(answer.contains("Error executing tool fail"), "{answer}");
     let answer = call(sandbox, model, "desk_add", &json!({"a": "x", "b": 1}));
     assert!(answer.contains("a must be of type integer"), "{answer}");
+
+    // A picture is a file that can be sent to the chat, and marked.
+    let answer = call(sandbox, model, "desk_picture", &json!({}));
+    let (_, rest) = answer
+        .split_once("here it is\\n[image, image/png, 15 bytes: ")
+        .unwrap_or_else(|| panic!("{answer}"));
+    let (path, _) = rest.split_once(']').expect("its end");
+    assert!(
+        path.starts_with("outbox/servers/desk/") && path.ends_with(".png"),
+        "{path}"
+    );
+    let bytes = fs::read(sandbox.path(&format!("workspace/{path}"))).expect("a file");
+    assert_eq!(bytes, b"\x89PNG not really");
+    let marks = sandbox.read("state/untrusted.json").expect("marks");
+    assert!(marks.contains(path), "{marks}");
+
+    // It takes longer than a call may, and says all the time that it goes on.
+    let answer = call(sandbox, model, "desk_slowly", &json!({}));
+    assert_eq!(answer.contains("at last"), streams, "{answer}");
+
+    let answer = call(sandbox, model, "desk_resources", &json!({}));
+    assert!(
+        answer.contains("note://today")
+            && answer.contains("note://{day}")
+            && answer.contains("What is on today."),
+        "{answer}"
+    );
+    let answer = call(
+        sandbox,
+        model,
+        "desk_resources",
+        &json!({"uri": "note://today"}),
+    );
+    assert!(
+        answer.contains("tea at five") && answer.contains("untrusted"),
+        "{answer}"
+    );
+    let answer = call(
+        sandbox,
+        model,
+        "desk_resources",
+        &json!({"uri": "note://monday"}),
+    );
+    assert!(answer.contains("nothing on monday"), "{answer}");
+    let answer = call(
+        sandbox,
+        model,
+        "desk_resources",
+        &json!({"uri": "file:///etc/passwd"}),
+    );
+    assert!(answer.contains("did not do it"), "{answer}");
+    let answer = call(sandbox, model, "desk_prompts", &json!({}));
+    assert!(
+        answer.contains("greeting (arguments: name): Greet somebody."),
+        "{answer}"
+    );
+    let input = json!({"name": "greeting", "arguments": {"name": "Ada"}});
+    let answer = call(sandbox, model, "desk_prompts", &input);
+    assert!(
+        answer.contains("user:") && answer.contains("Say hello to Ada."),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -83,14 +155,14 @@ fn the_python_sdk_is_understood_over_stdio() {
         &servers,
         SERVER,
         &["stdio"],
-        "env = [\"PYTHONPATH\"]",
+        "env = [\"PYTHONPATH\"]\ntimeout_secs = 3",
     );
     let section = section.replace("reads = [", &format!("reads = [{:?},", dir));
     let sandbox = sandbox
         .env("PYTHONPATH", &dir.display().to_string())
         .config(&section);
     let _daemon = sandbox.ready();
-    check(&sandbox, &model);
+    check(&sandbox, &model, true);
 }
 
 #[test]
@@ -121,10 +193,10 @@ fn the_python_sdk_is_understood_over_http() {
             let _ = server.wait();
         });
         let sandbox = sandbox.config(&format!(
-            "[mcp.servers.desk]\nurl = \"http://127.0.0.1:{port}/mcp\"\n"
+            "[mcp.servers.desk]\nurl = \"http://127.0.0.1:{port}/mcp\"\ntimeout_secs = 3\n"
         ));
         let daemon = sandbox.ready();
-        check(&sandbox, &model);
+        check(&sandbox, &model, way == "events");
         assert_eq!(daemon.term(), 0);
     }
 }

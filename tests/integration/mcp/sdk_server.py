@@ -1,8 +1,9 @@
 """A server made with the official Python SDK, over stdio or Streamable HTTP."""
 
+import asyncio
 import sys
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, Image, MCPServer
 from pydantic import BaseModel
 
 server = MCPServer("desk")
@@ -29,6 +30,36 @@ def greet(place: Place, times: int | None = None) -> str:
 def fail() -> str:
     """Fail."""
     raise ValueError("no such thing")
+
+
+@server.tool()
+def picture() -> list:
+    """Draw."""
+    return ["here it is", Image(data=b"\x89PNG not really", format="png")]
+
+
+@server.tool()
+async def slowly(context: Context) -> str:
+    """Take 5 s and say so."""
+    for step in range(10):
+        await asyncio.sleep(0.5)
+        await context.report_progress(step + 1, 10, f"step {step + 1}")
+    return "at last"
+
+
+@server.resource("note://today", description="What is on today.")
+def today() -> str:
+    return "tea at five"
+
+
+@server.resource("note://{day}", description="What is on one day.")
+def of_day(day: str) -> str:
+    return f"nothing on {day}"
+
+
+@server.prompt(description="Greet somebody.")
+def greeting(name: str) -> str:
+    return f"Say hello to {name}."
 
 
 if sys.argv[1] == "stdio":

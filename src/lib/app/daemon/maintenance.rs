@@ -12,7 +12,7 @@ use crate::cost::Ledger;
 use crate::pipeline::Pipeline;
 use crate::sys;
 use crate::sys::atomic;
-use crate::{clock, control, media, queue, undo};
+use crate::{clock, control, media, queue, tools, undo};
 
 /// Answer files are kept this long (specification §3).
 const KEEP_REPLIES: Duration = Duration::from_secs(24 * 3600);
@@ -133,8 +133,10 @@ pub(super) async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
                 let keep = Duration::from_secs(pipeline.live().config.media.inbox_days.max(1) * 24 * 3600);
                 let pruned = tokio::task::spawn_blocking(move || {
                     let old_runs = undo.prune(undo::KEEP, undo::MAX_BYTES);
-                    if let Err(error) = media::inbox::prune(own.workspace(), keep) {
-                        tracing::warn!(%error, "old files of workspace/inbox stay");
+                    for dir in [media::inbox::DIR, tools::SERVER_FILES] {
+                        if let Err(error) = media::inbox::prune(own.workspace(), dir, keep) {
+                            tracing::warn!(%error, dir, "old files of the workspace stay");
+                        }
                     }
                     replies::prune(&own.replies(), KEEP_REPLIES).and_then(|_| prune_files(&own)).and(old_runs)
                 });

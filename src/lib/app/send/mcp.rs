@@ -306,6 +306,7 @@ mod tests {
                 "$defs": {"X": {"description": "Elsewhere."}}
             }),
             read_only: false,
+            kind: mcp::Kind::Tool,
             refused: None,
         };
         let left = Offered {
