@@ -53,6 +53,7 @@ mod outgoing;
 mod persona;
 mod persona_requests;
 mod personas;
+mod plan_crash;
 mod prefix;
 mod progress;
 mod providers;

@@ -384,17 +384,22 @@ fn what_acts_beyond_the_chat_asks_the_owner_and_blocks_nothing() {
     let people = house.sandbox.read("state/people.json").unwrap_or_default();
     assert!(!people.contains("blocked"), "{people}");
     // What the owner was asked waits for them, whatever its partner writes meanwhile.
-    house
-        .model
-        .push(plan(&json!([{"kind": "send", "text": "Wait."}])));
+    house.model.push(plan(&json!([
+        {"kind": "xsend", "to": "1003", "text": "hist"},
+        {"kind": "send", "text": "Wait."}
+    ])));
     house.telegram.say(ANA, ANA, "and?");
     house.telegram.wait_sent(|sent| sent.text == "Wait.", SOON);
-    for (tool, verdict) in [("message", "--approve"), ("block", "--deny")] {
-        let ids = format!("SELECT id FROM approvals WHERE tool = '{tool}'");
+    for (words, verdict) in [
+        ("psst", "--approve"),
+        ("block", "--deny"),
+        ("hist", "--deny"),
+    ] {
+        let ids = format!("SELECT id FROM approvals WHERE question LIKE '%{words}%'");
         let rows = house.sandbox.query("queue", &ids);
         let id = match rows.first().and_then(|row| row.first()) {
             Some(SqlValue::Text(id)) => id.clone(),
-            other => panic!("{tool}: {other:?}"),
+            other => panic!("{words}: {other:?}"),
         };
         let decided = house.sandbox.send(&[verdict, &id]);
         assert_eq!(decided.code, 0, "{decided:?}");

@@ -192,3 +192,27 @@ fn a_tool_that_needs_the_owner_does_not_silence_the_chat_of_a_guest() {
         SOON,
     );
 }
+
+#[test]
+fn pages_are_read_three_times_for_a_message_and_then_the_persona_answers() {
+    let (house, pages, url) = with_page("");
+    for _ in 0..4 {
+        let again = json!([{"kind": "retrieve", "urls": [url, url]}]);
+        house.model.push(plan(&again));
+    }
+    house
+        .model
+        .push(plan(&json!([{"kind": "send", "text": "It says 4711."}])));
+    house.telegram.say(ANA, ANA, &format!("look at {url}"));
+    house
+        .telegram
+        .wait_sent(|sent| sent.text == "It says 4711.", SOON);
+    assert_eq!(pages.asked().len(), 3, "an address once each time");
+    assert!(newest_request(&house).contains("no more are"));
+    assert_eq!(
+        house.telegram.sent().len(),
+        1,
+        "{:?}",
+        house.telegram.sent()
+    );
+}

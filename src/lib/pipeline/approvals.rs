@@ -185,6 +185,8 @@ impl Asking {
             })?;
         self.asked().extend(put.ids.iter().cloned());
         pipeline.audit_asked(&requests, &put);
+        // The rest of a plan does not wait.
+        pipeline.plan_news.notify_one();
         pipeline.deliver(put.parts);
         if self.envelope.wants_reply && !put.ids.is_empty() {
             self.tell_the_caller(&requests, &put.ids);

@@ -9,7 +9,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::{NewPart, Part};
-use super::{Store, outbox, view};
+use super::{Store, outbox, tasks, view};
 use crate::db;
 use crate::message::{Approval, approval_reply};
 
@@ -145,6 +145,10 @@ impl Store {
                 }
                 new.iter()
                     .try_for_each(|request| insert(connection, request))?;
+                // The rest of a plan does not wait for the answer.
+                new.iter().try_for_each(|request| {
+                    tasks::unblock(connection, &request.run_id, request.created_at)
+                })?;
                 if let Some(first) = new.first() {
                     let parts = message(&new);
                     let count = i64::try_from(parts.len()).unwrap_or(i64::MAX);

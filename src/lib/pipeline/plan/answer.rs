@@ -1,7 +1,9 @@
 //! From the answer of the model to tasks in the queue.
 
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{has_graph, is_planned};
 use crate::agent::plan::{self, Act, Plan, Reading};
@@ -20,8 +22,12 @@ const FETCH: &str = "web_fetch";
 /// How the ids of its calls begin that a plan asks for.
 const RETRIEVE: &str = "retrieve-";
 
-/// Returns what follows an answer: a plan that wants pages is made again with their text.
-pub(crate) fn next(answer: &str) -> Formed {
+/// How often a message may have pages read.
+const ROUNDS: u32 = 3;
+
+/// Returns what follows an answer: a plan that wants pages is made again with their text. `rounds` counts how often they
+/// were read.
+pub(crate) fn next(answer: &str, rounds: &AtomicU32) -> Formed {
     match plan::read(answer) {
         Reading::Broken(why) => Formed::Unreadable(why),
         Reading::Prose(_) => Formed::Final,
@@ -35,9 +41,16 @@ pub(crate) fn next(answer: &str) -> Formed {
                 name: FETCH.to_owned(),
                 input: json!({"url": url}),
             };
-            let calls: Vec<ToolCall> = urls.take(plan::MAX_URLS).map(call).collect();
+            let mut wanted: Vec<&String> = urls.collect();
+            let mut met = HashSet::new();
+            wanted.retain(|url| met.insert(*url));
+            let calls: Vec<ToolCall> = wanted.into_iter().take(plan::MAX_URLS).map(call).collect();
             if calls.is_empty() {
                 Formed::Final
+            } else if rounds.fetch_add(1, Ordering::Relaxed) >= ROUNDS {
+                Formed::Unreadable(format!(
+                    "pages were read {ROUNDS} times for this message, and no more are: plan without retrieve"
+                ))
             } else {
                 Formed::Calls(calls)
             }
@@ -308,7 +321,9 @@ mod tests {
 
     #[test]
     fn a_plan_that_wants_pages_asks_for_them() {
-        let plan = r#"[{"kind":"retrieve","urls":["https://a.example/","https://b.example/"]}]"#;
+        let rounds = AtomicU32::new(0);
+        let next = |answer: &str| next(answer, &rounds);
+        let plan = r#"[{"kind":"retrieve","urls":["https://a.example/","https://b.example/","https://a.example/"]}]"#;
         let Formed::Calls(calls) = next(plan) else {
             panic!("no calls");
         };
@@ -322,5 +337,9 @@ mod tests {
         );
         assert_eq!(next("Hello"), Formed::Final);
         assert!(matches!(next("[{"), Formed::Unreadable(_)));
+        for _ in 1..ROUNDS {
+            assert!(matches!(next(plan), Formed::Calls(_)));
+        }
+        assert!(matches!(next(plan), Formed::Unreadable(why) if why.contains("no more")));
     }
 }

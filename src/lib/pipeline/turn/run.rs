@@ -2,7 +2,7 @@
 //! is to be said.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::describe::Budget;
 use super::hear::{Message, Unwritten};
@@ -448,13 +448,15 @@ impl Pipeline {
         ));
         let history =
             |entries: &[Entry]| form.map_or_else(Vec::new, |form| form.history.shown(entries));
+        let rounds = AtomicU32::new(0);
+        let next = |answer: &str| plan::answer::next(answer, &rounds);
         // Where others are spoken with nobody is kept waiting for the owner.
         let may_wait = |call: &ToolCall| owners_alone && !plan::answer::is_retrieve(call);
         let order = Order {
             team: Some(team),
             form: form.map(|form| Form {
                 history: &history,
-                next: &plan::answer::next,
+                next: &next,
                 may_wait: &may_wait,
                 failed: &plan::answer::failed,
                 schema: &form.schema,

@@ -381,14 +381,18 @@ pub(super) fn unblock_after(connection: &Connection, seq: i64, now: i64) -> rusq
     run_id.map_or(Ok(()), |run_id| unblock(connection, &run_id, now))
 }
 
-/// Makes ready what waited only for tasks that are done and whose parts have arrived; its time begins now.
-fn unblock(connection: &Connection, run_id: &str, now: i64) -> rusqlite::Result<()> {
+/// Makes ready what waited only for tasks that are done and whose parts have arrived, or about which the owner is asked;
+/// its time begins now.
+pub(super) fn unblock(connection: &Connection, run_id: &str, now: i64) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "UPDATE tasks SET state = 'ready', due_at = ?2 + lead_ms WHERE run_id = ?1 AND state = 'blocked'
                AND NOT EXISTS (SELECT 1 FROM json_each(tasks.depends_on) d
                  JOIN tasks before ON before.run_id = tasks.run_id AND before.id = d.value
-                 WHERE before.state NOT IN ('done', 'dead') OR EXISTS (SELECT 1 FROM outbox o
+                 WHERE before.state NOT IN ('done', 'dead') AND NOT EXISTS (SELECT 1 FROM approvals a
+                     WHERE a.inbox_id = before.inbox_id AND a.call_id = 'plan-' || before.id
+                       AND a.state IN ('pending', 'approved', 'used'))
+                   OR EXISTS (SELECT 1 FROM outbox o
                    WHERE o.task = before.seq AND o.state IN ('pending', 'sending', 'unknown')))",
         )?
         .execute((run_id, now))

@@ -428,6 +428,11 @@ async fn a_task_that_asks_the_owner_waits_for_them_and_not_for_its_partner() {
     };
     let asked = bench.store.ask(vec![request], |_| Vec::new()).await;
     assert_eq!(asked.expect("asked").ids, ["abc234"]);
+    assert_eq!(
+        bench.ready().await,
+        ["a@0", "b@0", "c@0"],
+        "the rest goes on"
+    );
     bench.accept("2", 1).await;
     assert_eq!(bench.states().await, ["ready", "cancelled", "cancelled"]);
     let done = bench
