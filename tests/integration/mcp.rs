@@ -2,6 +2,7 @@
 //! of one costs: itself.
 #![allow(clippy::disallowed_methods, reason = "a test writes files plainly")]
 
+mod add;
 mod everything;
 mod http;
 mod sdk;

@@ -22,6 +22,8 @@ mod startup;
 mod stdio;
 mod telegram;
 
+pub(crate) use init::{append, set_secret};
+
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 

@@ -41,6 +41,9 @@ pub(super) struct Arguments {
     pub shared: Shared,
     /// What to say; - reads it from standard input
     pub text: Option<String>,
+    /// The program of a tool server, for --mcp add
+    #[arg(last = true, hide = true)]
+    pub program: Vec<String>,
     /// Print one JSON document
     #[arg(long, global = true)]
     pub json: bool,
@@ -221,8 +224,8 @@ pub(super) struct Verbs {
     /// Which skills the agent may use: list (default), trust NAME or NAME@HASH, distrust NAME
     #[arg(long, value_name = "VERB", num_args = 0..=2)]
     pub skill: Option<Vec<String>>,
-    /// Which tool servers the agent may use: list (default), trust NAME or NAME@HASH, distrust NAME
-    #[arg(long, value_name = "VERB", num_args = 0..=2)]
+    /// Which tool servers the agent may use: list (default), add NAME -- COMMAND, trust NAME or NAME@HASH, distrust NAME
+    #[arg(long, value_name = "VERB", num_args = 0..)]
     pub mcp: Option<Vec<String>>,
     /// Show what the daemon is
     #[arg(long)]
@@ -308,6 +311,14 @@ impl Arguments {
             return Err(Failure::new(Exit::Usage, what).hint("such as --from backup"));
         }
         Ok(())
+    }
+
+    /// Returns the command line with the word behind `--` as what is to be said, unless it is a program.
+    pub(super) fn with_text(mut self) -> Self {
+        if self.verbs.mcp.is_none() && self.text.is_none() && self.program.len() == 1 {
+            self.text = self.program.pop();
+        }
+        self
     }
 
     /// Returns how long to wait for the reply; `None` when nobody does.

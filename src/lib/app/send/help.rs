@@ -60,6 +60,11 @@ Usage: agent-send --skill [VERB]
 Usage: agent-send --mcp [VERB]
 
   list               all servers and their tools (default)
+  add NAME -- COMMAND
+                     write [mcp.servers.NAME] into agent.toml, start it, show its tools
+  add NAME url=ADDRESS
+                     the same for a server that runs elsewhere
+  add FILE|-         the servers of a JSON with \"mcpServers\", - for standard input
   trust NAME         offer the tools of this server as they are now
   trust NAME@HASH    the same, only when the hash of the list begins so
   distrust NAME      offer them no more",

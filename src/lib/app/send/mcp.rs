@@ -36,7 +36,7 @@ pub(super) fn mcp(context: &Context<'_>, words: &[String]) -> Result<Exit, Failu
     let standing = standing.ok_or_else(|| {
         let message = format!("no tool server {:?}", text::visible(name));
         Failure::new(Exit::Failed, message)
-            .hint("agent-send --mcp lists them; agent.toml adds one: [mcp.servers.NAME]")
+            .hint("agent-send --mcp lists them; agent-send --mcp add NAME -- COMMAND adds one")
     })?;
     let trusted = mcp::approved_hashes(&home.trusted_servers());
     if let TrustVerb::Trust(_, hash) = verb {
@@ -46,7 +46,7 @@ pub(super) fn mcp(context: &Context<'_>, words: &[String]) -> Result<Exit, Failu
     distrusted(context, name)
 }
 
-fn standings(context: &Context<'_>) -> Result<Vec<ServerStatus>, Failure> {
+pub(super) fn standings(context: &Context<'_>) -> Result<Vec<ServerStatus>, Failure> {
     let home = context.home;
     let config = config::load_config(home, context.env)?;
     let seen = Seen::read(&home.tool_servers());
@@ -116,7 +116,7 @@ fn trust(
 }
 
 /// Returns how a server is called that may only offer what it offers now.
-fn exactly(standing: &ServerStatus) -> Option<String> {
+pub(super) fn exactly(standing: &ServerStatus) -> Option<String> {
     let hash = standing.offer.as_ref()?.sha256.get(..SHOWN)?;
     Some(format!("{}@{hash}", standing.name))
 }
@@ -128,9 +128,7 @@ fn list(standings: &[ServerStatus], json: bool) {
         return;
     }
     if standings.is_empty() {
-        cli::err(
-            "agent-send: no tool servers; agent.toml adds one: [mcp.servers.NAME], see agent.toml(5)",
-        );
+        cli::err("agent-send: no tool servers; agent-send --mcp add NAME -- COMMAND adds one");
     }
     standings
         .iter()
@@ -138,7 +136,7 @@ fn list(standings: &[ServerStatus], json: bool) {
         .for_each(|line| cli::out(&line));
 }
 
-fn lines(standing: &ServerStatus) -> Vec<String> {
+pub(super) fn lines(standing: &ServerStatus) -> Vec<String> {
     let name = &standing.name;
     let mut lines = vec![match &standing.off {
         None => format!("on   {name}  {}", exactly(standing).unwrap_or_default()),

@@ -10,6 +10,7 @@ mod complete;
 mod help;
 mod job;
 mod mcp;
+mod mcp_add;
 mod message;
 mod pair;
 mod progress;
@@ -53,7 +54,7 @@ pub fn main() -> ExitCode {
         cli::out(help.trim_end());
         return ExitCode::SUCCESS;
     }
-    match cli::parse::<Arguments>() {
+    match cli::parse::<Arguments>().map(Arguments::with_text) {
         Ok(arguments) => cli::end("agent-send", arguments.json, || run(&arguments)),
         Err(code) => code,
     }
@@ -145,7 +146,12 @@ fn command_of(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exi
     } else if let Some(words) = &verbs.skill {
         skill::skill(context, words)
     } else if let Some(words) = &verbs.mcp {
-        mcp::mcp(context, words)
+        match words.split_first() {
+            Some((verb, words)) if verb == "add" => {
+                mcp_add::add(context, words, &arguments.program)
+            }
+            _ => mcp::mcp(context, words),
+        }
     } else {
         return Ok(None);
     };

@@ -7,6 +7,8 @@ mod local;
 mod model;
 mod service;
 mod settings_file;
+
+pub(crate) use settings_file::{append, set_secret};
 mod telegram;
 
 use std::io::IsTerminal;

@@ -21,13 +21,27 @@ pub(super) fn set(home: &Home, section: &str, key: &str, value: &str) -> Result<
 }
 
 /// Writes `NAME=VALUE` into `.env`, in the place of a line for that name.
-pub(super) fn set_secret(home: &Home, name: &str, value: &str) -> Result<(), Failure> {
+pub(crate) fn set_secret(home: &Home, name: &str, value: &str) -> Result<(), Failure> {
     let path = home.env_file();
     let text = match std::fs::read_to_string(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         text => text.map_err(sys::Error::at("read", &path))?,
     };
     write(&path, &with_line(&text, name, value))
+}
+
+/// Appends a section to agent.toml; everything before it stays as it is.
+pub(crate) fn append(home: &Home, section: &str) -> Result<(), Failure> {
+    let path = home.config_file();
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        text => text.map_err(sys::Error::at("read", path))?,
+    };
+    let gap = match text.trim_end() {
+        "" => "",
+        _ => "\n\n",
+    };
+    write(path, &format!("{}{gap}{section}", text.trim_end()))
 }
 
 /// A link stays one: people keep settings in a repository.
