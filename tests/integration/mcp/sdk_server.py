@@ -41,6 +41,8 @@ def picture() -> list:
 @server.tool()
 async def slowly(context: Context) -> str:
     """Take 5 s and say so."""
+    for step in range(100):
+        await context.report_progress(0, 10, f"begin {step}")
     for step in range(10):
         await asyncio.sleep(0.5)
         await context.report_progress(step + 1, 10, f"step {step + 1}")
