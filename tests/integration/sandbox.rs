@@ -59,6 +59,7 @@ impl Place {
             timeout: Duration::from_secs(20),
             max_output: 20_000,
             off: false,
+            disk_reserve: 0,
         }
     }
 }
@@ -955,5 +956,28 @@ fn what_is_shown_from_elsewhere_can_be_read_and_not_changed_and_what_is_hidden_i
             "{level}"
         );
         assert!(!models.join("new").exists(), "{level}");
+    }
+}
+
+#[test]
+fn a_command_that_fills_the_disk_is_ended_before_it_has() {
+    for level in all_levels() {
+        let place = place();
+        let spec = |reserve: u64, megabytes: u64| Spec {
+            disk_reserve: reserve,
+            ..place.spec(&format!(
+                "head -c {megabytes}M /dev/zero > unpacked; sleep 2; rm unpacked; echo done"
+            ))
+        };
+        let began = Instant::now();
+        let ended = go(&level, spec(u64::MAX, 400)).unwrap();
+        assert_eq!(ended.status, Status::DiskFull, "{level}: {ended:?}");
+        assert!(began.elapsed() < Duration::from_secs(10), "{level}");
+        assert!(place.workspace.join("unpacked").exists(), "{level}");
+        // Who tidies up on a full disk needs a little room, and with enough of it nobody is disturbed.
+        for (reserve, megabytes) in [(u64::MAX, 1), (1 << 20, 400)] {
+            let ended = go(&level, spec(reserve, megabytes)).unwrap();
+            assert_eq!(ended.status, Status::Exited(0), "{level}: {ended:?}");
+        }
     }
 }

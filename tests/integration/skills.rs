@@ -370,7 +370,7 @@ fn a_tier_of_ones_own_and_the_prompts_of_a_role_are_what_the_settings_say() {
         ("[agent]\nroles = [\"../x\"]", "agent.roles"),
         (
             "[agent]\nroles = []\n[context.tiers.full]\nfiles = []",
-            "`full` is everything",
+            "`full` replaces the files of every message",
         ),
         (
             "[context.tiers.bad]\nfiles = [\"../x\"]",

@@ -46,9 +46,9 @@ pub use types::{
     Agent, Backup, Compaction, Config, Context, Cost, Deliver, DmPolicy, DmScope, Driver,
     Embeddings, Every, Exec, Group, GroupPolicy, GroupScope, Heartbeat, Hook, HookSession, Http,
     Keep, Level, Listen, Log, MAX_CARRIED, Mcp, McpServer, Media, Members, Memory, Mode, Network,
-    OnBusy, Pattern, Pipeline, Policy, Preset, Providers, ROLES, Recall, ReplyTo, Reset, ResetFor,
-    Sandbox, SearchEngine, SearchStrategy, Session, Stickers, Stream, Subagents, Synthesis,
-    Telegram, Thresholds, Tier, TimeOfDay, Tools, Typing, Voice, Web, Zone,
+    OnBusy, Pattern, Pipeline, Policy, Preset, Providers, ROLES, Recall, RecallWeights, ReplyTo,
+    Reset, ResetFor, Sandbox, SearchEngine, SearchStrategy, Session, Stickers, Stream, Subagents,
+    Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools, Typing, Voice, Web, Zone,
 };
 pub use validate::{Note, Warning};
 pub use vendors::{KeyInUse, VENDORS, Vendor, vendor};

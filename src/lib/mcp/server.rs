@@ -485,6 +485,7 @@ impl Program {
             timeout: Duration::ZERO,
             max_output: 0,
             off: self.off,
+            disk_reserve: 0,
         })
     }
 }

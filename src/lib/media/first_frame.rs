@@ -122,6 +122,7 @@ impl Films {
             timeout: TIMEOUT,
             max_output: MAX_OUTPUT,
             off: self.off,
+            disk_reserve: 0,
         }
     }
 }

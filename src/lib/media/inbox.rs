@@ -6,20 +6,25 @@
 //! workspace/inbox/CHAT.PERSON/NUMBER-NAME   from a member of a group
 //! ```
 
-use std::io::ErrorKind;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use nix::sys::statvfs::statvfs;
 
 use crate::config::Media;
-use crate::sandbox::{Kind, Root};
+use crate::sandbox::{BeneathError, Kind, Root};
 use crate::text;
 
 /// Its directory in the workspace.
 pub const DIR: &str = "inbox";
 /// The most entries of one directory that are looked at.
 const MAX_ENTRIES: usize = 100_000;
+/// How deep directories are looked through that commands made there.
+const MAX_DEPTH: usize = 64;
+/// What the smallest file takes of a disk, bytes.
+const BLOCK: u64 = 4096;
 /// The longest file name, characters.
 const MAX_NAME: usize = 80;
 /// Signs that names of files keep: they are easy to type.
@@ -130,45 +135,68 @@ pub fn keep(
     Ok(path)
 }
 
-/// Removes files of the folders of `dir`, such as [`DIR`], that are older than `keep`, and folders that are empty then.
-/// Blocks.
+/// Removes files of the folders of `dir`, such as [`DIR`], that are older than `keep`, also what commands unpacked there,
+/// and directories that are empty then. Blocks.
 ///
 /// # Errors
-/// When the directory cannot be listed.
-pub fn prune(workspace: &Path, dir: &str, keep: Duration) -> std::io::Result<()> {
-    let dir = workspace.join(dir);
-    // The agent's own commands write here: a link is not followed.
-    let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
-    if !is_dir(&dir) {
-        return Ok(());
-    }
-    let folders = match std::fs::read_dir(&dir) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+/// The first thing that cannot be read or removed; what else is old goes all the same.
+pub fn prune(workspace: &Path, dir: &str, keep: Duration) -> Result<(), BeneathError> {
+    let root = Root::open(workspace)?;
+    let folders = match root.list(Path::new(dir), MAX_ENTRIES) {
+        Err(BeneathError::NotFound(_)) => return Ok(()),
         folders => folders?,
     };
-    for folder in folders.flatten().map(|entry| entry.path()) {
-        if !is_dir(&folder) {
-            continue;
-        }
-        for file in std::fs::read_dir(&folder)?.flatten() {
-            let is_old = file.metadata().is_ok_and(|meta| {
-                let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
-                meta.is_file() && age.is_some_and(|age| age > keep)
-            });
-            if is_old {
-                std::fs::remove_file(file.path())?;
-            }
-        }
-        // Only an empty one goes.
-        let _ = std::fs::remove_dir(&folder);
+    let mut first = Ok(());
+    for folder in folders.iter().filter(|one| one.kind == Kind::Directory) {
+        let folder = Path::new(dir).join(&folder.name);
+        first = first.and(prune_below(&root, &folder, keep, 0));
     }
-    Ok(())
+    first
+}
+
+/// Commands write here while it is looked through: nothing is removed at a place that a link leads to.
+fn prune_below(root: &Root, dir: &Path, keep: Duration, depth: usize) -> Result<(), BeneathError> {
+    let mut first = Ok(());
+    for entry in root.list(dir, MAX_ENTRIES)? {
+        let path = dir.join(&entry.name);
+        let pruned = match entry.kind {
+            Kind::Directory if depth < MAX_DEPTH => prune_below(root, &path, keep, depth + 1),
+            Kind::File => remove_old(root, &path, keep),
+            Kind::Directory | Kind::Symlink | Kind::Other => Ok(()),
+        };
+        first = first.and(pruned);
+    }
+    let target = root.target(dir)?;
+    if target.real == dir {
+        // Only an empty one goes.
+        target.remove_empty_directory();
+    }
+    first
+}
+
+fn remove_old(root: &Root, path: &Path, keep: Duration) -> Result<(), BeneathError> {
+    let target = root.target(path)?;
+    if target.real != path {
+        return Ok(());
+    }
+    match target.existing()? {
+        Some(file) if age_of(&file.metadata).is_some_and(|age| age > keep) => target.remove(&file),
+        _ => Ok(()),
+    }
+}
+
+/// Returns for how long a file has been as it is: what is unpacked has an old time of change from its archive.
+fn age_of(metadata: &Metadata) -> Option<Duration> {
+    let at = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
+    (UNIX_EPOCH + at).elapsed().ok()
 }
 
 fn size_of(root: &Root, folder: &Path) -> u64 {
     let entries = root.list(folder, MAX_ENTRIES).unwrap_or_default();
     let files = entries.iter().filter(|entry| entry.kind == Kind::File);
-    files.map(|entry| entry.size).sum()
+    // Whole blocks: empty files fill a disk, too.
+    let blocks = files.map(|entry| entry.size.div_ceil(BLOCK).max(1));
+    blocks.sum::<u64>() * BLOCK
 }
 
 #[cfg(test)]
@@ -262,6 +290,15 @@ mod tests {
             ..limits.clone()
         };
         assert_eq!(full(group("1001"), &wide), None);
+        // Small files take whole blocks: 256 of them are a megabyte.
+        for number in 0..300 {
+            let small = sender(&format!("{number}"), "1005");
+            house.received(&small, "s", 1).expect("kept");
+        }
+        assert_eq!(
+            full(sender("1005", "1005"), &wide).as_deref(),
+            Some("inbox_person_mb")
+        );
         let reserve = Media {
             reserve_mb: u64::MAX >> 20,
             ..wide
@@ -283,10 +320,19 @@ mod tests {
         let other = outside.join("x");
         atomic::write(&other, b"x", atomic::Durability::Rename).expect("write");
         symlink(&outside, workspace.join("inbox/1003")).expect("link");
+        // What a command unpacked, with the times of its archive; and a file that is nobody's.
+        let unpacked = path.with_file_name("trip/days/one.txt");
+        std::fs::create_dir_all(unpacked.parent().expect("folder")).expect("dir");
+        atomic::write(&unpacked, b"x", atomic::Durability::Rename).expect("write");
+        let times = std::fs::FileTimes::new().set_modified(UNIX_EPOCH);
+        let open = std::fs::File::options().write(true).open(&unpacked);
+        open.and_then(|file| file.set_times(times)).expect("times");
+        symlink(&outside, path.with_file_name("trip/out")).expect("link");
         prune(&workspace, DIR, Duration::from_secs(3600)).expect("prune");
-        assert!(path.exists());
+        assert!(path.exists() && unpacked.exists());
+        std::thread::sleep(Duration::from_millis(1_100));
         prune(&workspace, DIR, Duration::ZERO).expect("prune");
-        assert!(!path.parent().expect("folder").exists() && other.exists());
+        assert!(!path.exists() && !unpacked.exists() && other.exists());
         assert!(
             house.received(&sender("1003", "1003"), "y", 1).is_err(),
             "through the link"

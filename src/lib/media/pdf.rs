@@ -82,7 +82,7 @@ fn outcome(output: &[u8], status: Status) -> Result<Pdf, String> {
         }
         Status::Signaled(_) => Some("it is damaged, or needs more memory than it may have"),
         Status::OutOfMemory => Some("it takes too much memory to read"),
-        Status::TimedOut => Some("it takes too long to read"),
+        Status::TimedOut | Status::DiskFull => Some("it takes too long to read"),
         Status::Cancelled => Some("reading it was stopped"),
     };
     match (text.is_empty(), broken_off) {

@@ -34,7 +34,8 @@ use index::{Filter, Found, Place, Query, Searcher, Source};
 use known::{Known, Partner};
 use recall::{Recall, Recalled, Relevant, Request};
 
-use crate::config::{Home, Synthesis};
+use crate::config;
+use crate::config::Home;
 use crate::embedding::Opener;
 use crate::llm::Client;
 use crate::message::{Role, Trust};
@@ -228,6 +229,9 @@ impl Memory {
         request: &Request<'_>,
         earlier: &[String],
     ) -> Option<Recalled> {
+        if request.settings.max_tokens == 0 {
+            return None;
+        }
         if self.notes.lock().changed() {
             // What was written by hand is known at the next message; vectors may cost a call, and wait.
             self.refresh_with(index::Mode {
@@ -244,7 +248,7 @@ impl Memory {
             k: RECALLED,
             candidates: CANDIDATES,
             min_score: MIN_SCORE,
-            max_tokens: usize::try_from(recall::BUDGET).ok(),
+            max_tokens: usize::try_from(request.settings.max_tokens).ok(),
             max_chars: MAX_RECALLED,
             filter: Filter {
                 sources: Some(RECALLED_FROM.to_vec()),
@@ -278,7 +282,7 @@ impl Memory {
         let originals = texts.filter(|(text, _)| earlier.contains(text));
         let originals = originals.map(|(_, original)| original);
         let earlier: Vec<&String> = earlier.iter().chain(originals).collect();
-        let mut recalled = recall::compose(relevant, &found.hits, |line| {
+        let mut recalled = recall::compose(relevant, &found.hits, request.settings, |line| {
             earlier.iter().any(|text| text.contains(line))
         })?;
         let mut loaded = recalled.memories.iter().filter(|memory| !memory.dropped);
@@ -316,12 +320,12 @@ impl Memory {
         known::of(self.home(), partner, earlier)
     }
 
-    /// Returns `recalled`, rewritten by a model where `synthesis` says so, see `[memory.recall]`. The call is booked to the
+    /// Returns `recalled`, rewritten by a model where `settings` say so. The call is booked to the
     /// run `run_id`.
     pub async fn retell(
         &self,
         client: &Client,
-        synthesis: Synthesis,
+        settings: &config::Recall,
         recalled: Recalled,
         (run_id, session_id): (&str, &str),
     ) -> Recalled {
@@ -330,7 +334,7 @@ impl Memory {
         if paused_until.is_some_and(|until| began < until) {
             return recalled;
         }
-        let text = recall::rewrite(client, synthesis, &recalled, (run_id, session_id)).await;
+        let text = recall::rewrite(client, settings, &recalled, (run_id, session_id)).await;
         let mut rewritten = self.rewritten.lock();
         let Some(text) = text else {
             let timed_out = began.elapsed() >= recall::TIMEOUT;

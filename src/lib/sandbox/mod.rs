@@ -34,6 +34,7 @@ mod beneath;
 mod compute;
 mod cover;
 mod detect;
+mod disk_room;
 mod exit;
 mod launcher;
 mod memory;
@@ -144,6 +145,10 @@ pub struct Spec {
     pub max_output: usize,
     /// `sandbox = "off"` in the configuration: no walls, the limits remain.
     pub off: bool,
+    /// Bytes that a command leaves free on the disk of its workspace, or it is killed; on a disk with less it may still
+    /// write 64 MiB.
+    #[serde(skip)]
+    pub disk_reserve: u64,
 }
 
 /// How a command ended.
@@ -155,6 +160,8 @@ pub enum Status {
     Signaled(i32),
     /// Its processes together held too much memory and were killed.
     OutOfMemory,
+    /// Less than [`Spec::disk_reserve`] was left on the disk and it was killed.
+    DiskFull,
     /// It ran longer than [`Spec::timeout`] and was killed.
     TimedOut,
     /// The caller's token was cancelled and it was killed.

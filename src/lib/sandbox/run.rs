@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::cover::Cover;
+use super::disk_room::DiskRoom;
 use super::output_cap::Clip;
 use super::{Error, LAUNCHER_ARG, Level, Outcome, Plan, Report, Spec, Status, Walls, detect, exit};
 
@@ -91,6 +92,8 @@ pub async fn run_at(
 ) -> Result<Outcome, Error> {
     let walls = walls_of(level)?;
     let (limit, max_output) = (spec.timeout, spec.max_output);
+    let disk_reserve = spec.disk_reserve;
+    let room = DiskRoom::new(&spec.workspace, spec.disk_reserve);
     let mut cover = cover_of(walls, &spec).await;
     let mut running = Running::start(&spec.into_plan(walls)).map_err(Error::Start)?;
     let mut replaced = None;
@@ -103,6 +106,7 @@ pub async fn run_at(
         report = running.follow(&mut keep) => End::Report(report.map_err(Error::Start)?),
         () = cancel.cancelled() => End::Killed(Status::Cancelled),
         () = sleep(limit) => End::Killed(Status::TimedOut),
+        () = room.is_short(), if disk_reserve > 0 => End::Killed(Status::DiskFull),
         path = cover.replaced() => {
             replaced = Some(path);
             End::Killed(Status::Cancelled)

@@ -91,7 +91,9 @@ impl TypedTool for Spawn {
             tools: args.tools,
             max_turns: args
                 .max_turns
-                .map(|turns| u32::try_from(turns).unwrap_or(u32::MAX).max(1)),
+                .map(|turns| u32::try_from(turns).unwrap_or(u32::MAX).max(1))
+                .map_or(limits.max_turns, |turns| turns.min(limits.max_turns))
+                .into(),
             timeout_secs: args
                 .timeout_secs
                 .unwrap_or(limits.timeout_secs)

@@ -154,6 +154,7 @@ impl SpeakProgram {
             timeout: TIMEOUT,
             max_output: MAX_OUTPUT,
             off: self.off,
+            disk_reserve: 0,
         };
         let program = self.argv.first().map_or("", String::as_str);
         let ended = sandbox::run(spec, cancel.clone(), &|_| {}).await;

@@ -330,6 +330,7 @@ pub(crate) fn exec_settings(
             .filter_map(variable)
             .filter(is_harmless)
             .collect(),
+        reserve_mb: config.media.reserve_mb,
     })
 }
 

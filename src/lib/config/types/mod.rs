@@ -253,7 +253,8 @@ impl Default for Providers {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Context {
-    /// Tiers of one's own, by name; default none. One called `operational` replaces the built-in one.
+    /// Tiers of one's own, by name; default none. One called `operational` replaces the built-in one, one called `full`
+    /// the files of the built-in one; prompts and skills stay.
     pub tiers: BTreeMap<String, Tier>,
 }
 
@@ -335,11 +336,59 @@ pub enum SearchStrategy {
 }
 
 /// `[memory.recall]`
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
 pub struct Recall {
     /// How it is told; default `structured`.
     pub synthesis: Synthesis,
+    /// Tokens of it at most, 200 to 20,000, or 0: nothing is remembered before a message; default 1,500.
+    pub max_tokens: u64,
+    /// The most facts; default 20.
+    pub max_facts: usize,
+    /// The most episodes; default 3.
+    pub max_episodes: usize,
+    /// How fast facts and episodes count less, a day, 0 to 1; default 0.03.
+    pub decay_per_day: f64,
+    /// The weights by which kinds share `max_tokens`, in whole numbers.
+    pub weights: RecallWeights,
+}
+
+impl Default for Recall {
+    fn default() -> Self {
+        Self {
+            synthesis: Synthesis::default(),
+            max_tokens: 1_500,
+            max_facts: 20,
+            max_episodes: 3,
+            decay_per_day: 0.03,
+            weights: RecallWeights::default(),
+        }
+    }
+}
+
+/// `[memory.recall.weights]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct RecallWeights {
+    /// Open commitments; default 40.
+    pub commitments: u32,
+    /// Passages of notes and conversations; default 35.
+    pub passages: u32,
+    /// What happened in conversations; default 25.
+    pub episodes: u32,
+    /// Facts; default 15.
+    pub facts: u32,
+}
+
+impl Default for RecallWeights {
+    fn default() -> Self {
+        Self {
+            commitments: 40,
+            passages: 35,
+            episodes: 25,
+            facts: 15,
+        }
+    }
 }
 
 /// How the memories before a message are told.
@@ -395,6 +444,8 @@ pub struct Subagents {
     pub timeout_secs: u64,
     /// The most that may be said, seconds; default 1800.
     pub max_timeout_secs: u64,
+    /// Model calls one may make, at least 1; the agent may say fewer; default 50.
+    pub max_turns: u32,
 }
 
 impl Default for Subagents {
@@ -413,6 +464,7 @@ impl Default for Subagents {
             deny: deny.map(str::to_owned).to_vec(),
             timeout_secs: 600,
             max_timeout_secs: 1_800,
+            max_turns: 50,
         }
     }
 }

@@ -193,7 +193,7 @@ pub struct Media {
     pub inbox_chat_mb: u64,
     /// The same for all together; default 2,000.
     pub inbox_mb: u64,
-    /// Megabytes of the disk that stay free for everything else; default 512.
+    /// Megabytes of the disk that stay free for everything else, whatever comes or a command writes; default 512.
     pub reserve_mb: u64,
 }
 

@@ -155,12 +155,13 @@ fn agent(agent: &Agent) -> Vec<Rule> {
 }
 
 fn context_and_compaction(config: &Config) -> Vec<Rule> {
-    let (context, compaction) = (&config.context, &config.compaction);
+    let compaction = &config.compaction;
+    let of_full = config.context.tiers.get("full");
     vec![
         (
             "context.tiers",
-            !context.tiers.contains_key("full"),
-            "`full` is everything; choose another name",
+            of_full.is_none_or(|full| !full.files.is_empty()),
+            "`full` replaces the files of every message: expected `files`, such as [\"SOUL.md\", \"AGENTS.md\"]",
         ),
         (
             "compaction.compact_at",
@@ -345,11 +346,18 @@ fn session(session: &Session) -> Vec<Rule> {
 }
 
 fn subagents(subagents: &Subagents) -> Vec<Rule> {
-    vec![(
-        "subagents.timeout_secs",
-        (1..=subagents.max_timeout_secs).contains(&subagents.timeout_secs),
-        "expected 1 to `subagents.max_timeout_secs`",
-    )]
+    vec![
+        (
+            "subagents.timeout_secs",
+            (1..=subagents.max_timeout_secs).contains(&subagents.timeout_secs),
+            "expected 1 to `subagents.max_timeout_secs`",
+        ),
+        (
+            "subagents.max_turns",
+            subagents.max_turns >= 1,
+            "expected at least 1",
+        ),
+    ]
 }
 
 fn amounts(config: &Config) -> Vec<Rule> {
@@ -392,8 +400,18 @@ fn backup(backup: &Backup) -> Vec<Rule> {
 }
 
 fn memory(memory: &Memory) -> Vec<Rule> {
-    let embeddings = &memory.embeddings;
+    let (embeddings, recall) = (&memory.embeddings, &memory.recall);
     vec![
+        (
+            "memory.recall.max_tokens",
+            recall.max_tokens == 0 || (200..=20_000).contains(&recall.max_tokens),
+            "expected 200 to 20000 tokens, or 0 for none",
+        ),
+        (
+            "memory.recall.decay_per_day",
+            (0.0..=1.0).contains(&recall.decay_per_day),
+            "expected 0 to 1",
+        ),
         (
             "memory.vector_weight",
             memory

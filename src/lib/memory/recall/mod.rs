@@ -23,11 +23,10 @@ pub(super) use synthesis::{TIMEOUT, rewrite};
 use chrono_tz::Tz;
 
 use super::index::{Hit, Strategy};
+use crate::config;
 use crate::session::Recollection;
 use crate::text;
 
-/// Tokens of the whole text at most (specification §13).
-pub const BUDGET: u64 = 1_500;
 /// Tokens of its last line at most.
 const FOOTER: u64 = 40;
 /// The longest lines, characters.
@@ -56,6 +55,8 @@ pub struct Request<'a> {
     pub strategy: Strategy,
     /// See [`super::index::Query`].
     pub share: Option<f32>,
+    /// How much of what.
+    pub settings: &'a config::Recall,
 }
 
 /// The memories that go before a message.
@@ -87,13 +88,22 @@ enum Kind {
     Fact,
 }
 
-/// The weights by which kinds share the budget (specification §13), in the order in which they take what others leave.
-const SHARES: [(Kind, u64); 4] = [
-    (Kind::Commitment, 40),
-    (Kind::Passage, 35),
-    (Kind::Episode, 25),
-    (Kind::Fact, 15),
-];
+/// Returns the weights by which kinds share the budget, in the order in which they take what others leave.
+fn weights(settings: &config::Recall) -> [(Kind, u64); 4] {
+    let config::RecallWeights {
+        commitments,
+        passages,
+        episodes,
+        facts,
+    } = settings.weights;
+    [
+        (Kind::Commitment, commitments.into()),
+        (Kind::Passage, passages.into()),
+        (Kind::Episode, episodes.into()),
+        (Kind::Fact, facts.into()),
+    ]
+}
+
 /// The order of the text, and the names of the kinds.
 const ORDER: [(Kind, &str); 4] = [
     (Kind::Commitment, "commitment"),
@@ -163,6 +173,7 @@ impl Candidate {
 pub(super) fn compose(
     relevant: Relevant<'_>,
     hits: &[Hit],
+    settings: &config::Recall,
     known: impl Fn(&str) -> bool,
 ) -> Option<Recalled> {
     let commitments = relevant.commitments.into_iter();
@@ -186,9 +197,9 @@ pub(super) fn compose(
         .by_ref()
         .map(|(score, fact)| Candidate::bullet(Kind::Fact, relevance::fact_line(fact, *score)))
         .filter(|one| !known(&one.line.text));
-    candidates.extend(lines.take(relevance::MAX_FACTS));
+    candidates.extend(lines.take(settings.max_facts));
     let facts_left = facts.len();
-    fit(&mut candidates);
+    fit(&mut candidates, settings);
     let (mut loaded, mut left_out) = (Vec::new(), Vec::new());
     let (mut memories, mut others, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     for (kind, name) in ORDER {
@@ -221,14 +232,16 @@ pub(super) fn compose(
     })
 }
 
-/// Loads what fits: each kind its share of the budget, then in the order of [`SHARES`] what others left.
-fn fit(candidates: &mut [Candidate]) {
-    let budget = BUDGET - text::estimate_tokens(HEAD) - FOOTER;
+/// Loads what fits: each kind its share of the budget, then in the order of [`weights`] what others left.
+fn fit(candidates: &mut [Candidate], settings: &config::Recall) {
+    let frame = text::estimate_tokens(HEAD) + FOOTER;
+    let budget = settings.max_tokens.saturating_sub(frame);
+    let weights = weights(settings);
     let present = |kind: Kind| candidates.iter().any(|one| one.kind == kind);
-    let shares = SHARES.iter().filter(|(kind, _)| present(*kind));
+    let shares = weights.iter().filter(|(kind, _)| present(*kind));
     let all: u64 = shares.map(|(_, share)| share).sum();
     let mut used = 0;
-    for (kind, share) in SHARES {
+    for (kind, share) in weights {
         let mut room = budget * share / all.max(1);
         for one in candidates.iter_mut().filter(|one| one.kind == kind) {
             let Some(left) = room.checked_sub(one.tokens()) else {
@@ -238,7 +251,7 @@ fn fit(candidates: &mut [Candidate]) {
             (room, one.is_loaded) = (left, true);
         }
     }
-    for (kind, _) in SHARES {
+    for (kind, _) in weights {
         let others = candidates.iter_mut().filter(|one| one.kind == kind);
         for one in others.filter(|one| !one.is_loaded) {
             if used + one.tokens() <= budget {

@@ -16,14 +16,9 @@ use crate::memory::facts::episodes::Episode;
 use crate::memory::scope::Viewer;
 use crate::{clock, text};
 
-/// The most facts and episodes (specification §13).
-pub(super) const MAX_FACTS: usize = 20;
-const MAX_EPISODES: usize = 3;
 /// Facts about the user at the beginning of a conversation, whatever its topic.
 const AT_FIRST: usize = 8;
-/// How fast the score of a fact or episode decays (specification §13), and the share that stays: where somebody lives
-/// is seldom said again.
-const DECAY_A_DAY: f64 = 0.03;
+/// The share of the score of a fact or episode that no time takes: where somebody lives is seldom said again.
 const STAYS: f64 = 0.5;
 /// Commitments are relevant so long before their deadline, whatever the message says.
 const SOON_MS: i64 = 3 * DAY_MS;
@@ -173,7 +168,7 @@ impl Recall {
     /// its words; at the beginning of a conversation also the newest about the user.
     fn facts(&self, request: &Request<'_>, said: &Codes, viewer: &Viewer) -> Vec<(f64, &Fact)> {
         let score = |fact: &Fact, weight: f64| {
-            (1.0 + weight) * fact.confidence * decayed_share(request.now - fact.updated_at)
+            (1.0 + weight) * fact.confidence * decayed_share(request, fact.updated_at)
         };
         let by_relevance = |a: &(u8, f64, &Fact), b: &(u8, f64, &Fact)| {
             a.0.cmp(&b.0)
@@ -218,7 +213,7 @@ impl Recall {
                     .parse::<NaiveDate>()
                     .map_or(0, |day| clock::start_of_day(day, request.zone));
                 let at_first = if request.first { THIRD } else { 0.0 };
-                near.push(((share + at_first) * decayed_share(request.now - day), one));
+                near.push(((share + at_first) * decayed_share(request, day), one));
             }
         }
         near.sort_by(|(a, one), (b, other)| b.total_cmp(a).then(other.id.cmp(&one.id)));
@@ -228,7 +223,10 @@ impl Recall {
             score: Some(score),
             overdue: None,
         };
-        near.into_iter().take(MAX_EPISODES).map(line).collect()
+        near.into_iter()
+            .take(request.settings.max_episodes)
+            .map(line)
+            .collect()
     }
 
     /// Returns for each episode how many of the words `said` it has.
@@ -248,11 +246,11 @@ impl Recall {
     }
 }
 
-/// Returns the share of a score that is left after `ms`.
+/// Returns the share of a score that is left of what is of the time `at`.
 #[expect(clippy::cast_precision_loss, reason = "days")]
-fn decayed_share(ms: i64) -> f64 {
-    let days = ms.max(0) as f64 / DAY_MS as f64;
-    STAYS + (1.0 - STAYS) * (-DECAY_A_DAY * days).exp()
+fn decayed_share(request: &Request<'_>, at: i64) -> f64 {
+    let days = request.now.saturating_sub(at).max(0) as f64 / DAY_MS as f64;
+    STAYS + (1.0 - STAYS) * (-request.settings.decay_per_day * days).exp()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share")]

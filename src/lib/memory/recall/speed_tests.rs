@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::tests::{DAY_MS, now, owner};
+use super::tests::{BUDGET, DAY_MS, now, owner};
 use super::*;
 use crate::config::{Environment, Home};
 use crate::memory::facts::commitments;
@@ -156,6 +156,7 @@ fn figures() {
         let asked = Request {
             strategy: Strategy::Hybrid,
             share: None,
+            settings: &config::Recall::default(),
             words,
             first: number % 10 == 0,
             session: "this",

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{BUDGET, Recalled, plain};
+use super::{Recalled, plain};
+use crate::config;
 use crate::config::{ProviderType, Synthesis};
 use crate::llm::{Client, Prompt, Purpose};
 use crate::memory::consolidate;
@@ -33,15 +34,18 @@ fn style(synthesis: Synthesis) -> Option<&'static str> {
     }
 }
 
-/// Has the model of `[routing] consolidation` rewrite `recalled` in the style of `synthesis`; `None` when it stays as it
+/// Has the model of `[routing] consolidation` rewrite `recalled` as `settings` say; `None` when it stays as it
 /// is. The call is booked to `run_id`.
 pub(crate) async fn rewrite(
     client: &Client,
-    synthesis: Synthesis,
+    settings: &config::Recall,
     recalled: &Recalled,
     (run_id, session_id): (&str, &str),
 ) -> Option<Recalled> {
-    let (style, model) = (style(synthesis)?, consolidate::reader(client.models())?);
+    let (style, model) = (
+        style(settings.synthesis)?,
+        consolidate::reader(client.models())?,
+    );
     let prompt = Prompt {
         system: vec![SystemBlock {
             tier: Tier::Stable,
@@ -71,7 +75,7 @@ pub(crate) async fn rewrite(
                 .is_ok_and(|model| model.provider.kind != ProviderType::Offline);
             let is_whole = paid.response.stop == StopReason::EndTurn;
             let said = paid.response.message.plain_text();
-            match rewritten(recalled, &said).filter(|_| by_model && is_whole) {
+            match rewritten(recalled, &said, settings.max_tokens).filter(|_| by_model && is_whole) {
                 Some(rewritten) => return Some(rewritten),
                 None => "the answer is empty, too long or cut".to_owned(),
             }
@@ -83,13 +87,13 @@ pub(crate) async fn rewrite(
     None
 }
 
-/// Returns `recalled` with this text; `None` when it is empty or too long.
-fn rewritten(recalled: &Recalled, words: &str) -> Option<Recalled> {
+/// Returns `recalled` with this text; `None` when it is empty or has more than `max` tokens.
+fn rewritten(recalled: &Recalled, words: &str, max: u64) -> Option<Recalled> {
     let rewritten = Recalled {
         body: plain(words).trim().to_owned(),
         ..recalled.clone()
     };
-    let fits = text::estimate_tokens(&rewritten.text()) <= BUDGET;
+    let fits = text::estimate_tokens(&rewritten.text()) <= max;
     (fits && !rewritten.body.is_empty()).then_some(rewritten)
 }
 
@@ -107,12 +111,12 @@ mod tests {
             untrusted: false,
             memories: Vec::new(),
         };
-        let text = rewritten(&recalled, "\n⟧ A is ⟦b.\n").expect("words");
+        let text = rewritten(&recalled, "\n⟧ A is ⟦b.\n", 1_500).expect("words");
         assert_eq!(text.text(), format!("{HEAD}\nA is b.\nloaded: 1 fact⟧"));
         assert_eq!(text.overdue, [3]);
         for words in ["", " \n", "⟦⟧", &"word ".repeat(1200)] {
             assert_eq!(
-                rewritten(&recalled, words),
+                rewritten(&recalled, words, 1_500),
                 None,
                 "{}",
                 text::head(words, 20)

@@ -16,6 +16,8 @@ use crate::message::{Envelope, Sender, SessionKey, Source};
 use crate::sys::atomic;
 use crate::sys::atomic::Durability;
 
+/// Tokens of it at most, by default.
+pub(super) const BUDGET: u64 = 1_500;
 pub(super) const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// 2026-11-22T12:00:00Z, a Sunday.
@@ -149,6 +151,7 @@ impl House {
         let asked = Request {
             strategy: Strategy::Hybrid,
             share: None,
+            settings: &config::Recall::default(),
             words,
             first,
             session: "this",
@@ -250,6 +253,7 @@ fn a_piece_says_what_is_known_and_from_where() {
     let piece = compose(
         relevant.clone(),
         &[hit("workspace/a.md", "two ⟧ lines\nof it")],
+        &config::Recall::default(),
         |_| false,
     )
     .expect("a piece");
@@ -273,10 +277,16 @@ fn a_piece_says_what_is_known_and_from_where() {
         memory("passage", "workspace/a.md:3-4", Some(0.816)),
     ];
     assert_eq!(piece.memories, memories);
-    assert_eq!(compose(Relevant::default(), &[], |_| false), None);
+    assert_eq!(
+        compose(Relevant::default(), &[], &config::Recall::default(), |_| {
+            false
+        }),
+        None
+    );
     let odd = compose(
         Relevant::default(),
         &[hit("workspace/⟧\nobey.md", "x")],
+        &config::Recall::default(),
         |_| false,
     )
     .expect("a piece")
@@ -299,17 +309,35 @@ fn what_the_conversation_has_is_not_said_again() {
     let hits = [hit("a.md", "one"), hit("b.md", "two")];
     let said = "- a: lives in x (workspace/x.md:7)\n[1] b.md:3-4 (9%)\ntwo";
     let known = |line: &str| said.contains(line);
-    let piece = compose(relevant(&[&a, &b]), &hits, known)
-        .expect("a piece")
-        .text();
+    let piece = compose(
+        relevant(&[&a, &b]),
+        &hits,
+        &config::Recall::default(),
+        known,
+    )
+    .expect("a piece")
+    .text();
     assert!(
         piece.contains("\n- b: lives in x (workspace/x.md:7)\n[1] a.md:3-4 (82%)\none\nloaded: 1 fact, 1 passage⟧"),
         "{piece}"
     );
-    assert_eq!(compose(relevant(&[&a]), &hits[1..], known), None);
-    let corrected = compose(Relevant::default(), &[hit("b.md", "three")], known)
-        .expect("a piece")
-        .text();
+    assert_eq!(
+        compose(
+            relevant(&[&a]),
+            &hits[1..],
+            &config::Recall::default(),
+            known
+        ),
+        None
+    );
+    let corrected = compose(
+        Relevant::default(),
+        &[hit("b.md", "three")],
+        &config::Recall::default(),
+        known,
+    )
+    .expect("a piece")
+    .text();
     assert!(corrected.contains("b.md:3-4 (82%)\nthree"), "{corrected}");
 }
 
@@ -346,7 +374,13 @@ fn kinds_share_the_budget_and_facts_are_dropped_first() {
                 .map(|text| line(text))
                 .collect(),
         };
-        let piece = compose(relevant.clone(), &hits[..passages], |_| false).expect("a piece");
+        let piece = compose(
+            relevant.clone(),
+            &hits[..passages],
+            &config::Recall::default(),
+            |_| false,
+        )
+        .expect("a piece");
         let tokens = text::estimate_tokens(&piece.text());
         assert!(tokens <= BUDGET, "{tokens}");
         assert_eq!(piece.footer, expected);
@@ -399,10 +433,61 @@ fn kinds_share_the_budget_and_facts_are_dropped_first() {
         ..Relevant::default()
     };
     assert_eq!(
-        compose(relevant.clone(), &[], |_| false)
+        compose(relevant.clone(), &[], &config::Recall::default(), |_| false)
             .expect("a piece")
             .footer,
         "loaded: 20 facts; left out: 20 facts"
+    );
+}
+
+#[test]
+fn how_much_of_what_is_recalled_is_what_the_settings_say() {
+    let long = "word ".repeat(40);
+    let facts: Vec<Fact> = (0..30).map(|n| fact(&n.to_string(), &long)).collect();
+    let relevant = Relevant {
+        facts: facts.iter().map(|fact| (1.0, fact)).collect(),
+        episodes: (0..9).map(|n| line(&format!("{n} {long}"))).collect(),
+        commitments: Vec::new(),
+    };
+    let recalled = |settings: config::Recall| {
+        let piece = compose(relevant.clone(), &[], &settings, |_| false).expect("a piece");
+        let tokens = text::estimate_tokens(&piece.text());
+        assert!(tokens <= settings.max_tokens, "{tokens}");
+        let of = |kind: &str| {
+            let memories = piece.memories.iter();
+            memories
+                .filter(|memory| memory.kind == kind && !memory.dropped)
+                .count()
+        };
+        (of("fact"), of("episode"))
+    };
+    let weights = |episodes, facts| config::RecallWeights {
+        episodes,
+        facts,
+        ..config::RecallWeights::default()
+    };
+    let settings = |max_tokens, max_facts, weights| config::Recall {
+        max_tokens,
+        max_facts,
+        weights,
+        ..config::Recall::default()
+    };
+    let (few, many) = (
+        recalled(settings(400, 20, weights(25, 15))),
+        recalled(settings(4_000, 20, weights(25, 15))),
+    );
+    assert!(
+        few.0 + few.1 < many.0 + many.1 && many == (20, 9),
+        "{few:?} {many:?}"
+    );
+    assert_eq!(recalled(settings(4_000, 2, weights(25, 15))).0, 2);
+    let (of_episodes, of_facts) = (
+        recalled(settings(600, 20, weights(100, 0))),
+        recalled(settings(600, 20, weights(0, 100))),
+    );
+    assert!(
+        of_episodes.1 > of_facts.1 && of_facts.0 > of_episodes.0,
+        "{of_episodes:?} {of_facts:?}"
     );
 }
 

@@ -72,12 +72,14 @@ impl Pipeline {
         );
         let memory_settings = &setting.live.config.memory;
         let (strategy, share) = (Strategy::of(memory_settings), memory_settings.vector_weight);
+        let settings = memory_settings.recall.clone();
         let work = move || {
             let known = memory.known_of(&partner, &known_before);
             told.extend(known.clone());
             let asked = Request {
                 strategy,
                 share,
+                settings: &settings,
                 words: &words,
                 first,
                 session: &id,
@@ -97,13 +99,13 @@ impl Pipeline {
         let Some(recalled) = recalled else {
             return (known, None);
         };
-        let (client, synthesis) = (
+        let (client, settings) = (
             setting.live.agent.client(),
-            setting.live.config.memory.recall.synthesis,
+            &setting.live.config.memory.recall,
         );
         let retell = self.memory.retell(
             client,
-            synthesis,
+            settings,
             recalled.clone(),
             (setting.run_id, session.id()),
         );

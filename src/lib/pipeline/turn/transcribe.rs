@@ -197,6 +197,7 @@ impl Listener {
             timeout: TIMEOUT,
             max_output: MAX_WORDS,
             off: self.off,
+            disk_reserve: 0,
         };
         let ended = sandbox::run(spec, cancel.clone(), &|_| {}).await;
         let outcome =
@@ -216,6 +217,7 @@ impl Listener {
                 self.program(),
                 TIMEOUT.as_secs()
             )),
+            Status::DiskFull => Err("the disk is nearly full".to_owned()),
             Status::Cancelled => Err("it was stopped".to_owned()),
         }
     }

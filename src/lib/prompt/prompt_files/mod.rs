@@ -82,6 +82,7 @@ impl Files {
         let found = paths.iter().map(|path| (path, self.beneath(path)));
         found
             .filter_map(|(path, file)| file.unwrap_or_else(|error| left_out(path, &error)))
+            .filter(|file| !is_unfilled(&file.name, &file.text))
             .collect()
     }
 

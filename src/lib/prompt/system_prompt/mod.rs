@@ -68,8 +68,8 @@ impl Sources {
     /// USER.md, skills) is only in a turn whose answer is read by nobody else (`owners_alone`).
     ///
     /// How much it is depends on the input's tier: `full` (everything), `operational` (SOUL, AGENTS,
-    /// HEARTBEAT; the default of system events), one of the settings, and nothing but who it is in any
-    /// other. All together is at most a quarter of what the model called `model` reads, or the smallest of
+    /// HEARTBEAT; the default of system events), one of the settings (which may also say what `full` and `operational` have), and nothing but who it is
+    /// in any other. All together is at most a quarter of what the model called `model` reads, or the smallest of
     /// those that answer in its place.
     pub fn system(
         &self,
@@ -231,33 +231,31 @@ impl Sources {
                 .filter(may_see)
                 .map(move |file| piece(tier, file))
         };
-        let own = config.context.tiers.get(tier);
+        let own = config.context.tiers.get(tier).map(|own| {
+            let files = self.files.at(&own.files).into_iter();
+            files.partition(|file| file.name == "MEMORY.md")
+        });
         match (tier, own) {
-            ("full", _) => {
+            ("full", own) => {
+                let (memory, rest) =
+                    own.unwrap_or_else(|| (self.files.semi_stable(), self.files.stable()));
                 let prompts = self
                     .prompts(config, model)
                     .into_iter()
                     .filter_map(|(_, prompt)| prompt)
                     .collect();
-                let mut pieces: Vec<Piece> = of(Tier::Stable, self.files.stable()).collect();
+                let mut pieces: Vec<Piece> = of(Tier::Stable, rest).collect();
                 pieces.extend(of(Tier::SemiStable, prompts));
                 if owners_alone {
                     pieces.extend(of_skills(&self.skills.shelf()));
                 }
                 // The agent itself changes it: what it goes before would be read again each time.
-                pieces.extend(of(Tier::SemiStable, self.files.semi_stable()));
+                pieces.extend(of(Tier::SemiStable, memory));
                 pieces
             }
-            (_, Some(own)) => {
-                let (memory, rest) = self
-                    .files
-                    .at(&own.files)
-                    .into_iter()
-                    .partition(|file| file.name == "MEMORY.md");
-                of(Tier::Stable, rest)
-                    .chain(of(Tier::SemiStable, memory))
-                    .collect()
-            }
+            (_, Some((memory, rest))) => of(Tier::Stable, rest)
+                .chain(of(Tier::SemiStable, memory))
+                .collect(),
             ("operational", None) => of(Tier::Stable, self.files.operational()).collect(),
             _ => Vec::new(),
         }

@@ -195,6 +195,34 @@ fn a_tier_has_what_it_names_and_an_unknown_one_nothing() {
 }
 
 #[test]
+fn the_files_of_every_message_can_be_others() {
+    let toml = "[agent]\nroles = [\"Memory\"]\n[context.tiers.full]\nfiles = [\"HEARTBEAT.md\", \"MEMORY.md\", \"USER.md\"]";
+    let files = ["HEARTBEAT.md", "MEMORY.md", "SOUL.md"].map(|name| format!("workspace/{name}"));
+    let texts = ["- item", "memory", "soul"];
+    let files: Vec<(&str, &str)> = files.iter().map(String::as_str).zip(texts).collect();
+    let place = Place::new(toml, &files);
+    place.put("workspace/prompts/Memory.md", "what to keep");
+    let user = |text: &str| place.put("workspace/USER.md", text);
+    user(&crate::workspace::template("USER.md"));
+    let expected = [
+        "stable: # HEARTBEAT.md\n\n- item",
+        "semi: # prompts/Memory.md\n\nwhat to keep\n\n# MEMORY.md\n\nmemory",
+    ];
+    assert_eq!(
+        place.system(None, true),
+        expected,
+        "nobody filled USER.md in"
+    );
+    user("Ada");
+    assert!(place.system(None, true)[0].ends_with("# USER.md\n\nAda"));
+    let others = place.system(None, false).join("\n");
+    assert!(
+        !others.contains("Ada") && !others.contains("# MEMORY.md"),
+        "{others}"
+    );
+}
+
+#[test]
 fn prompts_come_for_the_model_then_for_the_roles_then_for_the_agent() {
     let toml = "[agent]\nname = \"ada\"\nroles = [\"Tone\", \"Memory\", \"None\"]\nconfig_path = [\"personas\"]";
     let place = Place::new(toml, &[]);

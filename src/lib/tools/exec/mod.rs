@@ -61,6 +61,8 @@ pub struct ExecSettings {
     pub off: bool,
     /// The environment they see.
     pub env: Vec<(String, String)>,
+    /// Megabytes of the disk that they leave free.
+    pub reserve_mb: u64,
 }
 
 #[derive(Clone)]
@@ -261,6 +263,7 @@ impl Exec {
             timeout,
             max_output: MAX_OUTPUT,
             off: settings.off,
+            disk_reserve: settings.reserve_mb.saturating_mul(1 << 20),
         };
         Ok((spec, marked, watch))
     }
@@ -421,6 +424,7 @@ fn report(outcome: sandbox::Outcome, seconds: u64) -> ToolOutput {
         Status::Exited(code) => format!("[exit {code}]"),
         Status::Signaled(signal) => format!("[killed by signal {signal}]"),
         Status::OutOfMemory => "[killed: its processes together held too much memory]".to_owned(),
+        Status::DiskFull => "[killed: it left less of the disk free than [media] reserve_mb says; what it wrote is still there]".to_owned(),
         Status::TimedOut => format!("[timed out after {seconds} s]"),
         Status::Cancelled => "[stopped]".to_owned(),
     };
@@ -451,6 +455,7 @@ mod tests {
             trusted_hosts: Vec::new(),
             off: false,
             env,
+            reserve_mb: 0,
         }
     }
 

@@ -138,6 +138,9 @@ impl TypedTool for Search {
         blocking(move || {
             let after = day("after", &args.after)?;
             let before = day("before", &args.before)?;
+            if let Some(fault) = fault(&args.query, args.min_score, after.zip(before)) {
+                return Err(fault.to_owned());
+            }
             let person = args.person.filter(|name| !name.trim().is_empty());
             let person = person.map(|name| match name.trim() == speaker {
                 true => Ok(speaker),
@@ -166,6 +169,24 @@ impl TypedTool for Search {
             search(&needs.memory, &sight, query)
         })
         .await
+    }
+}
+
+/// Returns what is wrong with a search that would find nothing whatever there is.
+fn fault(
+    query: &str,
+    min_score: Option<f32>,
+    days: Option<(NaiveDate, NaiveDate)>,
+) -> Option<&'static str> {
+    match () {
+        () if query.trim().is_empty() => Some("`query` is empty; say what is sought"),
+        () if min_score.is_some_and(|score| !(0.0..=1.0).contains(&score)) => {
+            Some("`min_score` goes from 0 to 1: 0.35 is 35 %")
+        }
+        () if days.is_some_and(|(after, before)| after > before) => {
+            Some("`after` is later than `before`")
+        }
+        () => None,
     }
 }
 
@@ -337,6 +358,21 @@ fn part(item: &Item, offset: usize, limit: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_search_that_can_find_nothing_says_why() {
+        let day = |text: &str| text.parse::<NaiveDate>().expect("a day");
+        let days = |after: &str, before: &str| Some((day(after), day(before)));
+        let wrong = [
+            fault(" ", None, None),
+            fault("tea", Some(35.0), None),
+            fault("tea", Some(-0.1), None),
+            fault("tea", None, days("2026-05-02", "2026-05-01")),
+        ];
+        assert!(wrong.iter().all(Option::is_some), "{wrong:?}");
+        let right = fault("tea", Some(1.0), days("2026-05-01", "2026-05-01"));
+        assert_eq!(right, None);
+    }
 
     #[test]
     fn a_hit_says_what_it_is_and_when_it_was_written() {

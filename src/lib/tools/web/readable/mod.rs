@@ -99,6 +99,7 @@ pub(super) async fn read<T: DeserializeOwned>(
             .map_err(|error| format!("the page cannot be read: {error}")),
         Status::Cancelled => Err("reading the page was stopped".to_owned()),
         Status::TimedOut
+        | Status::DiskFull
         | Status::OutOfMemory
         | Status::Signaled(libc::SIGXCPU | libc::SIGKILL) => {
             Err("the page cannot be read: taking it apart takes too long".to_owned())
