@@ -380,3 +380,108 @@ fn a_file_that_has_no_room_is_read_all_the_same_and_the_agent_knows_that_it_is_n
         "{request}"
     );
 }
+
+#[test]
+fn a_program_is_told_what_each_message_came_to() {
+    let pages = Pages::start();
+    let (_model, sandbox) = Sandbox::with_model();
+    let settings = format!(
+        "[callback]\nurl = \"{}\"\ntoken_env = \"CALLBACK_TOKEN\"",
+        pages.url("/told")
+    );
+    let sandbox = sandbox
+        .config(&settings)
+        .env("CALLBACK_TOKEN", "a-token-of-forty-letters-and-some-more-1");
+    let _daemon = sandbox.ready();
+    // It is away at first: the first try finds nothing that answers well.
+    pages.put("/told", 503, "text/plain", "later");
+    assert_eq!(
+        sandbox
+            .send(&["--wait", "--id", "c1", "[[say Seven.]]"])
+            .code,
+        0
+    );
+    wait_for("the first try", SOON, || {
+        (!pages.told().is_empty()).then_some(())
+    });
+    pages.put("/told", 204, "text/plain", "");
+    assert_eq!(
+        sandbox.send(&["--wait", "--id", "c0", "[[say Six.]]"]).code,
+        0
+    );
+    let told = wait_for("both", SOON, || {
+        let told: Vec<Value> = pages
+            .told()
+            .iter()
+            .map(|body| serde_json::from_str(body).expect("JSON"))
+            .collect();
+        told.iter().any(|one| one["id"] == "c0").then_some(told)
+    });
+    let first: Vec<&Value> = told.iter().filter(|one| one["id"] == "c1").collect();
+    assert!(first.len() >= 2, "tried again: {told:?}");
+    assert_eq!(first[0], first[1]);
+    assert_eq!(
+        (&first[0]["reply"], &first[0]["source"]),
+        (&json!("Seven."), &json!("cli"))
+    );
+    assert!(
+        first[0]["run_id"].is_string() && first[0]["cost_usd"].is_number(),
+        "{first:?}"
+    );
+    let asked = pages.asked();
+    let token = "Bearer a-token-of-forty-letters-and-some-more-1";
+    assert!(
+        asked
+            .iter()
+            .all(|(_, headers)| headers["authorization"] == token)
+    );
+    // A command is no message, and who is told of one is told once.
+    let before = pages.told().len();
+    assert_eq!(sandbox.send(&["--wait", "/status"]).code, 0);
+    assert_eq!(
+        sandbox
+            .send(&["--wait", "--id", "c2", "[[say Eight.]]"])
+            .code,
+        0
+    );
+    wait_for("the next", SOON, || {
+        (pages.told().len() > before).then_some(())
+    });
+    let after = pages.told();
+    assert!(
+        after.len() == before + 1 && after[before].contains("Eight."),
+        "{after:?}"
+    );
+
+    let house = House::with(&format!("[callback]\nurl = \"{}\"", pages.url("/event")));
+    pages.put("/event", 200, "text/plain", "");
+    let words = ["--notify", "--source", "ci", "--ref", "b7", "--data"];
+    let words = [&words[..], &["{\"n\": 7}", "[[say It broke.]]"]].concat();
+    assert_eq!(house.sandbox.send(&words).code, 0);
+    let event = wait_for("the event", SOON, || {
+        let told = pages.told();
+        let last: Value = serde_json::from_str(told.last()?).ok()?;
+        (last["source"] == "notify").then_some(last)
+    });
+    let notify = json!({"source": "ci", "ref": "b7", "data": {"n": 7}});
+    assert_eq!(
+        (&event["notify"], &event["reply"]),
+        (&notify, &json!("It broke."))
+    );
+
+    for (settings, words) in [
+        ("[callback]\nurl = \"http://example.com/x\"", "callback.url"),
+        (
+            "[callback]\nurl = \"https://example.com/x\"\ntoken_env = \"my token\"",
+            "callback.token_env",
+        ),
+    ] {
+        let checked = Sandbox::new()
+            .config(settings)
+            .run("agent-daemon", &["check"], "");
+        assert!(
+            checked.code == 78 && checked.stderr.contains(words),
+            "{checked:?}"
+        );
+    }
+}

@@ -43,7 +43,7 @@ pub use share_dir::share_dir;
 pub(crate) use toml_file::check_settings;
 pub use tool_policies::{Subject, names_host, policy_of, without_effect};
 pub use types::{
-    Agent, Backup, Compaction, Config, Context, Cost, Deliver, DmPolicy, DmScope, Driver,
+    Agent, Backup, Callback, Compaction, Config, Context, Cost, Deliver, DmPolicy, DmScope, Driver,
     Embeddings, Every, Exec, Group, GroupPolicy, GroupScope, Heartbeat, Hook, HookSession, Http,
     Keep, Level, Listen, Log, MAX_CARRIED, Mcp, McpServer, Media, Members, Memory, Mode, Network,
     OnBusy, Pattern, Pipeline, Policy, Preset, Providers, ROLES, Recall, RecallWeights, ReplyTo,

@@ -1,9 +1,10 @@
 //! Network: listeners, the HTTP client for servers that the owner named, the SSRF guard for addresses that
-//! anybody may have chosen, the proxy of commands, server-sent events, bodies with a limit, and backoff between
+//! anybody may have chosen, the proxy of commands, callbacks, server-sent events, bodies with a limit, and backoff between
 //! retries.
 
 mod backoff;
 mod body;
+mod callback;
 mod decompress;
 pub mod egress_proxy;
 mod listener;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 pub(crate) use backoff::backoff;
 pub(crate) use body::{BodyError, Timeouts, innermost, read_body, server_text};
+pub use callback::Callback;
 pub use listener::{Listener, Stream, probe};
 pub use resolve::{host_name, unresolved};
 pub use ssrf_guard::error::Error;

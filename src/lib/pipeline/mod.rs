@@ -157,6 +157,8 @@ pub struct Live {
     pub speaker: Option<Arc<crate::tools::Speaker>>,
     /// Where file tools work, and an undo.
     pub path_policy: Arc<PathPolicy>,
+    /// Who is told what each message came to.
+    pub callback: Option<crate::net::Callback>,
 }
 
 /// A run in progress.

@@ -25,6 +25,7 @@ pub(crate) struct Pages {
 struct Shared {
     pages: Mutex<BTreeMap<String, (u16, String, Bytes)>>,
     asked: Mutex<Vec<(String, BTreeMap<String, String>)>>,
+    told: Mutex<Vec<String>>,
 }
 
 impl Pages {
@@ -68,6 +69,11 @@ impl Pages {
     pub(crate) fn asked(&self) -> Vec<(String, BTreeMap<String, String>)> {
         lock(&self.shared.asked).clone()
     }
+
+    /// Returns what was sent, the bodies of requests that have one.
+    pub(crate) fn told(&self) -> Vec<String> {
+        lock(&self.shared.told).clone()
+    }
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
@@ -83,7 +89,13 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         .path_and_query()
         .map_or_else(String::new, ToString::to_string);
     lock(&shared.asked).push((asked, headers.collect()));
-    let found = lock(&shared.pages).get(request.uri().path()).cloned();
+    let path = request.uri().path().to_owned();
+    if let Ok(body) = axum::body::to_bytes(request.into_body(), 1 << 20).await
+        && !body.is_empty()
+    {
+        lock(&shared.told).push(String::from_utf8_lossy(&body).into_owned());
+    }
+    let found = lock(&shared.pages).get(&path).cloned();
     match found {
         Some((status @ 300..=399, _, to)) => (
             status_of(status),

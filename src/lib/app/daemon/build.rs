@@ -23,6 +23,7 @@ use crate::mcp::Servers;
 use crate::media::{Films, Pictures};
 use crate::memory::Memory;
 use crate::message::AgentEvent;
+use crate::net::Callback;
 use crate::pipeline::{Listener, Live};
 use crate::sandbox::Root;
 use crate::secret::Secret;
@@ -109,6 +110,7 @@ pub(crate) fn live(
         move || tools::of_servers(&servers, &files, &audit)
     }));
     let limits = limits(&config);
+    let callback = callback(&config, keys.secrets())?;
     let pictures = Pictures::new(home.downloads());
     let listener = listener(home, env, &config);
     let films = films(home, env, &config);
@@ -129,7 +131,30 @@ pub(crate) fn live(
         films,
         speaker,
         path_policy,
+        callback,
     })
+}
+
+/// Returns who is told what each message came to; `None` when nobody is.
+fn callback(config: &Config, secrets: &Secrets) -> Result<Option<Callback>, Failure> {
+    let config::Callback { url, token_env } = &config.callback;
+    if url.is_empty() {
+        return Ok(None);
+    }
+    let token = match token_env.as_str() {
+        "" => None,
+        name => Some(secrets.get(name)?.ok_or_else(|| {
+            Failure::new(
+                Exit::Config,
+                format!("[callback] token_env: {name} is not set"),
+            )
+            .hint(format!("put {name}=… into .env (mode 0600)"))
+        })?),
+    };
+    let callback = Callback::start(url.clone(), token);
+    callback
+        .map(Some)
+        .map_err(|error| Failure::new(Exit::Failed, error.without_url().to_string()))
 }
 
 /// Returns what speaks; `None` when neither a model nor a program does.
@@ -270,15 +295,19 @@ pub(crate) fn names_of_secrets(config: &Config, models: &Models) -> Vec<String> 
         .servers
         .values()
         .map(|server| server.token_env.clone());
+    let hooks = config.http.hooks.iter();
+    let hooks = hooks.map(|(name, hook)| hook.secret_name(name));
     keys.chain(servers)
         .chain(
             [
                 &config.telegram.token_env,
                 &config.http.token_env,
                 &config.tools.web.search_key_env,
+                &config.callback.token_env,
             ]
             .map(String::clone),
         )
+        .chain(hooks)
         .collect()
 }
 

@@ -4,6 +4,7 @@
 //! Numbers without a named source are SPEC.md's. Closed sets of words are enums, so that a wrong
 //! word is refused with the list of the right ones.
 
+mod callback;
 mod channels;
 mod compaction;
 mod heartbeat;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use callback::Callback;
 pub use channels::{
     DmPolicy, Group, GroupPolicy, Http, Listen, Members, ReplyTo, Stream, Telegram,
 };
@@ -65,6 +67,8 @@ pub struct Config {
     pub memory: Memory,
     /// How far a sub-agent may go.
     pub subagents: Subagents,
+    /// Whoever is told what each message came to.
+    pub callback: Callback,
     /// The agent that comes back by itself.
     pub heartbeat: Heartbeat,
     /// Tool servers.

@@ -9,8 +9,8 @@ use super::formats::{
 use crate::config::error::Error;
 use crate::config::key_names;
 use crate::config::types::{
-    Agent, Backup, Config, Hook, Http, Keep, MAX_CARRIED, McpServer, Media, Memory, Pattern,
-    SearchEngine, Session, Subagents, Telegram, Tools, Typing,
+    Agent, Backup, Callback, Config, Hook, Http, Keep, MAX_CARRIED, McpServer, Media, Memory,
+    Pattern, SearchEngine, Session, Subagents, Telegram, Tools, Typing,
 };
 use crate::text::template::Template;
 
@@ -32,6 +32,7 @@ pub(in crate::config) fn values(
         media(&config.media),
         session(&config.session),
         subagents(&config.subagents),
+        callback(&config.callback),
         amounts(config),
         memory(&config.memory),
         backup(&config.backup),
@@ -356,6 +357,22 @@ fn subagents(subagents: &Subagents) -> Vec<Rule> {
             "subagents.max_turns",
             subagents.max_turns >= 1,
             "expected at least 1",
+        ),
+    ]
+}
+
+fn callback(callback: &Callback) -> Vec<Rule> {
+    let Callback { url, token_env } = callback;
+    vec![
+        (
+            "callback.url",
+            url.is_empty() || is_private_way(url),
+            "expected an address that begins with https:// (http:// on this machine only), or nothing",
+        ),
+        (
+            "callback.token_env",
+            token_env.is_empty() || is_variable(token_env),
+            NO_VARIABLE,
         ),
     ]
 }

@@ -1,6 +1,7 @@
 //! Step 3, turn: one input from its start to the transaction that marks it done and stores the reply.
 
 pub(crate) mod attachments;
+mod callback;
 pub(crate) mod describe;
 pub(crate) mod download;
 pub(crate) mod hear;

@@ -204,7 +204,7 @@ impl Pipeline {
             .await;
     }
 
-    /// The last transaction of a turn, then its consequences.
+    /// The end of a turn, of which a program may be told.
     async fn record(
         self: &Arc<Self>,
         envelope: &Envelope,
@@ -212,6 +212,20 @@ impl Pipeline {
         run_id: &str,
         outcome: Outcome,
     ) {
+        let told = self.callback_of(envelope, run_id, &outcome.reply);
+        if self.commit(envelope, inbox_ids, run_id, outcome).await {
+            self.call_back(told);
+        }
+    }
+
+    /// The last transaction of a turn, then its consequences; false when it was not made.
+    async fn commit(
+        self: &Arc<Self>,
+        envelope: &Envelope,
+        inbox_ids: Vec<String>,
+        run_id: &str,
+        outcome: Outcome,
+    ) -> bool {
         let unheard =
             envelope.source == Source::Notify && envelope.route.is_none() && outcome.text.is_some();
         let ended = match outcome.ended {
@@ -265,8 +279,11 @@ impl Pipeline {
         let finished = match recorded {
             Ok(Some(finished)) => finished,
             // It was stopped meanwhile, and its caller was told. Or the daemon ends, and the next start finds the turn.
-            Ok(None) | Err(Unrecorded::Ending) => return,
-            Err(Unrecorded::Failed(why)) => return self.say_unrecorded(envelope, &why),
+            Ok(None) | Err(Unrecorded::Ending) => return false,
+            Err(Unrecorded::Failed(why)) => {
+                self.say_unrecorded(envelope, &why);
+                return false;
+            }
         };
         self.hide_notices(&finish.inbox_ids);
         self.deliver(finished.parts);
@@ -282,6 +299,7 @@ impl Pipeline {
         } else if let Some(reply) = &finish.result {
             self.answer(reply);
         }
+        true
     }
 
     /// Returns what is to be sent: the words as a voice note or in pieces, a dead letter's with its buttons.

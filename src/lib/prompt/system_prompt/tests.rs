@@ -203,7 +203,7 @@ fn the_files_of_every_message_can_be_others() {
     let place = Place::new(toml, &files);
     place.put("workspace/prompts/Memory.md", "what to keep");
     let user = |text: &str| place.put("workspace/USER.md", text);
-    user(&crate::workspace::template("USER.md"));
+    user(crate::workspace::template("USER.md"));
     let expected = [
         "stable: # HEARTBEAT.md\n\n- item",
         "semi: # prompts/Memory.md\n\nwhat to keep\n\n# MEMORY.md\n\nmemory",

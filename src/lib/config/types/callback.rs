@@ -1,0 +1,13 @@
+//! `[callback]`: another program is told what each message came to.
+
+use serde::{Deserialize, Serialize};
+
+/// `[callback]`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, expecting = "a table")]
+pub struct Callback {
+    /// Where it is told by `POST`: `https://`, or `http://` on this machine; default empty: nobody is.
+    pub url: String,
+    /// The name of the secret that is sent as a bearer token; default empty: none.
+    pub token_env: String,
+}
