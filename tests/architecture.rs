@@ -186,10 +186,13 @@ const KNOWS_TELEGRAM: &[(&str, &str)] = &[
     ("channel/mod.rs", "declares that folder"),
     ("config", "the settings and their plain types"),
     (
+        "message/address.rs",
+        "whose ids are bare numbers, and no other channel's",
+    ),
+    (
         "message/envelope.rs",
         "Source::Telegram, the name of a source",
     ),
-    ("people", "takes the plain settings of who may talk"),
     ("prompt/mod.rs", "tells the model where a message came from"),
 ];
 

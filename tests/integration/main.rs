@@ -10,6 +10,7 @@ mod approvals;
 mod audit;
 mod backup;
 mod budget;
+mod channels;
 mod chaos;
 mod codes;
 mod compaction;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agent_toolkit::{
     app::{self, cli::Exit},
-    config::{Config, Group, Hook, McpServer, ROLES, Tier},
+    config::{ChannelSettings, Config, Group, Hook, McpServer, ROLES, Tier},
     control::{self, replies},
     monitor_state,
 };
@@ -238,7 +238,9 @@ fn documented(page: &Page, section: &str) -> BTreeSet<String> {
 #[test]
 fn every_key_is_in_agent_toml_5_with_its_default_and_no_other_is() {
     let mut config = to_json(&Config::default());
-    config["telegram"]["groups"]["ID"] = to_json(&Group::default());
+    config["telegram"]["groups"]["ID"] = to_json(&<Group>::default());
+    config["channels"]["NAME"] = to_json(&ChannelSettings::default());
+    config["channels"]["NAME"]["groups"]["ID"] = to_json(&<Group>::default());
     config["routing"] = ROLES
         .iter()
         .map(|role| ((*role).to_owned(), Value::Null))

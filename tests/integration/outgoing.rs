@@ -94,6 +94,7 @@ fn chat(id: &str, topic: Option<&str>) -> ChatRef {
 /// Returns plain words to `chat`.
 fn words<'a>(chat: &'a ChatRef, plain: &'a str) -> Outgoing<'a> {
     Outgoing {
+        key: "",
         chat,
         reply_to: None,
         markup: None,

@@ -1,18 +1,24 @@
 //! Channels: what comes in from people as [`Incoming`], what goes out to them through a [`Channel`].
 
+pub mod process;
 pub mod telegram;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::message::{Button, ChatRef, Command, Media, OutFile, Quoted, Sender, Sticker};
+use crate::control::Outcome;
+use crate::message::{
+    Attachment, Button, ChatRef, Command, Media, OutFile, Quoted, Sender, Sticker,
+};
 use crate::provider::BoxFuture;
 
 /// A message or the press of a button that came in, not yet accepted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Incoming {
-    /// The idempotency key: `tg:<bot>:<update_id>`.
+    /// The idempotency key: `tg:<bot>:<update_id>`, `ch:<channel>:…`.
     pub key: String,
+    /// What it says, in short, where a channel may use a key twice: the same key with another digest is refused.
+    pub digest: Option<String>,
     /// Who wrote; `None` for what has no person behind it.
     pub sender: Option<Sender>,
     /// Where.
@@ -27,8 +33,10 @@ pub struct Incoming {
     pub text: String,
     /// What came beside the text, in words: `location 52.52, 13.405`, `sticker 😀` …
     pub kind: Option<String>,
-    /// Files that came with the text.
+    /// Files that came with the text and are still at the channel.
     pub media: Vec<Media>,
+    /// Files that came with the text and are ours already.
+    pub attachments: Vec<Attachment>,
     /// The album of its files: messages of one album are one message.
     pub album: Option<String>,
     /// The message that it answers.
@@ -65,9 +73,31 @@ pub struct Rendered {
     pub plain: String,
 }
 
+/// Splits Markdown into messages of at most `limit` units of UTF-16; their markup is HTML, their plain text the source.
+pub(crate) fn split_markdown(markdown: &str, limit: usize) -> Vec<Rendered> {
+    let parts = telegram::markdown(markdown, limit).into_iter();
+    let rendered = parts.map(|(html, plain)| Rendered {
+        markup: Some(html),
+        plain,
+    });
+    rendered.collect()
+}
+
+/// Splits a text into messages of at most `limit` units of UTF-16 that show it as it is.
+pub(crate) fn split_plain(text: &str, limit: usize) -> Vec<Rendered> {
+    let parts = telegram::plain(text, limit).into_iter();
+    let rendered = parts.map(|plain| Rendered {
+        markup: None,
+        plain,
+    });
+    rendered.collect()
+}
+
 /// What is sent: a text, files with a caption, or a reaction.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
+    /// What it is known by wherever it is sent again; a file name. Empty for what is sent only once.
+    pub key: &'a str,
     /// Where.
     pub chat: &'a ChatRef,
     /// The message it answers.
@@ -136,7 +166,7 @@ pub type SendFuture<'a, T = ()> = BoxFuture<'a, Result<T, SendError>>;
 /// A way to talk to people. What a channel does not do is left to the defaults.
 pub trait Channel: Send + Sync {
     /// Returns its name.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// Turns the agent's Markdown into messages; empty text into none.
     fn render(&self, markdown: &str) -> Vec<Rendered>;
@@ -239,6 +269,27 @@ pub trait Channel: Send + Sync {
 
     /// Returns how it is.
     fn health(&self) -> Health;
+
+    /// Returns true when what it was given to send is sent also while the daemon is not there: what became of it is
+    /// learnt later, and nobody needs to wait for it at the end.
+    fn outlives_us(&self) -> bool {
+        false
+    }
+
+    /// Returns the keys of messages that it was given before the daemon last ended, and of which it can still say what
+    /// becomes of them. To be asked once, before anything is sent.
+    fn in_hand(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Takes word of what became of the message `key`.
+    fn acknowledge(&self, _key: &str, _outcome: Outcome) {}
+
+    /// Notes that its process brought something.
+    fn heard(&self) {}
+
+    /// Shows who wrote a message that it was read. A failure is ignored.
+    fn read(&self, _chat: &ChatRef, _message: &str) {}
 }
 
 /// What a channel answers that sends nothing but whole messages.

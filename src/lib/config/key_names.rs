@@ -4,7 +4,7 @@ use std::fmt::{Display, Formatter};
 
 use serde_json::Value;
 
-use super::types::{Config, Group, Hook, ROLES, Tier};
+use super::types::{Channel, Config, Group, Hook, ROLES, Tier};
 
 /// A key or table that no setting has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +103,9 @@ pub(super) fn all() -> Vec<String> {
         .groups
         .insert("*".to_owned(), Group::default());
     sample.http.hooks.insert("*".to_owned(), Hook::default());
+    let mut channel = Channel::default();
+    channel.groups.insert("*".to_owned(), Group::default());
+    sample.channels.insert("*".to_owned(), channel);
     sample.context.tiers.insert("*".to_owned(), Tier::default());
     sample.routing = ROLES
         .iter()

@@ -50,5 +50,6 @@ pub use types::{
     Reset, ResetFor, Sandbox, SearchEngine, SearchStrategy, Session, Stickers, Stream, Subagents,
     Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools, Typing, Voice, Web, Zone,
 };
+pub use types::{Channel as ChannelSettings, Display, GroupRules};
 pub use validate::{Note, Warning};
 pub use vendors::{KeyInUse, VENDORS, Vendor, vendor};

@@ -195,12 +195,25 @@ pub fn take_in(
     id: &Id,
     files: &mut [Attachment],
 ) -> Result<(), Error> {
+    take_in_as(new, downloads, (id, id), files)
+}
+
+/// As [`take_in`], the files of the command `id` to `downloads/own`.
+///
+/// # Errors
+/// As [`take_in`].
+pub fn take_in_as(
+    new: &Path,
+    downloads: &Path,
+    (id, own_id): (&Id, &Id),
+    files: &mut [Attachment],
+) -> Result<(), Error> {
     let spooled = new.join(format!("{id}.d"));
     if files.is_empty() {
         return Ok(());
     }
     not_too_many(files.len())?;
-    let own = downloads.join(id.as_str());
+    let own = downloads.join(own_id.as_str());
     // No link: it would lead anywhere.
     let is_dir = |dir: &Path| std::fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir());
     // A directory of our own, whose age is counted from now.
@@ -208,9 +221,14 @@ pub fn take_in(
         make_dir(&own)?;
     }
     if is_dir(&spooled) {
+        // Another command of this id may have left its own; a channel has none.
+        let is_wanted = |name: &std::ffi::OsStr| {
+            id == own_id || files.iter().any(|file| name == file.path.as_str())
+        };
         for entry in std::fs::read_dir(&spooled)
             .map_err(sys::Error::at("read", &spooled))?
             .flatten()
+            .filter(|entry| is_wanted(&entry.file_name()))
         {
             std::fs::rename(entry.path(), own.join(entry.file_name()))
                 .map_err(sys::Error::at("take in", &entry.path()))?;
@@ -237,7 +255,7 @@ pub fn take_in(
                 why,
             });
         }
-        file.path = format!("{id}/{}", file.path);
+        file.path = format!("{own_id}/{}", file.path);
     }
     atomic::sync_dir(&own).map_err(sys::Error::at("sync", &own))?;
     atomic::sync_dir(downloads).map_err(sys::Error::at("sync", downloads))?;

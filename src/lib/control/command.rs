@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Id;
+use super::{Heard, Id, Receipt};
 use crate::message::{Approval, DeadLetters, JobOrder};
 
 /// What a line may say of a job that is added, see `jobs::Ask`.
@@ -49,6 +49,11 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Attachment>,
     },
+    /// A message on a channel that is a process of its own; on a line `user` with `channel`.
+    #[serde(rename = "user_of_channel", skip_deserializing)]
+    Heard(Box<Heard>),
+    /// What became of a message that such a channel was to send.
+    Delivered(Receipt),
     /// An event: the agent works on it, its reply goes to the caller only.
     System {
         /// The text and how it is to be taken.
@@ -268,12 +273,22 @@ impl Command {
         }
     }
 
+    /// Returns the channel whose line it is.
+    pub fn channel(&self) -> Option<&str> {
+        match self {
+            Self::Heard(heard) => Some(&heard.channel),
+            Self::Delivered(receipt) => Some(&receipt.channel),
+            _ => None,
+        }
+    }
+
     /// Returns the files that come with it.
     pub fn attachments_mut(&mut self) -> Option<&mut Vec<Attachment>> {
         match self {
             Self::User { attachments, .. }
             | Self::Raw { attachments, .. }
             | Self::Notify { attachments, .. } => Some(attachments),
+            Self::Heard(heard) => Some(&mut heard.attachments),
             _ => None,
         }
     }

@@ -14,6 +14,8 @@
 //! | `cmd` | fields beside `id` | result |
 //! |---|---|---|
 //! | `user` | `text`, `sender?`, `session?`, `context?`, `tier?`, `model?`, `untrusted?`, `stream?`, `attachments?` | a turn; its reply goes to the caller |
+//! | `user` with `channel` | `chat`, `thread?`, `group?`, `mentioned?`, `sender`, `message_id`, `text`, `reply_to?`, `attachments?`, `edited?`, `button?` … | a turn; its reply goes to that channel |
+//! | `delivered` | `channel`, `key`, `message_id` or `error`, `retry_after?`, `unknown?` | the record of what that channel sent |
 //! | `system` | `text`, `source?`, `tier?`, `model?`, `untrusted?` | a turn on an event; nobody else hears of it |
 //! | `notify` | `text`, `source`, `ref?`, `data?`, `tier?`, `model?`, `untrusted?`, `attachments?` | a turn on an event; its reply goes to the owner |
 //! | `raw` | `to`, `text` | the text goes to a chat, no model is asked |
@@ -25,11 +27,13 @@
 //! | `reload`, `spool` | | the configuration, the spool are read |
 
 pub mod attachments;
+mod channel_line;
 mod command;
 mod digest;
 pub mod replies;
 pub mod spool;
 
+pub use channel_line::{Answered, Heard, Outcome, Person, Receipt};
 pub use command::{Attachment, Command, Words};
 pub use digest::digest;
 
@@ -42,7 +46,7 @@ use crate::text;
 pub const MAX_COMMAND: u64 = 8 << 20;
 
 /// An id of a command: `[A-Za-z0-9_-]{1,64}`, so that it is a safe file name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Id(String);
 
@@ -146,13 +150,30 @@ pub fn decode(line: &[u8]) -> Result<Order, Bad> {
         Some(v) => return Err(wrong(format!("version {v} is not known, 1 is"))),
     }
     name_after_line(&mut fields, id.as_ref());
-    let command =
-        serde_json::from_value(fields.into()).map_err(|error| wrong(error.to_string()))?;
+    let of_channel = is_of_channel(&fields);
+    let fields = Value::Object(fields);
+    let command = if of_channel {
+        serde_json::from_value(fields).map(|heard| Command::Heard(Box::new(heard)))
+    } else {
+        serde_json::from_value(fields)
+    };
+    let command = match command.map_err(|error| wrong(error.to_string()))? {
+        Command::Heard(heard) => Command::Heard(Box::new(heard.checked().map_err(wrong)?)),
+        Command::Delivered(receipt) => Command::Delivered(receipt.checked().map_err(wrong)?),
+        command => command,
+    };
     Ok(Order {
         answer: id.is_some(),
         id: id.unwrap_or_default(),
         command,
     })
+}
+
+/// What `user` with `channel` is called in here: its fields are others.
+const OF_CHANNEL: &str = "user_of_channel";
+
+fn is_of_channel(fields: &Map<String, Value>) -> bool {
+    fields.get("cmd").and_then(Value::as_str) == Some("user") && fields.contains_key("channel")
 }
 
 /// Completes what a line may leave to its own id: the approval request it decides, or the name of
@@ -174,6 +195,9 @@ pub fn encode(id: &Id, command: &Command) -> String {
     line.insert("v".to_owned(), Value::from(1));
     if let Ok(Value::Object(fields)) = serde_json::to_value(command) {
         line.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+    if line.get("cmd").and_then(Value::as_str) == Some(OF_CHANNEL) {
+        line.insert("cmd".to_owned(), "user".into());
     }
     line.insert("id".to_owned(), id.as_str().into());
     Value::Object(line).to_string()
@@ -417,8 +441,45 @@ mod tests {
                 },
             ))
         });
+        let heard = ("[^\\p{C}]{1,20}", "\\PC+", name(), any::<bool>()).prop_filter_map(
+            "a message",
+            |(id, text, group, edited)| {
+                let heard = Heard {
+                    channel: "sms".to_owned(),
+                    chat: id.clone(),
+                    group,
+                    sender: Person {
+                        id: id.clone(),
+                        name: String::new(),
+                    },
+                    message_id: id.clone(),
+                    text,
+                    reply_to: Some(Answered {
+                        message_id: id,
+                        ..Answered::default()
+                    }),
+                    edited,
+                    ..Heard::default()
+                };
+                heard
+                    .checked()
+                    .ok()
+                    .map(|heard| Command::Heard(Box::new(heard)))
+            },
+        );
+        let delivered = ("[^\\p{C}]{1,20}", "\\PC*").prop_map(|(key, error)| {
+            Command::Delivered(Receipt {
+                channel: "sms".to_owned(),
+                key,
+                error: Some(error),
+                retry_after: Some(1.5),
+                ..Receipt::default()
+            })
+        });
         prop_oneof![
             user,
+            heard,
+            delivered,
             notify,
             system,
             raw,

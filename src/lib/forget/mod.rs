@@ -38,6 +38,7 @@ use crate::memory::facts;
 use crate::memory::facts::{Evidence, Fact, Target};
 use crate::memory::index;
 use crate::memory::index::Place;
+use crate::message::Address;
 use crate::people;
 use crate::people::People;
 use crate::sys;
@@ -197,10 +198,10 @@ pub fn busy(pid: i32) -> Error {
 /// When people.json or memory.db cannot be read.
 pub fn meant(home: &Home, env: &Environment, words: &str) -> Result<Named, Error> {
     let people = People::read(&home.people())?;
-    let telegram = config::load(home, env, &[]).map(|loaded| loaded.config.telegram);
-    let is_owner = |id: i64| match &telegram {
-        Ok(telegram) => people.is_owner(telegram, id),
-        Err(_) => people.owners.iter().any(|owner| owner.id == id),
+    let config = config::load(home, env, &[]).map(|loaded| loaded.config);
+    let is_owner = |id: &Address| match &config {
+        Ok(config) => people.is_owner(config, id),
+        Err(_) => people.owners.iter().any(|owner| owner.id == *id),
     };
     Ok(named(home, &people, &is_owner, words)?)
 }
@@ -342,18 +343,19 @@ impl<'a> Erasure<'a> {
     /// Who is forgotten may not talk any more; who is blocked or muted stays so.
     fn people(&self, erase: bool, survey: &mut Survey) -> Result<(), Error> {
         let path = self.home.people();
-        let is_meant =
-            |id: i64, name: &str| self.words.are_in(&id.to_string()) || self.words.are_in(name);
+        let is_meant = |id: &Address, name: &str| {
+            self.words.are_in(&id.to_string()) || self.words.are_in(name)
+        };
         let without = |people: &mut People| {
             let count = |people: &People| {
                 people.allowed.len() + people.pending.len() + people.contacts.len()
             };
             let before = count(people);
-            people.allowed.retain(|one| !is_meant(one.id, &one.name));
-            people.pending.retain(|one| !is_meant(one.id, &one.name));
+            people.allowed.retain(|one| !is_meant(&one.id, &one.name));
+            people.pending.retain(|one| !is_meant(&one.id, &one.name));
             people.contacts.retain(|one| {
                 let username = one.username.as_deref().unwrap_or_default();
-                !is_meant(one.id, &format!("{} {username}", one.name))
+                !is_meant(&one.id, &format!("{} {username}", one.name))
             });
             before - count(people)
         };

@@ -3,6 +3,7 @@
 use crate::config::Home;
 use crate::memory::facts;
 use crate::memory::facts::{ALIAS, Fact, Filter, Meant, Person, Target};
+use crate::message::Address;
 use crate::people::{Contact, People};
 use crate::text;
 
@@ -57,7 +58,7 @@ pub fn nothing(words: &str) -> String {
 pub fn named(
     home: &Home,
     people: &People,
-    is_owner: &dyn Fn(i64) -> bool,
+    is_owner: &dyn Fn(&Address) -> bool,
     words: &str,
 ) -> Result<Named, facts::Error> {
     let path = facts::database(home);
@@ -73,7 +74,7 @@ pub fn named(
     } else {
         people.find(name)
     };
-    if contacts.iter().any(|contact| is_owner(contact.id)) || name.eq_ignore_ascii_case("user") {
+    if contacts.iter().any(|contact| is_owner(&contact.id)) || name.eq_ignore_ascii_case("user") {
         let message = "that is the owner, whom the agent cannot forget".to_owned();
         return Ok(Named::Unclear(message, Vec::new()));
     }
@@ -196,7 +197,7 @@ mod tests {
 
     fn meant(home: &Home, words: &str) -> Named {
         let contact = |id: i64, name: &str| Contact {
-            id,
+            id: id.into(),
             name: name.to_owned(),
             username: Some(format!("{name}_u")),
         };
@@ -207,7 +208,7 @@ mod tests {
             contact(3, "Al"),
             contact(4, "Al"),
         ];
-        named(home, &people, &|id| id == 1, words).expect("named")
+        named(home, &people, &|id| *id == Address::Number(1), words).expect("named")
     }
 
     #[test]

@@ -86,11 +86,9 @@ fn is_own(key: &SessionKey, is_owner: &dyn Fn(&str) -> bool) -> bool {
         return is_owner(&format!("{JOINED}{person}"));
     }
     // A topic of a direct conversation is the same person's.
-    let person = key
-        .0
-        .rsplit_once(":dm:")
-        .and_then(|(_, person)| person.split(':').next());
-    key.own_name().is_some() || (is_direct(&key.0) && person.is_some_and(is_owner))
+    let person = key.dm_person();
+    key.own_name().is_some()
+        || (is_direct(&key.0) && person.is_some_and(|person| is_owner(&person)))
 }
 
 /// Whose memories a turn may use.

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::address::Address;
 use super::command::Command;
 use super::media::{Media, Quoted};
+use super::session_key::SessionKey;
 use crate::trust::Provenance;
 
 /// Where an input came from; decides framing, priority and whether the reply is delivered.
@@ -12,6 +14,8 @@ use crate::trust::Provenance;
 pub enum Source {
     /// A message in Telegram.
     Telegram,
+    /// A message on a channel that is a process of its own.
+    Channel,
     /// A message from `agent-send`, a line in the FIFO, or standard input.
     Cli,
     /// A request to the HTTP API.
@@ -35,6 +39,7 @@ impl Source {
     pub fn as_str(self) -> &'static str {
         match self {
             Source::Telegram => "telegram",
+            Source::Channel => "channel",
             Source::Cli => "cli",
             Source::Http => "http",
             Source::System => "system",
@@ -50,6 +55,7 @@ impl Source {
     pub fn role(self) -> &'static str {
         match self {
             Source::Telegram => "telegram",
+            Source::Channel => "channel",
             Source::Cli => "cli",
             Source::Http => "http",
             Source::System | Source::Notify | Source::Job | Source::Heartbeat | Source::Report => {
@@ -61,7 +67,12 @@ impl Source {
 
     /// Returns true when a person waits for the answer: then it goes first.
     pub fn is_person(self) -> bool {
-        matches!(self, Source::Telegram | Source::Cli | Source::Http)
+        self.is_chat() || matches!(self, Source::Cli | Source::Http)
+    }
+
+    /// Returns true for what was written in a chat.
+    pub fn is_chat(self) -> bool {
+        matches!(self, Source::Telegram | Source::Channel)
     }
 }
 
@@ -78,7 +89,7 @@ pub enum Trust {
 /// Who wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sender {
-    /// The channel's stable id (Telegram: the numeric user id; cli: the `--from` name).
+    /// Their stable id: the text of an [`super::Address`], or in the shell the `--from` name.
     pub id: String,
     /// What to call them.
     pub name: String,
@@ -107,6 +118,16 @@ pub struct Route {
     pub chat: ChatRef,
 }
 
+impl Route {
+    /// Returns the chat as text that names its channel, such as `1001` or `matrix:!room:example.org`.
+    pub fn to(&self) -> String {
+        match Address::new(&self.channel, &self.chat.chat) {
+            Some(address) => address.to_string(),
+            None => self.chat.chat.clone(),
+        }
+    }
+}
+
 /// What an event is about.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
@@ -131,89 +152,6 @@ pub struct Attachment {
     /// Its MIME type, when the sender knew it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-}
-
-/// The name of a conversation: `agent:<name>:<channel>:<kind>:<id>`, `cli:<name>` or `http:<name>`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct SessionKey(pub String);
-
-/// What kind of conversation a key names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyKind {
-    /// With one person in a channel, or with all of them together.
-    Dm,
-    /// In a group.
-    Group,
-    /// In the shell or over HTTP, and whatever is named there.
-    Cli,
-}
-
-impl SessionKey {
-    /// Returns the conversation with `person`, whatever door they come through.
-    pub fn of_person(agent: &str, person: &str) -> Self {
-        Self(format!("agent:{agent}:{JOINED}:dm:{person}"))
-    }
-
-    /// Returns whom it is with, when they come through several doors.
-    pub fn person(&self) -> Option<&str> {
-        let mut parts = self.0.strip_prefix("agent:")?.split(':').skip(1);
-        (parts.next() == Some(JOINED) && parts.next() == Some("dm"))
-            .then(|| parts.next())
-            .flatten()
-    }
-
-    /// Returns the id of the one person it is with on one channel.
-    pub fn dm_person(&self) -> Option<&str> {
-        let mut parts = self.0.strip_prefix("agent:")?.split(':').skip(1);
-        let channel = parts.next()?;
-        (channel != JOINED && parts.next() == Some("dm"))
-            .then(|| parts.next())
-            .flatten()
-    }
-
-    /// Returns true for the direct conversation with the one id `sender` alone, without a topic.
-    pub fn is_dm_of(&self, sender: &str) -> bool {
-        self.person().is_none()
-            && self.0.starts_with("agent:")
-            && self
-                .0
-                .rsplit_once(":dm:")
-                .is_some_and(|(_, id)| id == sender)
-    }
-
-    /// Returns what a conversation of the shell, or of the HTTP API, is called; `None` for any other.
-    pub fn own_name(&self) -> Option<&str> {
-        own_name(&self.0)
-    }
-
-    /// Returns the kind of conversation it names.
-    pub fn kind(&self) -> KeyKind {
-        let kind = self
-            .0
-            .strip_prefix("agent:")
-            .map(|rest| rest.split(':').nth(2));
-        match kind {
-            None => KeyKind::Cli,
-            Some(Some("group")) => KeyKind::Group,
-            Some(_) => KeyKind::Dm,
-        }
-    }
-}
-
-/// Returns the name in `cli:<name>` and `http:<name>`: a conversation with whoever may speak as the owner.
-pub fn own_name(key: &str) -> Option<&str> {
-    key.strip_prefix("cli:")
-        .or_else(|| key.strip_prefix("http:"))
-}
-
-/// What stands in a key in the place of the channel when several share the conversation.
-const JOINED: &str = "person";
-
-impl std::fmt::Display for SessionKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// What a sub-agent is sent for, beside the words.
@@ -406,7 +344,9 @@ impl Envelope {
         match (&self.route, self.source) {
             (_, Source::Job) if self.session_key.0 == self.sender.id => &self.sender.name,
             (Some(route), Source::Notify | Source::Job) => &route.chat.chat,
-            (_, Source::Telegram) => self.group.as_ref().unwrap_or(&self.sender.name),
+            (_, Source::Telegram | Source::Channel) => {
+                self.group.as_ref().unwrap_or(&self.sender.name)
+            }
             _ => self.session_key.own_name().unwrap_or(&self.session_key.0),
         }
     }

@@ -3,19 +3,22 @@
 //! A conversation is a list of [`Message`]s made of [`Block`]s. No vendor's field name and no
 //! channel's type appears here; `provider/` and `channel/` translate at their own wall.
 
+mod address;
 mod agent_event;
 pub mod approval_reply;
 mod command;
 mod envelope;
 mod media;
+mod session_key;
 
+pub use address::{Address, MAX_ID, NUMBERED, is_channel_name, is_id};
 pub use agent_event::{AgentEvent, Step};
 pub use command::{Approval, Button, Command, DeadLetters, JobOrder};
 pub use envelope::{
-    About, Attachment, Bounds, ChatRef, Envelope, KeyKind, Route, Sender, SessionKey, Source, Task,
-    Trust, own_name,
+    About, Attachment, Bounds, ChatRef, Envelope, Route, Sender, Source, Task, Trust,
 };
 pub use media::{FileIdentity, Media, MediaKind, OutFile, Picture, Quoted, Sticker};
+pub use session_key::{KeyKind, SessionKey, own_name};
 
 use serde::{Deserialize, Serialize};
 

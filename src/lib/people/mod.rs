@@ -8,7 +8,7 @@
 //! It is also the address book: whoever was let in and wrote is known by name from then on.
 
 use parking_lot::Mutex;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -16,7 +16,8 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use crate::config;
-use crate::config::{DmPolicy, Group, GroupPolicy, Members, Telegram};
+use crate::config::{Config, DmPolicy, GroupRules, Members};
+use crate::message::Address;
 use crate::sys;
 use crate::sys::{atomic, lock};
 
@@ -26,10 +27,10 @@ const ALPHABET: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
 const CODE: (usize, i64) = (8, 3_600_000);
 /// Length and life of the owner code (specification §6).
 const OWNER_CODE: (usize, i64) = (16, 600_000);
-/// Requests that may wait, and wrong owner codes that are allowed (specification §6).
+/// Requests of one channel that may wait, and wrong owner codes that are allowed (specification §6).
 const MAX_PENDING: usize = 3;
 const MAX_TRIES: u32 = 5;
-/// Strangers in the address book; where everybody may write, anybody could fill it.
+/// Strangers of one channel in the address book; where everybody may write, anybody could fill it.
 const MAX_STRANGERS: usize = 1_000;
 
 /// What is known of people.
@@ -50,19 +51,19 @@ pub struct People {
     pub owner_code: Option<OwnerCode>,
     /// Those who were let in and wrote: the address book.
     pub contacts: Vec<Contact>,
-    /// Numeric ids of those who are refused, whatever lets them in otherwise; owners never are.
+    /// Those who are refused, whatever lets them in otherwise; owners never are.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub blocked: Vec<i64>,
-    /// Numeric ids of those who are heard in groups and answered nowhere.
+    pub blocked: Vec<Address>,
+    /// Those who are heard in groups and answered nowhere.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub muted: Vec<i64>,
+    pub muted: Vec<Address>,
 }
 
 /// Somebody who can be written to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
-    /// The numeric id of the chat; of a private one it is the person's.
-    pub id: i64,
+    /// The chat; of a private one it is the person's.
+    pub id: Address,
     /// What they call themselves.
     pub name: String,
     /// Their @username, without the @.
@@ -86,8 +87,8 @@ impl Contact {
 /// Somebody who may talk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Person {
-    /// The numeric user id.
-    pub id: i64,
+    /// The person.
+    pub id: Address,
     /// What they call themselves.
     pub name: String,
     /// Since when, milliseconds since 1970 UTC.
@@ -99,8 +100,8 @@ pub struct Person {
 pub struct Pending {
     /// What the owner approves.
     pub code: String,
-    /// The numeric user id.
-    pub id: i64,
+    /// The person.
+    pub id: Address,
     /// What they call themselves.
     pub name: String,
     /// When they asked, milliseconds since 1970 UTC.
@@ -205,11 +206,12 @@ impl Store {
     }
 
     /// Decides about a direct message; changes nothing.
-    pub fn decide(&self, config: &Telegram, id: i64, text: &str, now: i64) -> Access {
-        if config.dm_policy == DmPolicy::Disabled {
+    pub fn decide(&self, config: &Config, id: &Address, text: &str, now: i64) -> Access {
+        let policy = config.dm_policy(id.channel());
+        if policy == DmPolicy::Disabled {
             return Access::Refused;
         }
-        if config.owners().contains(&id) {
+        if config.is_owner(id) {
             return Access::Owner;
         }
         let people = match self.read() {
@@ -222,23 +224,22 @@ impl Store {
         if people.is_owner(config, id) {
             return Access::Owner;
         }
-        if people.blocked.contains(&id) || people.muted.contains(&id) {
+        if people.blocked.contains(id) || people.muted.contains(id) {
             return Access::Refused;
         }
-        let listed =
-            config.allow_from.contains(&id) || people.allowed.iter().any(|person| person.id == id);
-        if listed || config.dm_policy == DmPolicy::Open {
+        let listed = config.is_allowed(id) || people.allowed.iter().any(|person| person.id == *id);
+        if listed || policy == DmPolicy::Open {
             return people.owner_code_in(text, now).unwrap_or(Access::Allowed);
         }
         if let Some(access) = people.owner_code_in(text, now) {
             return access;
         }
-        let full = self.free_requests(now) == 0;
+        let full = self.free_requests(id.channel(), now) == 0;
         let waiting = people
             .pending
             .iter()
-            .any(|pending| pending.id == id && now - pending.at < CODE.1);
-        if config.dm_policy != DmPolicy::Pairing || waiting || full {
+            .any(|pending| pending.id == *id && now - pending.at < CODE.1);
+        if policy != DmPolicy::Pairing || waiting || full {
             return Access::Refused;
         }
         Access::MayAsk
@@ -246,12 +247,8 @@ impl Store {
 
     /// Decides about a message in the group `chat`: it must be allowed, and its sender in it. Nobody can
     /// ask to be let in there.
-    pub fn decide_in_group(&self, config: &Telegram, chat: i64, id: i64) -> Access {
-        let Some(group) = config
-            .groups
-            .get(&chat.to_string())
-            .filter(|_| config.group_policy != GroupPolicy::Disabled)
-        else {
+    pub fn decide_in_group(&self, config: &Config, chat: &Address, id: &Address) -> Access {
+        let Some(group) = config.group(chat.channel(), &chat.id()) else {
             return Access::Refused;
         };
         let people = match self.read() {
@@ -267,33 +264,33 @@ impl Store {
         if people.is_owner(config, id) {
             return Access::Owner;
         }
-        let listed = people.is_listed_in(config, group, id);
+        let listed = people.is_listed_in(config, &group, id);
         match group.members == Members::Any || listed {
-            _ if people.blocked.contains(&id) => Access::Refused,
+            _ if people.blocked.contains(id) => Access::Refused,
             false => Access::Refused,
-            true if people.muted.contains(&id) => Access::Muted,
+            true if people.muted.contains(id) => Access::Muted,
             true => Access::Allowed,
         }
     }
 
     /// Returns true for an owner, and for somebody who is let into the group `chat` by their id and not
     /// because everybody is.
-    pub fn is_named_in_group(&self, config: &Telegram, chat: &str, id: i64) -> bool {
+    pub fn is_named_in_group(&self, config: &Config, chat: &Address, id: &Address) -> bool {
         let people = self.read().unwrap_or_default();
         let listed = config
-            .groups
-            .get(chat)
-            .is_some_and(|group| people.is_listed_in(config, group, id));
+            .group(chat.channel(), &chat.id())
+            .is_some_and(|group| people.is_listed_in(config, &group, id));
         people.is_owner(config, id) || listed
     }
 
-    /// Returns how many more strangers may be given a code.
-    pub fn free_requests(&self, now: i64) -> usize {
+    /// Returns how many more strangers of `channel` may be given a code: those of one channel do not keep out those of
+    /// another.
+    pub fn free_requests(&self, channel: &str, now: i64) -> usize {
         let waiting = self.read().map(|people| {
             people
                 .pending
                 .iter()
-                .filter(|pending| now - pending.at < CODE.1)
+                .filter(|pending| pending.id.channel() == channel && now - pending.at < CODE.1)
                 .count()
         });
         MAX_PENDING.saturating_sub(waiting.unwrap_or(MAX_PENDING))
@@ -304,7 +301,7 @@ impl Store {
     ///
     /// # Errors
     /// When the file cannot be locked, read or written.
-    pub fn ask(&self, id: i64, name: &str, code: &str, now: i64) -> Result<(), sys::Error> {
+    pub fn ask(&self, id: &Address, name: &str, code: &str, now: i64) -> Result<(), sys::Error> {
         self.change(|people| people.ask(id, name, code, now))
     }
 
@@ -312,7 +309,7 @@ impl Store {
     ///
     /// # Errors
     /// When the file cannot be locked, read or written.
-    pub fn know(&self, config: &Telegram, contacts: &[Contact]) -> Result<(), sys::Error> {
+    pub fn know(&self, config: &Config, contacts: &[Contact]) -> Result<(), sys::Error> {
         self.change(|people| people.know(config, contacts))
     }
 
@@ -321,7 +318,13 @@ impl Store {
     ///
     /// # Errors
     /// When the file cannot be locked, read or written.
-    pub fn redeem(&self, id: i64, name: &str, code: &str, now: i64) -> Result<bool, sys::Error> {
+    pub fn redeem(
+        &self,
+        id: &Address,
+        name: &str,
+        code: &str,
+        now: i64,
+    ) -> Result<bool, sys::Error> {
         self.change(|people| people.redeem(id, name, code.trim(), now))
     }
 }
@@ -361,43 +364,38 @@ impl People {
         Some(person)
     }
 
-    fn is_listed_in(&self, config: &Telegram, group: &Group, id: i64) -> bool {
+    fn is_listed_in(&self, config: &Config, group: &GroupRules, id: &Address) -> bool {
         match &group.allow_from {
-            Some(ids) => ids.contains(&id),
-            None => {
-                config.allow_from.contains(&id) || self.allowed.iter().any(|person| person.id == id)
-            }
+            Some(ids) => ids.contains(id),
+            None => config.is_allowed(id) || self.allowed.iter().any(|person| person.id == *id),
         }
     }
 
     /// Returns true when `id` is an owner's.
-    pub fn is_owner(&self, config: &Telegram, id: i64) -> bool {
-        config.owners().contains(&id) || self.owners.iter().any(|person| person.id == id)
+    pub fn is_owner(&self, config: &Config, id: &Address) -> bool {
+        config.is_owner(id) || self.owners.iter().any(|person| person.id == *id)
     }
 
     /// Returns the ids of those who were let in and are no owners.
-    pub fn guests<'a>(&'a self, config: &'a Telegram) -> impl Iterator<Item = i64> + 'a {
-        let allowed = self.allowed.iter().map(|person| person.id);
-        let all = config.allow_from.iter().copied().chain(allowed);
-        all.filter(|id| !self.is_owner(config, *id))
+    pub fn guests<'a>(&'a self, config: &'a Config) -> impl Iterator<Item = Address> + 'a {
+        let allowed = self.allowed.iter().map(|person| person.id.clone());
+        let all = config.allowed().into_iter().chain(allowed);
+        all.filter(|id| !self.is_owner(config, id))
     }
 
     /// Returns the owner who is asked when none was heard yet.
-    pub fn first_owner(&self, config: &Telegram) -> Option<i64> {
-        config
-            .owners()
-            .first()
-            .copied()
-            .or_else(|| self.owners.first().map(|person| person.id))
+    pub fn first_owner(&self, config: &Config) -> Option<Address> {
+        let named = config.owners().into_iter().next();
+        named.or_else(|| self.owners.first().map(|person| person.id.clone()))
     }
 
-    /// Returns those whom `who` may mean: a numeric id, an @username or a name.
+    /// Returns those whom `who` may mean: an address, an @username or a name.
     pub fn find(&self, who: &str) -> Vec<Contact> {
         let mut all = self.contacts.clone();
         for person in self.allowed.iter().chain(&self.owners) {
             if !all.iter().any(|contact| contact.id == person.id) {
                 all.push(Contact {
-                    id: person.id,
+                    id: person.id.clone(),
                     name: person.name.clone(),
                     username: None,
                 });
@@ -412,7 +410,7 @@ impl People {
         let found = self.find(who);
         let contacts = found
             .iter()
-            .filter_map(|contact| self.links.person_of("telegram", &contact.id.to_string()));
+            .filter_map(|contact| self.links.person_of(contact.id.channel(), &contact.id.id()));
         let by_id = who
             .split_once(':')
             .and_then(|(channel, id)| self.links.person_of(channel, id));
@@ -420,23 +418,23 @@ impl People {
     }
 
     /// Takes back what was granted here to `id`; false when nothing was.
-    pub fn revoke(&mut self, id: i64) -> bool {
+    pub fn revoke(&mut self, id: &Address) -> bool {
         let before = self.allowed.len() + self.owners.len();
-        self.allowed.retain(|person| person.id != id);
-        self.owners.retain(|person| person.id != id);
+        self.allowed.retain(|person| person.id != *id);
+        self.owners.retain(|person| person.id != *id);
         // A name that is nobody's any more must not be somebody's by mistake.
-        self.contacts.retain(|contact| contact.id != id);
+        self.contacts.retain(|contact| contact.id != *id);
         self.allowed.len() + self.owners.len() != before
     }
 
     /// Refuses `id` from now on, or no more; false when that was so before.
-    pub fn block(&mut self, id: i64, on: bool) -> bool {
+    pub fn block(&mut self, id: &Address, on: bool) -> bool {
         put(&mut self.blocked, id, on)
     }
 
     /// Lets `id` be heard and answers nothing from now on, or answers again; false when that was so
     /// before.
-    pub fn mute(&mut self, id: i64, on: bool) -> bool {
+    pub fn mute(&mut self, id: &Address, on: bool) -> bool {
         put(&mut self.muted, id, on)
     }
 
@@ -467,7 +465,7 @@ impl People {
         })
     }
 
-    fn redeem(&mut self, id: i64, name: &str, text: &str, now: i64) -> bool {
+    fn redeem(&mut self, id: &Address, name: &str, text: &str, now: i64) -> bool {
         let in_force = self
             .owner_code
             .as_mut()
@@ -480,52 +478,60 @@ impl People {
             return false;
         }
         self.owner_code = None;
-        self.pending.retain(|pending| pending.id != id);
+        self.pending.retain(|pending| pending.id != *id);
         self.owners.push(Person {
-            id,
+            id: id.clone(),
             name: name.to_owned(),
             since: now,
         });
         true
     }
 
-    fn know(&mut self, config: &Telegram, contacts: &[Contact]) {
-        let new: HashSet<i64> = contacts.iter().map(|one| one.id).collect();
+    fn know(&mut self, config: &Config, contacts: &[Contact]) {
+        let new: HashSet<&Address> = contacts.iter().map(|one| &one.id).collect();
         self.contacts.retain(|one| !new.contains(&one.id));
         self.contacts.extend_from_slice(contacts);
-        let mut is_kept: HashSet<i64> = config.owners().iter().copied().collect();
-        is_kept.extend(&config.allow_from);
-        is_kept.extend(self.allowed.iter().chain(&self.owners).map(|one| one.id));
-        is_kept.extend(self.blocked.iter().chain(&self.muted));
-        // Groups have negative ids; the settings name those that are heard.
-        let is_stranger = |one: &Contact| one.id > 0 && !is_kept.contains(&one.id);
-        let strangers = self.contacts.iter().filter(|one| is_stranger(one)).count();
-        let mut excess = strangers.saturating_sub(MAX_STRANGERS);
-        self.contacts.retain(|one| {
-            let goes = excess > 0 && is_stranger(one);
-            excess -= usize::from(goes);
-            !goes
-        });
+        let granted = self.allowed.iter().chain(&self.owners).map(|one| &one.id);
+        let refused = self.blocked.iter().chain(&self.muted);
+        let is_kept: HashSet<Address> = granted.chain(refused).cloned().collect();
+        let is_stranger = |one: &Contact| {
+            // The settings name the groups that are heard.
+            let is_group = matches!(one.id, Address::Number(..0))
+                || config.group(one.id.channel(), &one.id.id()).is_some();
+            let is_named = config.is_owner(&one.id) || config.is_allowed(&one.id);
+            !is_group && !is_named && !is_kept.contains(&one.id)
+        };
+        // The newest of each channel stay: those of one do not crowd out those of another.
+        let mut kept: HashMap<String, usize> = HashMap::new();
+        let mut goes: HashSet<Address> = HashSet::new();
+        for one in self.contacts.iter().rev().filter(|one| is_stranger(one)) {
+            let count = kept.entry(one.id.channel().to_owned()).or_default();
+            *count += 1;
+            if *count > MAX_STRANGERS {
+                goes.insert(one.id.clone());
+            }
+        }
+        self.contacts.retain(|one| !goes.contains(&one.id));
     }
 
-    fn ask(&mut self, id: i64, name: &str, code: &str, now: i64) {
+    fn ask(&mut self, id: &Address, name: &str, code: &str, now: i64) {
         self.pending
-            .retain(|pending| now - pending.at < CODE.1 && pending.id != id);
+            .retain(|pending| now - pending.at < CODE.1 && pending.id != *id);
         let name = crate::text::shorten(&crate::text::visible(name), 64);
         self.pending.push(Pending {
             code: code.to_owned(),
-            id,
+            id: id.clone(),
             name,
             at: now,
         });
     }
 }
 
-fn put(list: &mut Vec<i64>, id: i64, on: bool) -> bool {
-    let there = list.contains(&id);
-    list.retain(|other| *other != id);
+fn put(list: &mut Vec<Address>, id: &Address, on: bool) -> bool {
+    let there = list.contains(id);
+    list.retain(|other| other != id);
     if on {
-        list.push(id);
+        list.push(id.clone());
     }
     there != on
 }

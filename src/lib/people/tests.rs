@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::{ChannelSettings, Telegram};
 
 const HOUR: i64 = 3_600_000;
 
@@ -8,7 +9,14 @@ fn store() -> (tempfile::TempDir, Store) {
     (dir, store)
 }
 
-fn pairing() -> Telegram {
+fn config(telegram: Telegram) -> Config {
+    Config {
+        telegram,
+        ..Config::default()
+    }
+}
+
+fn listed() -> Telegram {
     Telegram {
         owner: vec![1],
         allow_from: vec![2],
@@ -16,8 +24,13 @@ fn pairing() -> Telegram {
     }
 }
 
+fn pairing() -> Config {
+    config(listed())
+}
+
 /// Asks as the intake does.
-fn asked(store: &Store, id: i64, now: i64) -> String {
+fn asked(store: &Store, id: impl Into<Address>, now: i64) -> String {
+    let id = &id.into();
     assert_eq!(store.decide(&pairing(), id, "hi", now), Access::MayAsk);
     let code = new_code();
     store.ask(id, "Eve", &code, now).expect("ask");
@@ -27,7 +40,7 @@ fn asked(store: &Store, id: i64, now: i64) -> String {
 #[test]
 fn a_stranger_gets_one_code_and_comes_in_when_the_owner_says_so() {
     let (_dir, store) = store();
-    let decide = |id, now| store.decide(&pairing(), id, "hi", now);
+    let decide = |id: i64, now| store.decide(&pairing(), &id.into(), "hi", now);
     assert_eq!(
         (decide(1, 0), decide(2, 0)),
         (Access::Owner, Access::Allowed)
@@ -45,17 +58,21 @@ fn a_stranger_gets_one_code_and_comes_in_when_the_owner_says_so() {
             .change(|people| people.approve(&code, 5))
             .expect("change")
             .map(|person| person.id),
-        Some(7)
+        Some(7.into())
     );
     assert_eq!(decide(7, 6), Access::Allowed);
-    assert!(store.change(|people| people.revoke(7)).expect("change"));
+    assert!(
+        store
+            .change(|people| people.revoke(&7.into()))
+            .expect("change")
+    );
     assert_eq!(decide(7, 7), Access::MayAsk);
 }
 
 #[test]
 fn a_fourth_request_is_ignored_until_one_expires() {
     let (_dir, store) = store();
-    let decide = |id, now| store.decide(&pairing(), id, "hi", now);
+    let decide = |id: i64, now| store.decide(&pairing(), &id.into(), "hi", now);
     for id in 10..13 {
         asked(&store, id, 0);
     }
@@ -69,21 +86,21 @@ fn who_sends_the_owner_code_is_an_owner_and_five_wrong_ones_end_it() {
     let code = store
         .change(|people| people.new_owner_code(0))
         .expect("code");
-    let send = |text: &str, now| store.decide(&Telegram::default(), 9, text, now);
+    let send = |text: &str, now| store.decide(&Config::default(), &9.into(), text, now);
     assert_eq!(send(&code, 600_000), Access::MayAsk, "the code is too old");
     assert_eq!(send(&code, 1), Access::SentOwnerCode);
-    assert!(store.redeem(9, "Ada", &code, 1).expect("redeemed"));
+    assert!(store.redeem(&9.into(), "Ada", &code, 1).expect("redeemed"));
     assert_eq!(send("hi", 2), Access::Owner);
     let code = store
         .change(|people| people.new_owner_code(0))
         .expect("code");
     let stranger = |text: &str| {
         store.decide(
-            &Telegram {
+            &config(Telegram {
                 dm_policy: DmPolicy::Allowlist,
-                ..pairing()
-            },
-            66,
+                ..listed()
+            }),
+            &66.into(),
             text,
             1,
         )
@@ -91,7 +108,7 @@ fn who_sends_the_owner_code_is_an_owner_and_five_wrong_ones_end_it() {
     for _ in 0..5 {
         let wrong = "AAAAAAAAAAAAAAAA";
         assert_eq!(stranger(wrong), Access::SentWrongCode);
-        assert!(!store.redeem(66, "Eve", wrong, 1).expect("counted"));
+        assert!(!store.redeem(&66.into(), "Eve", wrong, 1).expect("counted"));
     }
     assert_eq!(stranger(&code), Access::Refused);
 }
@@ -99,18 +116,18 @@ fn who_sends_the_owner_code_is_an_owner_and_five_wrong_ones_end_it() {
 #[test]
 fn an_empty_configuration_is_closed_and_a_damaged_file_lets_only_owners_in() {
     let (_dir, store) = store();
-    let closed = Telegram {
+    let closed = config(Telegram {
         dm_policy: DmPolicy::Allowlist,
         ..Telegram::default()
-    };
-    assert_eq!(store.decide(&closed, 5, "hi", 0), Access::Refused);
+    });
+    assert_eq!(store.decide(&closed, &5.into(), "hi", 0), Access::Refused);
     atomic::write(&store.path, b"{", atomic::Durability::Rename).expect("write");
-    let listed = Telegram {
+    let listed = config(Telegram {
         dm_policy: DmPolicy::Allowlist,
-        ..pairing()
-    };
-    assert_eq!(store.decide(&listed, 1, "hi", 0), Access::Owner);
-    assert_eq!(store.decide(&listed, 5, "hi", 0), Access::Refused);
+        ..listed()
+    });
+    assert_eq!(store.decide(&listed, &1.into(), "hi", 0), Access::Owner);
+    assert_eq!(store.decide(&listed, &5.into(), "hi", 0), Access::Refused);
 }
 
 #[test]
@@ -125,12 +142,12 @@ fn codes_have_no_letters_that_look_alike() {
 fn strangers_come_and_go_and_who_was_let_in_stays() {
     let mut people = People::default();
     people.allowed.push(Person {
-        id: 3,
+        id: 3.into(),
         name: "Guest".to_owned(),
         since: 0,
     });
     let contact = |id: i64| Contact {
-        id,
+        id: id.into(),
         name: format!("n{id}"),
         username: None,
     };
@@ -139,8 +156,54 @@ fn strangers_come_and_go_and_who_was_let_in_stays() {
         let batch: Vec<Contact> = (batch * 1000..(batch + 1) * 1000).map(contact).collect();
         people.know(&pairing(), &batch);
     }
-    let ids: Vec<i64> = people.contacts.iter().map(|one| one.id).collect();
-    assert_eq!(ids.len(), 4 + MAX_STRANGERS);
-    assert_eq!(ids.first_chunk(), Some(&[1, 2, 3, -4]));
-    assert_eq!(ids.last(), Some(&300_999));
+    let other = Contact {
+        id: Address::new("matrix", "@eve:example.org").expect("an address"),
+        name: "Eve".to_owned(),
+        username: None,
+    };
+    people.know(&pairing(), std::slice::from_ref(&other));
+    let ids: Vec<Address> = people.contacts.iter().map(|one| one.id.clone()).collect();
+    assert_eq!(ids.len(), 5 + MAX_STRANGERS);
+    assert_eq!(ids.first_chunk(), Some(&[1, 2, 3, -4].map(Address::Number)));
+    assert_eq!(ids.get(ids.len() - 2), Some(&Address::Number(300_999)));
+    assert_eq!(ids.last(), Some(&other.id));
+}
+
+#[test]
+fn people_of_another_channel_are_others_and_do_not_use_up_its_requests() {
+    let (_dir, store) = store();
+    let mut config = pairing();
+    let settings = ChannelSettings {
+        enabled: true,
+        owner: vec!["@ada:example.org".to_owned()],
+        ..ChannelSettings::default()
+    };
+    config.channels.insert("matrix".to_owned(), settings);
+    let decide = |address: &str| {
+        let address = Address::parse(address).expect("an address");
+        store.decide(&config, &address, "hi", 0)
+    };
+    assert_eq!(decide("matrix:@ada:example.org"), Access::Owner);
+    // The owner's number is nobody there.
+    assert_eq!(
+        (decide("1"), decide("matrix:1")),
+        (Access::Owner, Access::MayAsk)
+    );
+    // A channel without settings has no way in.
+    assert_eq!(decide("sms:1"), Access::Refused);
+    for id in 10..13 {
+        let address = Address::new("matrix", &id.to_string()).expect("an address");
+        store.ask(&address, "Eve", &new_code(), 0).expect("ask");
+    }
+    assert_eq!(
+        (decide("matrix:13"), decide("13")),
+        (Access::Refused, Access::MayAsk)
+    );
+    // What an older version reads: numbers are numbers.
+    asked(&store, 7, 0);
+    let file = std::fs::read_to_string(&store.path).expect("people.json");
+    assert!(
+        file.contains("\"id\": 7,") && file.contains("\"id\": \"matrix:10\""),
+        "{file}"
+    );
 }

@@ -277,7 +277,7 @@ impl Asking {
     async fn way(&self) -> Option<Route> {
         let own = self.envelope.from_owner
             && self.envelope.group.is_none()
-            && self.envelope.source == Source::Telegram;
+            && self.envelope.source.is_chat();
         if own && let Some((_, route)) = self.pipeline.channel(&self.envelope) {
             return Some(route);
         }
@@ -317,8 +317,10 @@ impl Asking {
             (None, Source::Subagent) => format!(" for the sub-agent {}", name(&sender.name)),
             (None, Source::Report) => " with what my sub-agents brought".to_owned(),
             (None, Source::Heartbeat) => " when I woke by myself".to_owned(),
-            (None, Source::Telegram) if self.envelope.from_owner => String::new(),
-            (None, Source::Telegram) => format!(" in the chat with {}", name(&sender.name)),
+            (None, Source::Telegram | Source::Channel) if self.envelope.from_owner => String::new(),
+            (None, Source::Telegram | Source::Channel) => {
+                format!(" in the chat with {}", name(&sender.name))
+            }
         }
     }
 

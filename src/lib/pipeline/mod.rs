@@ -23,6 +23,7 @@ mod suspend;
 mod turn;
 
 use deliver::delivery::Outgoing;
+pub use intake::channel_lines::Line;
 pub use intake::http::Refusal;
 use intake::jobs::Schedule;
 pub use intake::jobs::{heartbeat, waking};
@@ -51,7 +52,7 @@ use crate::control::replies;
 use crate::control::replies::Reply;
 use crate::media::Films;
 use crate::memory::Memory;
-use crate::message::SessionKey;
+use crate::message::{Address, SessionKey};
 use crate::queue::{Accepted, Suspended};
 use crate::workspace::PathPolicy;
 use crate::{audit, db, people, prompt, queue, session, undo};
@@ -75,7 +76,7 @@ pub struct Services {
     /// What the system prompt is made of.
     pub prompt: Arc<prompt::Sources>,
     /// The channels, by name.
-    pub channels: HashMap<&'static str, Arc<dyn Channel>>,
+    pub channels: HashMap<String, Arc<dyn Channel>>,
     /// Notified when there is news for status and monitor that is no event of a run.
     pub changed: Arc<Notify>,
     /// The settings and what is built from them.
@@ -92,7 +93,7 @@ pub struct Pipeline {
     audit: audit::Log,
     memory: Arc<Memory>,
     prompt: Arc<prompt::Sources>,
-    channels: HashMap<&'static str, Arc<dyn Channel>>,
+    channels: HashMap<String, Arc<dyn Channel>>,
     /// Where answers to commands go.
     replies: PathBuf,
     /// Where files that came with messages lie.
@@ -287,7 +288,13 @@ impl Pipeline {
     /// # Errors
     /// When the queue cannot be read.
     pub async fn start(self: &Arc<Self>) -> Result<(), db::Error> {
-        let recovered = self.queue.recover(crate::clock::now_ms()).await?;
+        let mut in_hand = Vec::new();
+        for (name, channel) in &self.channels {
+            let keys = tokio::task::block_in_place(|| channel.in_hand());
+            let rows = keys.iter().filter_map(|key| queue::Part::of_key(key));
+            in_hand.extend(rows.map(|(id, created_at)| (id, created_at, name.clone())));
+        }
+        let recovered = self.queue.recover(in_hand, crate::clock::now_ms()).await?;
         tracing::info!(
             inbox = recovered.inbox.len(),
             outbox = recovered.outbox.len(),
@@ -362,7 +369,7 @@ impl Pipeline {
     }
 
     /// Returns the channels, by name.
-    pub fn channels(&self) -> &HashMap<&'static str, Arc<dyn Channel>> {
+    pub fn channels(&self) -> &HashMap<String, Arc<dyn Channel>> {
         &self.channels
     }
 
@@ -386,13 +393,13 @@ impl Pipeline {
         self.schedule.news.notified().await;
     }
 
-    /// Returns the numeric ids of the owners: those of the settings and those who sent the owner code.
-    pub fn owners(&self) -> Vec<i64> {
-        let mut owners = self.live().config.telegram.owners().to_vec();
+    /// Returns the owners: those of the settings and those who sent the owner code.
+    pub fn owners(&self) -> Vec<Address> {
+        let mut owners = self.live().config.owners();
         // Nobody can be told here; who asks for something is answered with the error.
         let people = self.people.read().unwrap_or_default();
-        owners.extend(people.owners.iter().map(|person| person.id));
-        owners.sort_unstable();
+        owners.extend(people.owners.iter().map(|person| person.id.clone()));
+        owners.sort();
         owners.dedup();
         owners
     }

@@ -73,7 +73,7 @@ impl Sending {
     }
 
     fn is_a_chat(&self) -> bool {
-        matches!(self.envelope.source, Source::Telegram | Source::Report)
+        self.envelope.source.is_chat() || self.envelope.source == Source::Report
     }
 
     /// Makes an errand an input, unless it is one already.
@@ -98,6 +98,7 @@ impl Sending {
         let now = clock::now_ms();
         let envelope = self.envelope(id, errand, waits, now);
         let arrival = Arrival {
+            digest: None,
             key: id.to_owned(),
             verdict: Verdict::Accept(vec![envelope]),
         };

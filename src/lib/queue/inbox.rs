@@ -21,8 +21,10 @@ use crate::message::{Envelope, SessionKey, Source, Task};
 /// An input that stands at the door, with the key it is remembered by.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// `tg:<bot>:<update_id>` or `cmd:<id>`.
+    /// `tg:<bot>:<update_id>`, `ch:<channel>:…` or `cmd:<id>`.
     pub key: String,
+    /// The digest of what it says, remembered with its key: the same key with another digest is another input.
+    pub digest: Option<String>,
     /// What was decided about it.
     pub verdict: Verdict,
 }
@@ -32,9 +34,6 @@ pub struct Arrival {
 pub enum Verdict {
     /// It becomes inbox rows; one, unless an order means several sessions.
     Accept(Vec<Envelope>),
-    /// The same for a command, whose digest is remembered with its key: the same key with another digest is
-    /// another command.
-    Command(String, Vec<Envelope>),
     /// It is kept for the next turn of its session and begins none.
     Note(SessionKey, Note),
     /// Only its key is kept; the notice (a pairing code), if any, goes out.
@@ -175,15 +174,11 @@ impl Store {
                 let mut accepted = Vec::new();
                 let mut notices = Vec::new();
                 for arrival in &arrivals {
-                    let digest = match &arrival.verdict {
-                        Verdict::Command(digest, _) => Some(digest.as_str()),
-                        _ => None,
-                    };
-                    if !remember(connection, &arrival.key, digest, now)? {
+                    if !remember(connection, &arrival.key, arrival.digest.as_deref(), now)? {
                         continue;
                     }
                     match &arrival.verdict {
-                        Verdict::Accept(envelopes) | Verdict::Command(_, envelopes) => {
+                        Verdict::Accept(envelopes) => {
                             let new = envelopes
                                 .iter()
                                 .filter_map(|envelope| take_in(connection, envelope, now).transpose());

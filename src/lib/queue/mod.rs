@@ -97,13 +97,25 @@ impl Store {
     }
 
     /// Returns what was open when the daemon last ended. Parts that were being sent become
-    /// `unknown`: nobody can say whether they arrived. Turns that ran died once more.
+    /// `unknown`: nobody can say whether they arrived; but for those `in_hand` (row, time of storing, channel), of which
+    /// their channel can. Turns that ran died once more.
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn recover(&self, now: i64) -> Result<Recovered, db::Error> {
+    pub async fn recover(
+        &self,
+        in_hand: Vec<(i64, i64, String)>,
+        now: i64,
+    ) -> Result<Recovered, db::Error> {
         self.writer
             .write(move |connection| {
+                let mut known = connection.prepare_cached(
+                    "UPDATE outbox SET state = 'pending' WHERE id = ?1 AND created_at = ?2 AND channel = ?3 AND state = 'sending'",
+                )?;
+                for part in &in_hand {
+                    known.execute((part.0, part.1, &part.2))?;
+                }
+                drop(known);
                 connection.execute("UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE state = 'sending'", [])?;
                 suspend::note_deaths(connection, now)?;
                 Ok(Recovered { inbox: inbox::open(connection)?, outbox: outbox::open(connection)? })
@@ -136,7 +148,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn unfinished(
         &self,
-        channels: Vec<&'static str>,
+        channels: Vec<String>,
         soon: i64,
     ) -> Result<(i64, i64), db::Error> {
         self.writer
@@ -155,11 +167,27 @@ impl Store {
                 )?;
                 let mut outbox = 0;
                 for channel in channels {
-                    outbox += tasks.query_row([channel], |row| row.get::<_, i64>(0))?;
-                    inbox += inputs.query_row((channel, soon), |row| row.get::<_, i64>(0))?;
-                    outbox += parts.query_row([channel], |row| row.get::<_, i64>(0))?;
+                    outbox += tasks.query_row([&channel], |row| row.get::<_, i64>(0))?;
+                    inbox += inputs.query_row((&channel, soon), |row| row.get::<_, i64>(0))?;
+                    outbox += parts.query_row([&channel], |row| row.get::<_, i64>(0))?;
                 }
                 Ok((inbox, outbox))
+            })
+            .await
+    }
+
+    /// Returns how many inputs of `channel` are not answered.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn unanswered(&self, channel: String) -> Result<i64, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running') AND envelope ->> '$.route.channel' = ?1",
+                    )?
+                    .query_row([channel], |row| row.get(0))
             })
             .await
     }

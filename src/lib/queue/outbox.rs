@@ -65,6 +65,21 @@ pub struct Part {
     pub task: Option<i64>,
 }
 
+impl Part {
+    /// Returns what it is known by wherever it is sent again: when it was stored, and its row. It sorts by time.
+    pub fn key(&self) -> String {
+        format!("{}-{}", self.created_at, self.id)
+    }
+
+    /// Returns the row and the time of storing that a key names.
+    pub fn of_key(key: &str) -> Option<(i64, i64)> {
+        let (created_at, id) = key.split_once('-')?;
+        let (created_at, id) = (created_at.parse().ok()?, id.parse().ok()?);
+        // As it is written, and no other way.
+        (format!("{created_at}-{id}") == key).then_some((id, created_at))
+    }
+}
+
 /// What is known after an attempt to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Aftermath {
@@ -106,6 +121,75 @@ impl Store {
                     )?
                     .query_row((route.channel, route.chat.chat, message_id), |row| row.get(0))
                     .optional()
+            })
+            .await
+    }
+
+    /// Returns the words that were sent under `message_id`; `None` when it is no message of ours, or not known any more.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn words_sent_as(
+        &self,
+        route: Route,
+        message_id: String,
+    ) -> Result<Option<String>, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT plain FROM outbox WHERE channel = ?1 AND chat = ?2 AND message_id = ?3 AND state = 'sent' LIMIT 1",
+                    )?
+                    .query_row((route.channel, route.chat.chat, message_id), |row| row.get(0))
+                    .optional()
+            })
+            .await
+    }
+
+    /// Records that the part `id`, which was stored at `created_at` for `channel`, arrived; false when there is none of
+    /// that kind that waits.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn arrived(
+        &self,
+        (id, created_at): (i64, i64),
+        channel: String,
+        message_id: String,
+        now: i64,
+    ) -> Result<bool, db::Error> {
+        self.writer
+            .write(move |connection| {
+                let rows = connection
+                    .prepare_cached(
+                        "UPDATE outbox SET state = 'sent', message_id = ?4, sent_at = ?5
+                         WHERE id = ?1 AND created_at = ?2 AND channel = ?3 AND state IN ('pending', 'sending', 'unknown')",
+                    )?
+                    .execute((id, created_at, channel, message_id, now))?;
+                if rows == 1 {
+                    go_on(connection, id, now)?;
+                }
+                Ok(rows == 1)
+            })
+            .await
+    }
+
+    /// Returns true when the part `id` was stored at `created_at` for `channel`, whatever became of it.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn is_part_of(
+        &self,
+        (id, created_at): (i64, i64),
+        channel: String,
+    ) -> Result<bool, db::Error> {
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached(
+                        "SELECT EXISTS (SELECT 1 FROM outbox WHERE id = ?1 AND created_at = ?2 AND channel = ?3)",
+                    )?
+                    .query_row((id, created_at, channel), |row| row.get(0))
             })
             .await
     }

@@ -29,6 +29,7 @@ fn route() -> Route {
 
 fn arrival(id: &str) -> Arrival {
     Arrival {
+        digest: None,
         key: id.to_owned(),
         verdict: Verdict::Accept(vec![envelope(id)]),
     }
@@ -88,6 +89,7 @@ async fn the_same_input_twice_is_accepted_once() {
 async fn a_refused_input_leaves_its_key_and_its_notice_only() {
     let (dir, store) = store().await;
     let refuse = |notice| Arrival {
+        digest: None,
         key: "tg:1:9".into(),
         verdict: Verdict::Refuse(notice),
     };
@@ -138,7 +140,7 @@ async fn what_was_running_or_being_sent_comes_back() {
             .expect("start"),
         run("r2", "b")
     );
-    let back = store.recover(0).await.expect("recover");
+    let back = store.recover(Vec::new(), 0).await.expect("recover");
     assert_eq!(
         back.inbox
             .iter()
@@ -188,7 +190,10 @@ async fn a_question_comes_back_with_its_buttons() {
         )
         .await;
     let stored = stored.expect("finish").expect("parts").parts;
-    assert_eq!(store.recover(0).await.expect("recover").outbox, stored);
+    assert_eq!(
+        store.recover(Vec::new(), 0).await.expect("recover").outbox,
+        stored
+    );
     assert_eq!(
         stored
             .into_iter()
@@ -277,7 +282,7 @@ async fn a_run_keeps_its_id_over_restarts() {
             .expect("start"),
         run("r1", "a")
     );
-    store.recover(0).await.expect("recover");
+    store.recover(Vec::new(), 0).await.expect("recover");
     assert_eq!(
         store
             .start_run("r2", &envelope("a").session_key, &["a".to_owned()])
@@ -300,7 +305,7 @@ async fn a_broken_off_run_is_no_death() {
         .expect("start");
     store.release_run(&["a".to_owned()]).await.expect("release");
     assert_eq!(
-        store.recover(0).await.expect("recover").inbox[0].attempts,
+        store.recover(Vec::new(), 0).await.expect("recover").inbox[0].attempts,
         0
     );
 }
@@ -379,6 +384,7 @@ async fn fifty_notes_are_kept_and_the_newest_are_those() {
         text: at.to_string(),
     };
     let heard = |at: i64| Arrival {
+        digest: None,
         key: format!("tg:1:{at}"),
         verdict: Verdict::Note(key.clone(), note(at)),
     };
@@ -414,7 +420,7 @@ async fn inputs_of_one_run_start_end_and_come_back_together() {
             heard: Heard::default(),
         }
     );
-    let back = store.recover(0).await.expect("recover").inbox;
+    let back = store.recover(Vec::new(), 0).await.expect("recover").inbox;
     let runs: Vec<_> = back
         .iter()
         .map(|row| {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{Event, Head, Kind};
 use super::state::{Position, State};
 use super::transcript::{Session, session_of};
-use crate::message::{SessionKey, own_name};
+use crate::message::{Address, SessionKey, own_name};
 use crate::people::People;
 use crate::sys;
 use crate::sys::{atomic, jsonl};
@@ -95,10 +95,10 @@ impl<'a> Wanted<'a> {
         own_name(key) == Some(self.target)
             || is_person(key, self.target)
             || contact.to_lowercase() == self.target.to_lowercase()
-            || self
-                .ids
-                .iter()
-                .any(|id| key.split(':').any(|part| part == id))
+            || self.ids.iter().any(|id| match Address::parse(id) {
+                Some(address) => SessionKey(key.to_owned()).is_with(&address),
+                None => key.split(':').any(|part| part == id),
+            })
     }
 }
 

@@ -191,7 +191,7 @@ pub(super) const NO_CHAT: &str = "this conversation is in no chat";
 pub(super) fn to_chat(route: Route, text: String, reaction: Option<(String, String)>) -> Command {
     let (reply_to, emoji) = reaction.unzip();
     Command::Raw {
-        to: route.chat.chat,
+        to: route.to(),
         text,
         attachments: Vec::new(),
         topic: route.chat.topic,

@@ -13,6 +13,7 @@ use super::typed::{About, TypedTool};
 use crate::agent::{Context, Question, Reach, Rule, ToolOutput};
 use crate::clock;
 use crate::control::Command;
+use crate::message::Address;
 use crate::people::{Contact, People};
 use crate::text::{sha256_hex, shorten, visible};
 use crate::trust::standing_rules::StandingRules;
@@ -35,7 +36,7 @@ pub(super) struct Args {
 impl Message {
     /// Returns whom a display name means, where strangers may talk, until the owner has confirmed it.
     fn unconfirmed(&self, to: &str) -> Option<String> {
-        let is_name = to != "owner" && !to.starts_with('@') && to.parse::<i64>().is_err();
+        let is_name = to != "owner" && !to.starts_with('@') && Address::parse(to).is_none();
         if !self.0.open || !is_name {
             return None;
         }
@@ -69,7 +70,10 @@ impl TypedTool for Message {
             ));
         }
         let route = context.route.as_ref();
-        let is_here = route.is_some_and(|route| route.chat.chat == to);
+        let is_here = route.is_some_and(|route| {
+            let here = Address::new(&route.channel, &route.chat.chat);
+            here.is_some_and(|here| here.to_string() == to)
+        });
         if to == "owner" || is_here {
             match args.files.is_empty() {
                 true => Reach::Free,

@@ -33,7 +33,7 @@ pub(super) fn all(needs: &Arc<Needs>) -> Vec<Arc<dyn Tool>> {
 fn here(context: &Context) -> (Option<String>, Option<String>) {
     match &context.route {
         Some(route) if !context.viewer.may_see(&Scope::Owner) => {
-            (Some(route.chat.chat.clone()), route.chat.topic.clone())
+            (Some(route.to()), route.chat.topic.clone())
         }
         Some(_) | None => (None, None),
     }

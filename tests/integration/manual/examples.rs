@@ -210,6 +210,7 @@ fn literal_lines_fit_a_terminal() {
         "agent-index.1",
         "agent-consolidate.1",
         "agent.toml.5",
+        "agent-channel.7",
     ] {
         let page = Page::read(file);
         for block in &page.blocks {

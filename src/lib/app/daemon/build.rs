@@ -1,6 +1,7 @@
 //! From settings to the things that work with them.
 
 use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,8 @@ use crate::app::cli::{Exit, Failure};
 use crate::app::llm_client;
 use crate::audit;
 use crate::auth::{Keys, Renewals};
+use crate::channel::Channel;
+use crate::channel::process::Process;
 use crate::channel::telegram::Telegram;
 use crate::clock;
 use crate::config;
@@ -190,8 +193,8 @@ fn limits(config: &Config) -> Limits {
 
 /// Returns whether people whom the owner did not let in may talk here: they choose their names.
 fn is_open(config: &Config) -> bool {
-    let telegram = &config.telegram;
-    telegram.dm_policy == config::DmPolicy::Open
+    let mut channels = config.open_channels();
+    channels.any(|channel| config.dm_policy(channel) == config::DmPolicy::Open)
 }
 
 /// Refuses an entry of `[tools.policies]` that speaks of nothing.
@@ -424,6 +427,24 @@ pub(crate) fn telegram(
         )
     })?;
     Ok(Some(Arc::new(channel)))
+}
+
+/// Returns the channels that are processes of their own and are on; `changed` is notified when the health of one changes.
+pub(crate) fn processes(
+    home: &Home,
+    config: &Config,
+    changed: &Arc<Notify>,
+) -> Result<HashMap<String, Arc<dyn Channel>>, Failure> {
+    let open = config
+        .channels
+        .iter()
+        .filter(|(_, settings)| settings.enabled);
+    let mut channels: HashMap<String, Arc<dyn Channel>> = HashMap::new();
+    for (name, _) in open {
+        let channel = Process::new(name, home.channels().join(name), changed.clone())?;
+        channels.insert(name.clone(), Arc::new(channel));
+    }
+    Ok(channels)
 }
 
 /// Returns whether it has the form of a token: `123456789:AAF…`.

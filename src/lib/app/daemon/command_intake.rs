@@ -1,8 +1,8 @@
 //! Commands in: the FIFO as doorbell and short path, the spool as record.
 
 use std::fs::File;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use notify::{RecursiveMode, Watcher};
@@ -10,6 +10,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
+use super::channel_spools;
+use super::channel_spools::{Backlog, Door};
 use crate::config::Home;
 use crate::control;
 use crate::control::attachments;
@@ -47,7 +49,8 @@ pub(super) async fn serve(
     (mut pulses, passed_on): (mpsc::Receiver<()>, mpsc::Sender<()>),
 ) {
     let (rings, mut heard) = mpsc::channel(AT_ONCE);
-    let watcher = watch(&home.spool_new(), rings.clone());
+    let again = rings.clone();
+    let watcher = watch(&spools(&pipeline, &home), rings.clone());
     if let Err(error) = &watcher {
         tracing::warn!(%error, "the spool cannot be watched; it is looked at every 5 s");
     }
@@ -59,17 +62,17 @@ pub(super) async fn serve(
         tokio::select! {
             () = pipeline.closing().cancelled() => break,
             Some(()) = pulses.recv() => drop(passed_on.try_send(())),
-            _ = rescan.tick() => empty_spool(&pipeline, &home).await,
+            _ = rescan.tick() => look(&pipeline, &home, &again).await,
             1.. = heard.recv_many(&mut now, AT_ONCE) => {
-                let mut look = false;
+                let mut rang = false;
                 for ring in now.drain(..) {
                     match ring {
-                        Ring::Look => look = true,
-                        Ring::Line(line) => look |= line_in(&pipeline, &home, &line, &reload).await,
+                        Ring::Look => rang = true,
+                        Ring::Line(line) => rang |= line_in(&pipeline, &home, &line, &reload).await,
                     }
                 }
-                if look {
-                    empty_spool(&pipeline, &home).await;
+                if rang {
+                    look(&pipeline, &home, &again).await;
                 }
             }
         }
@@ -77,7 +80,25 @@ pub(super) async fn serve(
     listener.abort();
 }
 
-fn watch(dir: &Path, rings: mpsc::Sender<Ring>) -> notify::Result<notify::RecommendedWatcher> {
+/// Looks at the spools, and asks to be called again at once when there was more than one look takes in.
+async fn look(pipeline: &Arc<Pipeline>, home: &Home, again: &mpsc::Sender<Ring>) {
+    if empty_spool(pipeline, home).await {
+        // A full channel will be worked off and then looks at the spool anyway.
+        let _ = again.try_send(Ring::Look);
+    }
+}
+
+/// Returns the directories in which commands and lines arrive.
+fn spools(pipeline: &Pipeline, home: &Home) -> Vec<PathBuf> {
+    let own = channel_spools::own(pipeline, home).into_iter();
+    let own = own.map(|(_, layout)| layout.spool_new());
+    [home.spool_new()].into_iter().chain(own).collect()
+}
+
+fn watch(
+    dirs: &[PathBuf],
+    rings: mpsc::Sender<Ring>,
+) -> notify::Result<notify::RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let news = event.is_ok_and(|event| event.kind.is_create() || event.kind.is_modify());
         if news {
@@ -85,7 +106,9 @@ fn watch(dir: &Path, rings: mpsc::Sender<Ring>) -> notify::Result<notify::Recomm
             let _ = rings.try_send(Ring::Look);
         }
     })?;
-    watcher.watch(dir, RecursiveMode::NonRecursive)?;
+    for dir in dirs {
+        watcher.watch(dir, RecursiveMode::NonRecursive)?;
+    }
     Ok(watcher)
 }
 
@@ -201,6 +224,15 @@ async fn line_in(
     };
     match order.command {
         Command::Spool { .. } => true,
+        Command::Heard(_) | Command::Delivered(_) => {
+            let door = Door::common(home);
+            let id = order.id.clone();
+            if let Err(error) = channel_spools::take(pipeline, home, &door, vec![order]).await {
+                tracing::error!(%error, "a line of a channel could not be taken in");
+                refuse(pipeline, home, &id, &error.to_string()).await;
+            }
+            false
+        }
         Command::Reload => {
             // A reload that is under way will see the same file.
             let _ = reload.try_send(());
@@ -237,23 +269,26 @@ async fn line_in(
 /// A spool file and what is in it; `None` when it is gone.
 type Spooled = (Entry, Result<Option<Vec<u8>>, sys::Error>);
 
-/// Takes in everything that waits in the spool, in order of arrival.
-pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
+/// Takes in everything that waits in the spool, in order of arrival, and of the lines of each channel as much as one look
+/// takes. Returns whether there is more.
+pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) -> bool {
     // One look at a time: who comes second finds nothing, and knows that it is done.
-    static LOOK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-    let _one = LOOK.lock().await;
+    static LOOK: LazyLock<tokio::sync::Mutex<Backlog>> = LazyLock::new(Default::default);
+    let mut backlog = LOOK.lock().await;
     let dir = home.spool_new();
-    let mut entries = match crate::sys::blocking(move || spool::scan(&dir)).await {
-        Ok(entries) => entries.into_iter(),
+    let entries = match crate::sys::blocking(move || spool::scan(&dir)).await {
+        Ok(entries) => entries,
         Err(error) => {
             tracing::error!(%error, "the spool cannot be read");
-            return pipeline.note_trouble(&error.to_string());
+            pipeline.note_trouble(&error.to_string());
+            return false;
         }
     };
+    let mut entries = backlog.without_known(entries).into_iter();
     loop {
         let together: Vec<Entry> = entries.by_ref().take(TOGETHER).collect();
         if together.is_empty() {
-            return;
+            break;
         }
         let read = move || {
             let read = |entry| {
@@ -262,9 +297,19 @@ pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) {
             };
             together.into_iter().map(read).collect()
         };
-        if let Err(error) = take_in(pipeline, home, crate::sys::blocking(read).await).await {
+        let spooled = crate::sys::blocking(read).await;
+        if let Err(error) = take_in(pipeline, home, spooled, &mut backlog).await {
             tracing::error!(%error, "spooled commands wait");
-            return pipeline.note_trouble(&format!("spooled commands wait: {error}"));
+            pipeline.note_trouble(&format!("spooled commands wait: {error}"));
+            return false;
+        }
+    }
+    match backlog.work_off(pipeline, home).await {
+        Ok(is_more) => is_more,
+        Err(error) => {
+            tracing::error!(%error, "lines of channels wait");
+            pipeline.note_trouble(&format!("lines of channels wait: {error}"));
+            false
         }
     }
 }
@@ -274,12 +319,17 @@ async fn take_in(
     pipeline: &Arc<Pipeline>,
     home: &Home,
     spooled: Vec<Spooled>,
+    backlog: &mut Backlog,
 ) -> Result<(), crate::db::Error> {
     let (mut taken, mut orders) = (Vec::new(), Vec::new());
     for (entry, bytes) in spooled {
         let Some(order) = open_entry(pipeline, home, &entry, bytes).await else {
             continue;
         };
+        if let Some(channel) = order.command.channel() {
+            backlog.keep(channel, entry);
+            continue;
+        }
         let Command::Forget { target, hard: true } = &order.command else {
             taken.push(entry);
             orders.push(order);
@@ -295,6 +345,12 @@ async fn take_in(
         }
     }
     pipeline.take_orders(&orders).await?;
+    remove(taken).await;
+    Ok(())
+}
+
+/// Removes spool files whose commands are on the disk.
+pub(super) async fn remove(taken: Vec<Entry>) {
     let remove = move || {
         for entry in taken {
             if let Err(error) = std::fs::remove_file(&entry.path)
@@ -305,7 +361,6 @@ async fn take_in(
         }
     };
     crate::sys::blocking(remove).await;
-    Ok(())
 }
 
 /// Says whether what is to be erased can be, before the daemon restarts for it.
@@ -328,6 +383,9 @@ async fn open_entry(
     let reason = match bytes {
         Ok(None) => return None,
         Ok(Some(bytes)) => match control::decode(&bytes) {
+            Ok(order) if order.id == entry.id && order.command.channel().is_some() => {
+                return Some(order);
+            }
             Ok(mut order) if order.id == entry.id => {
                 match take_files_in(pipeline, home, &mut order).await {
                     Ok(()) => return Some(order),
@@ -396,7 +454,7 @@ async fn put_aside(pipeline: &Pipeline, home: &Home, entry: &Entry, reason: &str
 }
 
 /// Tells a sender that its command cannot be done, unless the id is that of one which could.
-async fn refuse(pipeline: &Pipeline, home: &Home, id: &Id, reason: &str) {
+pub(super) async fn refuse(pipeline: &Pipeline, home: &Home, id: &Id, reason: &str) {
     if pipeline.knows(id).await.is_ok_and(|known| known) {
         return tracing::warn!(%id, "the answer to the earlier command of this id stays");
     }

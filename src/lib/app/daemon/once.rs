@@ -102,8 +102,13 @@ pub(super) async fn last_work(
         tracing::error!("what waits at Telegram is not known: {reason}");
         exit = Exit::TryAgain;
     }
-    command_intake::empty_spool(&pipeline, &home).await;
-    let open: Vec<&'static str> = pipeline.channels().keys().copied().collect();
+    while command_intake::empty_spool(&pipeline, &home).await {}
+    // What a process of its own sends it sends without us.
+    let channels = pipeline.channels().iter();
+    let open: Vec<String> = channels
+        .filter(|(_, channel)| !channel.outlives_us())
+        .map(|(name, _)| name.clone())
+        .collect();
     let (mut before, mut since) = (None, Instant::now());
     let mut looked = false;
     loop {

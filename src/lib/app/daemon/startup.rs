@@ -237,12 +237,15 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     let (tell, troubles) = mpsc::unbounded_channel();
     let (kept, events) = keep(&home, &env, ledger, tell)?;
     let live = build::live(&home, &env, loaded, kept.clone())?;
-    let mut channels: HashMap<&'static str, Arc<dyn Channel>> = HashMap::new();
+    let mut channels: HashMap<String, Arc<dyn Channel>> = HashMap::new();
     if let Some(telegram) = &telegram {
-        channels.insert(telegram.name(), telegram.clone());
+        channels.insert(telegram.name().to_owned(), telegram.clone());
+    }
+    for (name, channel) in build::processes(&home, &live.config, &health)? {
+        channels.insert(name, channel);
     }
     if options.cli() {
-        channels.insert(Stdio.name(), Arc::new(Stdio));
+        channels.insert(Stdio.name().to_owned(), Arc::new(Stdio));
     }
     let stores = Stores {
         queue,

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use crate::app::cli::Failure;
 use crate::channel::Batch;
 use crate::channel::telegram::Telegram;
+use crate::message::Address;
 use crate::pipeline::Pipeline;
 
 /// How a first look at Telegram ended: nothing waits there any more, or why nobody knows.
@@ -49,7 +50,11 @@ pub(super) async fn open(
         }
         taker.closing().cancelled().await;
     });
-    let owners = pipeline.owners();
+    let numbers = |owner: Address| match owner {
+        Address::Number(number) => Some(number),
+        Address::Named { .. } => None,
+    };
+    let owners: Vec<i64> = pipeline.owners().into_iter().filter_map(numbers).collect();
     tokio::spawn(async move { telegram.introduce_until_known(&owners).await });
     Ok(collected)
 }

@@ -123,7 +123,7 @@ impl Fixture {
         let chat = Arc::new(Chat::default());
         let services = Services {
             prompt: Arc::new(prompt::Sources::new(&home, kept.skills)),
-            channels: HashMap::from([("telegram", chat.clone() as Arc<dyn Channel>)]),
+            channels: HashMap::from([("telegram".to_owned(), chat.clone() as Arc<dyn Channel>)]),
             changed: Arc::default(),
             live,
         };
@@ -164,19 +164,10 @@ impl Fixture {
                 chat: id.to_string(),
                 topic: None,
             },
-            group: None,
             addressed: true,
             message_id: "7".to_owned(),
             text: words.to_owned(),
-            kind: None,
-            media: Vec::new(),
-            album: None,
-            quoted: None,
-            command: None,
-            press: None,
-            forwarded: false,
-            forwarded_from: None,
-            edited: false,
+            ..Incoming::default()
         };
         let (done, _done) = oneshot::channel();
         let batch = Batch {
@@ -276,8 +267,12 @@ async fn the_owner_code_is_redeemed_only_when_its_message_is_on_the_disk() {
     fixture.hears("you are my owner now").await;
     let known = people.read().expect("people");
     assert_eq!(
-        known.owners.iter().map(|one| one.id).collect::<Vec<_>>(),
-        [77]
+        known
+            .owners
+            .iter()
+            .map(|one| one.id.to_string())
+            .collect::<Vec<_>>(),
+        ["77"]
     );
     assert_eq!(known.owner_code, None);
 }

@@ -211,7 +211,7 @@ fn channels(patient: &Patient) -> Vec<Finding> {
             findings.push(Finding::error(
                 "channel-trouble",
                 evidence,
-                remedy(patient, &channel.state),
+                remedy(patient, &channel.name, &channel.state),
             ));
         }
     }
@@ -244,7 +244,7 @@ fn providers(patient: &Patient) -> Vec<Finding> {
     down.map(finding).collect()
 }
 
-fn remedy(patient: &Patient, state: &str) -> String {
+fn remedy(patient: &Patient, channel: &str, state: &str) -> String {
     let telegram = patient
         .settings
         .as_ref()
@@ -257,7 +257,9 @@ fn remedy(patient: &Patient, state: &str) -> String {
         )
     };
     let begins = |words: &str| state.starts_with(words);
-    if begins("unauthorized") {
+    if begins("its process") || begins("channel.json") || begins("its directory") {
+        format!("ls -lR {}", quote(patient.home.channels().join(channel)))
+    } else if begins("unauthorized") {
         patient.edit(&patient.home.env_file(), None)
     } else if begins("conflict: a webhook") || begins("webhook: cannot listen") {
         patient.edit(patient.home.config_file(), None)

@@ -119,7 +119,7 @@ fn owner(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     // A list that cannot be read is told with the databases.
     let path = Some(patient.home.people()).filter(|path| !blocks(path))?;
     let people = People::read(&path).ok()?;
-    people.first_owner(telegram).is_none().then(|| {
+    people.first_owner(&loaded.config).is_none().then(|| {
         let evidence = "[telegram] is enabled, and the bot has no owner: it answers nobody";
         Finding::warning(
             "owner-missing",

@@ -103,7 +103,7 @@ pub(crate) fn wake(home: &Home, env: &Environment) -> Result<Wake, Failure> {
         woke,
         is_busy: state.as_ref().is_some_and(|state| !state.lanes.is_empty()),
         down: down.or(waking.is_capped),
-        has_way: config.telegram.enabled && people.first_owner(&config.telegram).is_some(),
+        has_way: config.open_channels().next().is_some() && people.first_owner(config).is_some(),
         spent: waking.spent,
     })
     .err();

@@ -16,7 +16,7 @@ use crate::control::replies::Status;
 use crate::control::{Command, Id};
 use crate::jobs;
 use crate::jobs::Ask;
-use crate::message::JobOrder;
+use crate::message::{Address, JobOrder};
 use crate::{clock, config, text};
 
 const DAY_MS: i64 = 24 * 3_600_000;
@@ -129,7 +129,7 @@ fn checked(context: &Context<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, 
     if let Some(to) = ask
         .to
         .as_deref()
-        .filter(|to| *to != "owner" && to.parse::<i64>().is_err())
+        .filter(|to| *to != "owner" && Address::parse(to).is_none())
     {
         submit::check_contact(context.home, to)?;
     }

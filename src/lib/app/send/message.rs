@@ -8,6 +8,7 @@ use crate::app::render::Context;
 use crate::config::Home;
 use crate::control::attachments;
 use crate::control::{Attachment, Command, Id, Words};
+use crate::message::Address;
 use crate::people::People;
 use crate::{config, text};
 
@@ -121,7 +122,7 @@ pub(super) fn check_names(context: &Context<'_>, flags: &MessageFlags) -> Result
             let what = "--session takes 1 to 200 printable characters";
             return Err(Failure::new(Exit::Usage, what).hint("such as --session work"));
         }
-        (_, Some(to)) if to != "owner" && to.parse::<i64>().is_err() => check_contact(home, to)?,
+        (_, Some(to)) if to != "owner" && Address::parse(to).is_none() => check_contact(home, to)?,
         _ => {}
     }
     // Settings that are broken now may not be those of the daemon that runs.
@@ -146,14 +147,13 @@ pub(super) fn check_names(context: &Context<'_>, flags: &MessageFlags) -> Result
     let is_for_owner = flags.notify || (flags.raw && flags.to.as_deref() == Some("owner"));
     let lacks = if !(flags.raw || flags.notify) {
         return Ok(());
-    } else if !config.telegram.enabled {
-        ("Telegram is off", "[telegram] enabled = true in agent.toml")
-    } else if is_for_owner
-        && People::read(&home.people())?
-            .first_owner(&config.telegram)
-            .is_none()
-    {
-        ("no Telegram owner configured", "agent-send --pair owner")
+    } else if config.open_channels().next().is_none() {
+        (
+            "Telegram is off, and so is every other channel",
+            "[telegram] enabled = true in agent.toml",
+        )
+    } else if is_for_owner && People::read(&home.people())?.first_owner(&config).is_none() {
+        ("no owner configured", "agent-send --pair owner")
     } else {
         return Ok(());
     };

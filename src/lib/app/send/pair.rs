@@ -9,6 +9,7 @@ use crate::app::render::Context;
 use crate::clock;
 use crate::config;
 use crate::logging;
+use crate::message::Address;
 use crate::people::Store;
 use crate::text;
 
@@ -36,25 +37,25 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
                 .hint("agent-send --pair lists the requests; a code is valid for one hour")),
         },
         [verb @ ("block" | "unblock" | "mute" | "unmute"), id] => {
-            let number = person(&store, id)?;
+            let address = person(&store, id)?;
             let (on, block) = (!verb.starts_with("un"), verb.ends_with("block"));
-            let changed = store.change(|people| if block { people.block(number, on) } else { people.mute(number, on) })?;
+            let changed = store.change(|people| if block { people.block(&address, on) } else { people.mute(&address, on) })?;
             let state = match (block, on) {
                 (true, true) => "is refused from now on",
                 (true, false) => "is not refused any more",
                 (false, true) => "is heard in groups and not answered from now on",
                 (false, false) => "is answered again",
             };
-            let text = if changed { format!("{number} {state}") } else { format!("nothing changed: {number} {state} already") };
-            Ok(context.done(&json!({(*verb): number, "changed": changed}), &text))
+            let text = if changed { format!("{address} {state}") } else { format!("nothing changed: {address} {state} already") };
+            Ok(context.done(&json!({(*verb): address, "changed": changed}), &text))
         }
         ["revoke", id] => {
-            let number = person(&store, id)?;
-            if store.change(|people| people.revoke(number))? {
-                let words = format!("{number} may not talk any more");
-                return Ok(context.done(&json!({"revoked": number}), &words));
+            let address = person(&store, id)?;
+            if store.change(|people| people.revoke(&address))? {
+                let words = format!("{address} may not talk any more");
+                return Ok(context.done(&json!({"revoked": address}), &words));
             }
-            Err(Failure::new(Exit::Failed, format!("{number} was not let in by pairing"))
+            Err(Failure::new(Exit::Failed, format!("{address} was not let in by pairing"))
                 .hint("agent-send --pair list; people in allow_from or owner are removed in agent.toml"))
         }
         ["owner"] => {
@@ -74,13 +75,13 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
     }
 }
 
-/// Returns the user id that a number, an @username or a name means.
-fn person(store: &Store, who: &str) -> Result<i64, Failure> {
-    if let Ok(id) = who.parse() {
+/// Returns whom an address, an @username or a name means.
+fn person(store: &Store, who: &str) -> Result<Address, Failure> {
+    if let Some(id) = Address::parse(who) {
         return Ok(id);
     }
     match store.read()?.find(who).as_slice() {
-        [one] => Ok(one.id),
+        [one] => Ok(one.id.clone()),
         [] => {
             let what = format!("no person {:?}", text::visible(who));
             Err(Failure::new(Exit::Failed, what).hint("agent-send --pair lists them"))
@@ -114,7 +115,7 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
     for person in &people.allowed {
         cli::out(&format!("allowed  {}  {}", person.id, person.name));
     }
-    let name = |id: &i64| {
+    let name = |id: &Address| {
         people
             .contacts
             .iter()

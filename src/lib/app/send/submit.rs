@@ -259,7 +259,7 @@ pub(super) fn check_contact(home: &Home, to: &str) -> Result<(), Failure> {
             format!("no contact {:?}", text::visible(to)),
         )
         .hint(
-            "a contact is known by name once they wrote to the bot; a numeric chat id always works",
+            "a contact is known by name once they wrote to the agent; a numeric chat id, or CHANNEL:ID, always works",
         )),
         several => {
             let line = |one: &Contact| format!("{}  {}", one.id, text::visible(&one.name));

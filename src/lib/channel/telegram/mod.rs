@@ -164,6 +164,17 @@ impl Telegram {
     }
 }
 
+/// Splits Markdown into messages of at most `limit` units of UTF-16: HTML, and its plain source.
+pub(super) fn markdown(markdown: &str, limit: usize) -> Vec<(String, String)> {
+    let parts = send::format::render(markdown, limit).into_iter();
+    parts.map(|part| (part.html, part.plain)).collect()
+}
+
+/// Splits a text into messages of at most `limit` units of UTF-16.
+pub(super) fn plain(text: &str, limit: usize) -> Vec<String> {
+    send::format::plain(text, limit)
+}
+
 fn is_paced(config: &config::Telegram) -> bool {
     let official =
         || reqwest::Url::parse(&config.api_url).is_ok_and(|url| url.host_str() == Some(PACED));

@@ -334,6 +334,11 @@ impl Home {
         self.state.join("cron/runs")
     }
 
+    /// Returns where the channels are that are processes of their own, a directory each.
+    pub fn channels(&self) -> PathBuf {
+        self.state.join("channels")
+    }
+
     /// Returns the directory of the logs.
     pub fn logs(&self) -> PathBuf {
         self.state.join("logs")

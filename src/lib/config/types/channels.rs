@@ -168,19 +168,19 @@ pub enum GroupPolicy {
     Disabled,
 }
 
-/// `[telegram.groups."ID"]`: a group that is heard.
+/// `[telegram.groups."ID"]`, `[channels.NAME.groups."ID"]`: a group that is heard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, expecting = "a table")]
-pub struct Group {
+pub struct Group<Id = i64> {
     /// Whether the bot must be named to be addressed; default true.
     pub require_mention: bool,
-    /// Numeric user ids that may address it here; default: the top-level `allow_from`.
-    pub allow_from: Option<Vec<i64>>,
+    /// User ids that may address it here; default: the top-level `allow_from`.
+    pub allow_from: Option<Vec<Id>>,
     /// `allowed` (default) or `any`.
     pub members: Members,
 }
 
-impl Default for Group {
+impl<Id> Default for Group<Id> {
     fn default() -> Self {
         Self {
             require_mention: true,

@@ -5,6 +5,7 @@
 //! word is refused with the list of the right ones.
 
 mod callback;
+mod channel_process;
 mod channels;
 mod compaction;
 mod heartbeat;
@@ -22,6 +23,7 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use callback::Callback;
+pub use channel_process::{Channel, Display, GroupRules};
 pub use channels::{
     DmPolicy, Group, GroupPolicy, Http, Listen, Members, ReplyTo, Stream, Telegram,
 };
@@ -44,6 +46,8 @@ pub struct Config {
     pub pipeline: Pipeline,
     /// The Telegram bot.
     pub telegram: Telegram,
+    /// Channels that are processes of their own, by name; default none.
+    pub channels: BTreeMap<String, Channel>,
     /// The HTTP API.
     pub http: Http,
     /// Which provider files are loaded.
@@ -80,8 +84,9 @@ pub struct Config {
 }
 
 /// The left sides `[routing]` knows: the sources of messages, then the roles of helpers.
-pub const ROLES: [&str; 10] = [
+pub const ROLES: [&str; 11] = [
     "telegram",
+    "channel",
     "cli",
     "http",
     "system",

@@ -1,6 +1,7 @@
 //! What types cannot say: ranges of values, probable mistakes, and what has no effect in this
 //! build.
 
+mod channels;
 mod formats;
 mod ranges;
 
@@ -11,6 +12,7 @@ use self::formats::is_prompt_name;
 use super::key_names;
 use super::key_names::UnknownKey;
 use super::types::{Config, Deliver, DmPolicy, DmScope, Hook, Media, Policy, Sandbox, Session};
+use crate::message::Address;
 
 /// A probable mistake; the agent starts all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +73,7 @@ pub(super) fn drop_bad_links(
                 .find(|(other, ids)| *other != person && ids.contains(id));
             match other {
                 _ if !is_id(id) => warn(format!(
-                    "has `{id}`, which is no id and is ignored: expected `telegram:NUMBER` (a user's id), `cli:NAME` or `http:NAME`"
+                    "has `{id}`, which is no id and is ignored: expected `telegram:NUMBER` (a user's id), `CHANNEL:ID`, `cli:NAME` or `http:NAME`"
                 )),
                 Some((other, _)) => warn(format!(
                     "has `{id}`, which is {other}, too, and is ignored: an id is one person's"
@@ -98,7 +100,7 @@ fn is_id(id: &str) -> bool {
         Some(("cli" | "http", name)) => {
             (1..=200).contains(&name.chars().count()) && !name.contains(char::is_control)
         }
-        _ => false,
+        _ => Address::parse(id).is_some(),
     }
 }
 
@@ -119,6 +121,9 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
             "telegram.enabled",
             "is true and `telegram.owner` names nobody: put your numeric id there, or use `agent-send --pair owner`",
         );
+    }
+    for (key, what) in channels::doubts(config) {
+        warn(&key, what);
     }
     if config.tools.exec.sandbox == Sandbox::Off && config.tools.exec.runs() {
         warn(
@@ -144,12 +149,7 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
             "is `allow`: a page or a message that the agent reads may use it, and nobody is asked",
         );
     }
-    let owners = telegram.owners();
-    let guests = telegram.allow_from.iter().any(|id| !owners.contains(id));
-    if config.session.dm_scope == DmScope::Main
-        && telegram.enabled
-        && (guests || telegram.dm_policy == DmPolicy::Open)
-    {
+    if lets_others_into_main(config) {
         warn(
             "session.dm_scope",
             "is `main` and others than the owners may write: in their one conversation the owner's memory (MEMORY.md, notes, facts) is not used",
@@ -159,11 +159,10 @@ pub(super) fn warnings(config: &Config, origin: &dyn Fn(&str) -> String) -> Vec<
         warn("media.transcribe_reads", &what);
     }
     for (person, ids) in &config.session.identity_links {
-        let owners = config.telegram.owners();
-        let telegram: Vec<&str> = config.session.ids_of(person, "telegram").collect();
-        let (own, foreign): (Vec<&str>, Vec<&str>) = telegram
-            .into_iter()
-            .partition(|id| id.parse().is_ok_and(|id| owners.contains(&id)));
+        let (own, foreign): (Vec<Address>, Vec<Address>) = ids
+            .iter()
+            .filter_map(|id| Address::parse(id))
+            .partition(|id| config.is_owner(id));
         if let (Some(own), Some(foreign)) = (own.first(), foreign.first()) {
             let what = format!(
                 "{own} is an owner and {foreign} is not: both read the same conversation of {} ids",
@@ -198,6 +197,15 @@ fn unheard_hooks(config: &Config) -> Vec<(String, &'static str)> {
         Some((key_names::join("http.hooks", name), message))
     };
     config.http.hooks.iter().filter_map(unheard).collect()
+}
+
+/// Returns true when everybody who may write shares the owner's one conversation.
+fn lets_others_into_main(config: &Config) -> bool {
+    let guests = config.allowed().iter().any(|one| !config.is_owner(one));
+    let mut open = config.open_channels().peekable();
+    let is_on = open.peek().is_some();
+    let anybody = open.any(|channel| config.dm_policy(channel) == DmPolicy::Open);
+    config.session.dm_scope == DmScope::Main && is_on && (guests || anybody)
 }
 
 /// Returns what is wrong with the paths that a program of transcription may read.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::channels;
 use super::formats::{
     NO_VARIABLE, can_be_shown, is_amount, is_command, is_host, is_http, is_private_way,
     is_prompt_name, is_variable,
@@ -74,6 +75,9 @@ pub(in crate::config) fn values(
             };
             return Err(fault(key, message));
         }
+    }
+    if let Some((key, message)) = channels::fault(config) {
+        return Err(fault(key, message));
     }
     for (name, tier) in &config.context.tiers {
         if let Some(path) = tier.files.iter().find(|path| !is_below(path)) {
@@ -547,8 +551,9 @@ fn is_below(path: &str) -> bool {
 }
 
 /// The left sides of `[agent.max_turns_for]`.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "telegram",
+    "channel",
     "cli",
     "http",
     "system",
@@ -558,7 +563,7 @@ const SOURCES: [&str; 9] = [
     "subagent",
     "report",
 ];
-const NO_SOURCE: &str = "expected `telegram`, `cli`, `http`, `system`, `notify`, `job`, `heartbeat`, `subagent` or `report` on the left";
+const NO_SOURCE: &str = "expected `telegram`, `channel`, `cli`, `http`, `system`, `notify`, `job`, `heartbeat`, `subagent` or `report` on the left";
 const NO_SIZE: &str = "expected at least 1000 tokens, or 0 for the preset's";
 
 /// More than any known model's vectors have.

@@ -168,9 +168,7 @@ impl Transcript {
             Scope::Owner => Some(Scope::Owner),
             _ if runs.owner_spoke => None,
             // Of one with several ids nobody can tell here which is theirs.
-            _ => key
-                .dm_person()
-                .map(|person| Scope::Person(person.to_owned())),
+            _ => key.dm_person().map(Scope::Person),
         };
         let is_guests = matches!(transcript.scope, Some(Scope::Person(_)));
         for message in &mut transcript.messages {

@@ -5,7 +5,7 @@ use super::immediate::{FOR_OWNERS, IN_PRIVATE};
 use crate::forget;
 use crate::memory::consolidate;
 use crate::memory::facts::{Change, Forgot, Target};
-use crate::message::Envelope;
+use crate::message::{Address, Envelope};
 use crate::pipeline::Pipeline;
 use crate::pipeline::turn::outcome::{Outcome, decided, declined};
 use crate::text;
@@ -23,7 +23,7 @@ impl Pipeline {
     pub fn meant(&self, words: &str) -> Result<Target, String> {
         let people = self.people.read().map_err(|error| error.to_string())?;
         let live = self.live();
-        let is_owner = |id: i64| people.is_owner(&live.config.telegram, id);
+        let is_owner = |id: &Address| people.is_owner(&live.config, id);
         let named = forget::named(self.memory.home(), &people, &is_owner, words)
             .map_err(|error| error.to_string())?;
         named.one(words)

@@ -71,6 +71,7 @@ impl Pipeline {
             .queue
             .accept(
                 vec![Arrival {
+                    digest: None,
                     key,
                     verdict: Verdict::Accept(vec![envelope]),
                 }],

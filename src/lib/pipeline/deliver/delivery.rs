@@ -28,6 +28,8 @@ use crate::{clock, net};
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// A part that may have arrived longer ago than this is not sent again (specification §0).
 const TOO_OLD_MS: i64 = 15 * 60 * 1000;
+/// Waiting after a second doubt about what a process did with a part.
+const AFTER_DOUBTS: Duration = Duration::from_secs(60);
 /// Times a part may end unknown. The first bad luck is answered by a marked copy, and so is a
 /// second: losing an answer is worse than a marked double.
 const MAX_UNKNOWNS: i64 = 3;
@@ -66,9 +68,9 @@ impl Outgoing {
         }
     }
 
-    /// Returns true when nothing waits and nothing is being sent.
-    fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+    /// Returns true when nothing waits and nothing is being sent through a channel that `counts`.
+    fn is_empty(&self, counts: impl Fn(&str) -> bool) -> bool {
+        !self.0.lock().keys().any(|route| counts(&route.channel))
     }
 }
 
@@ -128,7 +130,11 @@ impl Pipeline {
     /// Waits until nothing is left to send, but no longer than `patience`.
     pub async fn sends_end(&self, patience: Duration) {
         let empty = async {
-            while !self.outgoing.is_empty() {
+            let counts = |name: &str| {
+                let channel = self.channels.get(name);
+                channel.is_none_or(|channel| !channel.outlives_us())
+            };
+            while !self.outgoing.is_empty(counts) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -181,7 +187,9 @@ impl Pipeline {
             return Next::Over;
         }
         let now = clock::now_ms();
-        let too_old = part.sending_at.is_some_and(|at| now - at > TOO_OLD_MS);
+        // Where it may have waited for a process, its age says nothing.
+        let too_old =
+            !channel.outlives_us() && part.sending_at.is_some_and(|at| now - at > TOO_OLD_MS);
         if part.unknowns >= MAX_UNKNOWNS || (part.unknowns > 0 && too_old) {
             self.dead_letter(part, "nobody can say whether it arrived")
                 .await;
@@ -209,8 +217,25 @@ impl Pipeline {
         {
             part.content.buttons.clear();
         }
-        let sent = channel.send(self.message(part, &self.files(part))).await;
-        self.after_send(part, sent, failures).await
+        let (key, files) = (part.key(), self.files(part));
+        let send = channel.send(self.message(part, &key, &files));
+        let sent = if channel.outlives_us() {
+            match self.closed.run_until_cancelled(send).await {
+                Some(sent) => sent,
+                // It goes on without us; what became of it is known after the next start.
+                None => return Next::Over,
+            }
+        } else {
+            send.await
+        };
+        let next = self.after_send(part, sent, failures).await;
+        match next {
+            // A process that dies of it is not to die of it three times within a minute.
+            Next::Again(wait) if channel.outlives_us() && part.unknowns > 1 => {
+                Next::Again(wait.max(AFTER_DOUBTS))
+            }
+            next => next,
+        }
     }
 
     /// Returns the files of a part with where each lies.
@@ -224,9 +249,11 @@ impl Pipeline {
     fn message<'a>(
         &self,
         part: &'a Part,
+        key: &'a str,
         files: &'a [(OutFile, PathBuf)],
     ) -> channel::Outgoing<'a> {
         channel::Outgoing {
+            key,
             chat: &part.content.route.chat,
             reply_to: part.content.reply_to.as_deref(),
             markup: part.content.markup.as_deref(),
@@ -353,6 +380,7 @@ impl Pipeline {
             clock::local_text(at, self.live().config.agent.timezone.0)
         );
         let notice = channel::Outgoing {
+            key: "",
             chat: &route.chat,
             reply_to: None,
             markup: None,

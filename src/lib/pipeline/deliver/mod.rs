@@ -2,3 +2,4 @@
 
 pub(crate) mod cost_alerts;
 pub(crate) mod delivery;
+pub(crate) mod receipts;

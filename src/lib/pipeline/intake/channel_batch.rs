@@ -8,14 +8,16 @@ use std::sync::atomic::Ordering;
 use crate::channel::{Batch, Incoming};
 use crate::clock;
 use crate::config::{Config, DmScope, GroupScope};
-use crate::message::{Command, Envelope, Route, Sender, SessionKey, Source, Trust};
+use crate::message::{
+    Address, Command, Envelope, NUMBERED, Route, Sender, SessionKey, Source, Trust,
+};
 use crate::people;
 use crate::people::{Access, Contact};
 use crate::pipeline::commands::immediate;
 use crate::pipeline::commands::near_miss::near_miss;
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Accepted, Arrival, NewPart, Note, Verdict};
-use crate::text;
+use crate::{db, text};
 
 /// Albums that are remembered: their pictures come within seconds.
 const ALBUMS: usize = 32;
@@ -30,7 +32,7 @@ const EDITED: &str = "An edited message starts no new conversation; send it agai
 #[derive(Default)]
 struct AfterCommit {
     /// Strangers who are given a code, with their names.
-    asking: BTreeMap<i64, (String, String)>,
+    asking: BTreeMap<Address, (String, String)>,
     /// Owner codes that were sent, right and wrong ones.
     codes: Vec<SentCode>,
     /// Presses of buttons that change nothing, and what is said to them.
@@ -38,7 +40,7 @@ struct AfterCommit {
 }
 
 struct SentCode {
-    id: i64,
+    id: Address,
     name: String,
     code: String,
     is_right: bool,
@@ -50,38 +52,52 @@ struct SentCode {
 impl Pipeline {
     /// Takes a batch of a channel in and answers it when it is on the disk. When it could not be
     /// written the answer stays out, and the channel brings the same again.
-    pub async fn take_batch(self: &Arc<Self>, batch: Batch, channel: &'static str) {
+    pub async fn take_batch(self: &Arc<Self>, batch: Batch, channel: &str) {
+        match self.take_items(batch.items, batch.offset, channel).await {
+            // The poller may be gone; what is accepted stays accepted.
+            Ok(_) => drop(batch.done.send(())),
+            Err(error) => {
+                tracing::error!(%error, "messages could not be taken in");
+                self.note_trouble(&format!("messages could not be taken in: {error}"));
+            }
+        }
+    }
+
+    /// Takes what came through a channel in; it is on the disk when this returns the keys of what became an input.
+    ///
+    /// # Errors
+    /// See [`db::Error`]; nothing of it is then accepted.
+    pub(crate) async fn take_items(
+        self: &Arc<Self>,
+        items: Vec<Incoming>,
+        offset: Option<(i64, i64)>,
+        channel: &str,
+    ) -> Result<Vec<String>, db::Error> {
         let now = clock::now_ms();
         let live = self.live();
         let mut after = AfterCommit::default();
-        self.note_albums(&batch.items);
+        self.note_albums(&items);
         let arrival = |item: Incoming| Arrival {
+            digest: item.digest.clone(),
             key: item.key.clone(),
             verdict: match item.press.clone() {
                 Some(press) => self.judge_press(item, &press, &live, channel, now, &mut after),
                 None => self.judge(item, &live.config, channel, now, &mut after),
             },
         };
-        let arrivals: Vec<Arrival> = batch.items.into_iter().map(arrival).collect();
-        match self.queue.accept(arrivals, batch.offset, now).await {
-            Ok((accepted, notices)) => {
-                // The poller may be gone; what is accepted stays accepted.
-                let _ = batch.done.send(());
-                self.write_down_people(&live, &accepted, &mut after, now)
-                    .await;
-                self.deliver(notices);
-                self.answer_presses(channel, after.presses);
-                // What was planned may be cancelled.
-                if self.plans_open.load(Ordering::Relaxed) {
-                    self.plan_news.notify_one();
-                }
-                let _ = self.signals.send(Signal::Accepted(accepted));
-            }
-            Err(error) => {
-                tracing::error!(%error, "messages could not be taken in");
-                self.note_trouble(&format!("messages could not be taken in: {error}"));
-            }
+        let arrivals: Vec<Arrival> = items.into_iter().map(arrival).collect();
+        let (accepted, notices) = self.queue.accept(arrivals, offset, now).await?;
+        self.write_down_people(&live, &accepted, &mut after, now)
+            .await;
+        self.deliver(notices);
+        self.answer_presses(channel, after.presses);
+        // What was planned may be cancelled.
+        if self.plans_open.load(Ordering::Relaxed) {
+            self.plan_news.notify_one();
         }
+        let keys = accepted.iter().map(|row| row.envelope.id.clone()).collect();
+        let _ = self.signals.send(Signal::Accepted(accepted));
+        Ok(keys)
     }
 
     /// Writes down who asked, who wrote and who sent an owner code; who became an owner is told.
@@ -109,7 +125,7 @@ impl Pipeline {
             let people = &pipeline.people;
             let asked = asking
                 .iter()
-                .try_for_each(|(id, (name, code))| people.ask(*id, name, code, now));
+                .try_for_each(|(id, (name, code))| people.ask(id, name, code, now));
             let asked = match asked {
                 Ok(()) => asking,
                 Err(error) => {
@@ -117,11 +133,11 @@ impl Pipeline {
                     BTreeMap::new()
                 }
             };
-            if !are_known && let Err(error) = people.know(&live.config.telegram, &contacts) {
+            if !are_known && let Err(error) = people.know(&live.config, &contacts) {
                 tracing::error!(%error, "a name could not be written down");
             }
             let redeemed = codes.into_iter().filter(|sent| {
-                let redeemed = people.redeem(sent.id, &sent.name, &sent.code, now);
+                let redeemed = people.redeem(&sent.id, &sent.name, &sent.code, now);
                 redeemed.unwrap_or_else(|error| {
                     tracing::error!(%error, "an owner code could not be redeemed");
                     false
@@ -131,7 +147,7 @@ impl Pipeline {
         };
         let (asked, owners) = crate::sys::blocking(write).await;
         for (id, (name, code)) in asked {
-            self.tell_of_request(id, &name, &code, now).await;
+            self.tell_of_request(&id, &name, &code, now).await;
         }
         for owner in owners {
             self.greet_owner(owner, now).await;
@@ -139,7 +155,7 @@ impl Pipeline {
     }
 
     /// Tells the owner that a stranger asks to be let in; there are at most three such requests at a time.
-    async fn tell_of_request(self: &Arc<Self>, id: i64, name: &str, code: &str, now: i64) {
+    async fn tell_of_request(self: &Arc<Self>, id: &Address, name: &str, code: &str, now: i64) {
         let everybody = match self.everybody().await {
             Ok(everybody) => everybody,
             Err(error) => {
@@ -154,6 +170,7 @@ impl Pipeline {
             "{name} (id {id}) asks to talk to me. To let them in, within an hour:\n\nagent-send --pair approve {code}"
         );
         let notice = Arrival {
+            digest: None,
             key: format!("pairing/{id}/{code}"),
             verdict: Verdict::Refuse(Some(NewPart::plain(route, words))),
         };
@@ -166,6 +183,7 @@ impl Pipeline {
     async fn greet_owner(self: &Arc<Self>, owner: SentCode, now: i64) {
         let words = format!("Hello {}, you are my owner now.", owner.name);
         let greeting = Arrival {
+            digest: None,
             key: format!("{}/owner", owner.key),
             verdict: Verdict::Refuse(Some(NewPart::plain(owner.route, words))),
         };
@@ -179,7 +197,7 @@ impl Pipeline {
         &self,
         item: Incoming,
         config: &Config,
-        channel: &'static str,
+        channel: &str,
         now: i64,
         after: &mut AfterCommit,
     ) -> Verdict {
@@ -187,11 +205,11 @@ impl Pipeline {
         let Some(sender) = item.sender.clone() else {
             return Verdict::Refuse(None);
         };
-        let Ok(id) = sender.id.parse::<i64>() else {
+        let Some(id) = Address::parse(&sender.id).filter(|id| id.channel() == channel) else {
             return Verdict::Refuse(None);
         };
         if item.group.is_some() {
-            return self.judge_in_group(item, sender, id, config, channel, now);
+            return self.judge_in_group(item, sender, &id, config, channel, now);
         }
         let notice = |text: String| {
             let route = Route {
@@ -209,7 +227,7 @@ impl Pipeline {
         let access = match after.codes.iter().find(|sent| sent.is_right) {
             // They are an owner when this batch is taken in, and nobody else is by that code.
             Some(sent) if sent.id == id => Access::Owner,
-            other => match self.people.decide(&config.telegram, id, own_words, now) {
+            other => match self.people.decide(config, &id, own_words, now) {
                 Access::SentOwnerCode if other.is_some() => Access::Refused,
                 access => access,
             },
@@ -233,7 +251,7 @@ impl Pipeline {
             }
             Access::MayAsk
                 if after.asking.contains_key(&id)
-                    || after.asking.len() >= self.people.free_requests(now) =>
+                    || after.asking.len() >= self.people.free_requests(channel, now) =>
             {
                 return Verdict::Refuse(None);
             }
@@ -246,7 +264,7 @@ impl Pipeline {
             }
             Access::Refused | Access::Muted => return Verdict::Refuse(None),
         };
-        let key = with_topic(dm_key(config, &sender.id, &item.chat.chat), &item);
+        let key = with_topic(dm_key(config, &id, &item.chat.chat), &item);
         Verdict::Accept(vec![envelope(item, sender, owner, key, channel, now)])
     }
 
@@ -257,7 +275,7 @@ impl Pipeline {
         item: Incoming,
         press: &str,
         live: &Live,
-        channel: &'static str,
+        channel: &str,
         now: i64,
         after: &mut AfterCommit,
     ) -> Verdict {
@@ -274,16 +292,20 @@ impl Pipeline {
         if !self.is_owner(live, &sender.id) {
             return nothing(immediate::OWNER_DECIDES);
         }
+        let chat = Address::new(channel, &item.chat.chat);
+        let (Some(chat), Some(id)) = (chat, Address::parse(&sender.id)) else {
+            return nothing("");
+        };
         let key = match &item.group {
-            Some(_) => group_key(&live.config, &sender.id, &item.chat.chat),
-            None => dm_key(&live.config, &sender.id, &item.chat.chat),
+            Some(_) => group_key(&live.config, &sender.id, &chat),
+            None => dm_key(&live.config, &id, &item.chat.chat),
         };
         let key = with_topic(key, &item);
         Verdict::Accept(vec![envelope(item, sender, true, key, channel, now)])
     }
 
     /// Answers presses of buttons, one after the other, beside everything else.
-    fn answer_presses(&self, channel: &'static str, presses: Vec<(String, &'static str)>) {
+    fn answer_presses(&self, channel: &str, presses: Vec<(String, &'static str)>) {
         let Some(channel) = self
             .channels
             .get(channel)
@@ -305,25 +327,23 @@ impl Pipeline {
         &self,
         item: Incoming,
         sender: Sender,
-        id: i64,
+        id: &Address,
         config: &Config,
-        channel: &'static str,
+        channel: &str,
         now: i64,
     ) -> Verdict {
-        let Ok(chat) = item.chat.chat.parse::<i64>() else {
+        let Some(chat) = Address::new(channel, &item.chat.chat) else {
             return Verdict::Refuse(None);
         };
-        let access = self.people.decide_in_group(&config.telegram, chat, id);
+        let access = self.people.decide_in_group(config, &chat, id);
         if access == Access::Refused {
-            self.name_unknown_group(config, &item);
+            self.name_unknown_group(config, &chat, &item);
             return Verdict::Refuse(None);
         }
         let must_be_named = config
-            .telegram
-            .groups
-            .get(&item.chat.chat)
+            .group(channel, &item.chat.chat)
             .is_none_or(|group| group.require_mention);
-        let key = with_topic(group_key(config, &sender.id, &item.chat.chat), &item);
+        let key = with_topic(group_key(config, &sender.id, &chat), &item);
         let addressed = item.addressed || !must_be_named || self.is_of_addressed_album(&item);
         if access != Access::Muted && addressed {
             let is_shared = config.session.group_scope == GroupScope::Chat;
@@ -331,9 +351,8 @@ impl Pipeline {
                 .command
                 .as_ref()
                 .is_some_and(Command::changes_the_conversation);
-            let chat = item.chat.chat.clone();
             let mut accepted = envelope(item, sender, access == Access::Owner, key, channel, now);
-            if changes && is_shared && !self.people.is_named_in_group(&config.telegram, &chat, id) {
+            if changes && is_shared && !self.people.is_named_in_group(config, &chat, id) {
                 accepted.command = Some(Command::Done {
                     text: NOT_YOURS.to_owned(),
                 });
@@ -352,7 +371,12 @@ impl Pipeline {
             .media
             .iter()
             .map(|media| format!("({})", media.kind.as_str()));
+        let own = item
+            .attachments
+            .iter()
+            .map(|file| format!("({})", text::visible(&file.filename)));
         let words: Vec<String> = files
+            .chain(own)
             .chain(words.into_iter().flatten())
             .filter(|word| !word.is_empty())
             .collect();
@@ -394,17 +418,16 @@ impl Pipeline {
     }
 
     /// Says once a group that it is not heard: who added the bot there wonders.
-    fn name_unknown_group(&self, config: &Config, item: &Incoming) {
-        let chat = &item.chat.chat;
-        if config.telegram.groups.contains_key(chat) || !item.addressed {
+    fn name_unknown_group(&self, config: &Config, chat: &Address, item: &Incoming) {
+        if config.group(chat.channel(), &chat.id()).is_some() || !item.addressed {
             return;
         }
         let mut named = self.unknown_groups.lock();
         // Anybody may add a bot to groups: what is remembered of them stays small.
-        if named.len() < 100 && named.insert(chat.clone()) {
+        if named.len() < 100 && named.insert(chat.to_string()) {
             tracing::info!(
-                chat,
-                "a group that is not in [telegram.groups] of agent.toml is not heard"
+                %chat,
+                "a group that is not in the `groups` of its channel in agent.toml is not heard"
             );
         }
     }
@@ -421,13 +444,13 @@ fn contact(row: &Accepted) -> Option<Contact> {
     } = &row.envelope;
     if let (Some(title), Some(route)) = (group, route) {
         return Some(Contact {
-            id: route.chat.chat.parse().ok()?,
+            id: Address::new(&route.channel, &route.chat.chat)?,
             name: format!("group:{title}"),
             username: None,
         });
     }
     Some(Contact {
-        id: sender.id.parse().ok()?,
+        id: Address::parse(&sender.id)?,
         name: sender.name.clone(),
         username: sender.username.clone(),
     })
@@ -438,7 +461,7 @@ fn envelope(
     sender: Sender,
     owner: bool,
     key: SessionKey,
-    channel: &'static str,
+    channel: &str,
     now: i64,
 ) -> Envelope {
     let command = match item.command {
@@ -450,7 +473,12 @@ fn envelope(
         None if item.group.is_none() && !item.forwarded => near_miss(&item.text),
         command => command,
     };
-    let envelope = Envelope::new(item.key, Source::Telegram, sender, key, item.text, now);
+    let source = if channel == NUMBERED {
+        Source::Telegram
+    } else {
+        Source::Channel
+    };
+    let envelope = Envelope::new(item.key, source, sender, key, item.text, now);
     Envelope {
         from_owner: owner,
         trust: if owner && !item.forwarded {
@@ -462,31 +490,34 @@ fn envelope(
             channel: channel.to_owned(),
             chat: item.chat,
         }),
-        reply_to: Some(item.message_id),
+        // The id of a press is that of no message, where the press cannot be answered itself.
+        reply_to: (source == Source::Telegram || item.press.is_none()).then_some(item.message_id),
         kind: item.kind,
         media: item.media,
+        attachments: item.attachments,
         album: item.album,
         quoted: item.quoted,
         forwarded_from: item.forwarded_from,
         edited: item.edited,
         command,
-        press: item.press,
+        press: item.press.filter(|_| source == Source::Telegram),
         group: item.group,
         ..envelope
     }
 }
 
-/// Returns the conversation of a direct message of the user `sender` in `chat`.
-pub(crate) fn dm_key(config: &Config, sender: &str, chat: &str) -> SessionKey {
-    if let Some(person) = config.session.person_of("telegram", sender) {
+/// Returns the conversation of a direct message of `sender` in `chat`.
+pub(crate) fn dm_key(config: &Config, sender: &Address, chat: &str) -> SessionKey {
+    let channel = sender.channel();
+    if let Some(person) = config.session.person_of(channel, &sender.id()) {
         return joined_key(config, person);
     }
     let name = &config.agent.name;
-    SessionKey(match config.session.dm_scope {
-        DmScope::Sender => format!("agent:{name}:telegram:dm:{sender}"),
-        DmScope::Chat => format!("agent:{name}:telegram:dm:{chat}"),
-        DmScope::Main => format!("agent:{name}:main"),
-    })
+    match config.session.dm_scope {
+        DmScope::Sender => SessionKey::dm(name, channel, &sender.id()),
+        DmScope::Chat => SessionKey::dm(name, channel, chat),
+        DmScope::Main => SessionKey(format!("agent:{name}:main")),
+    }
 }
 
 /// Returns the one conversation of a person who has several ids.
@@ -497,19 +528,19 @@ pub(crate) fn joined_key(config: &Config, person: &str) -> SessionKey {
     }
 }
 
-/// Returns the conversation of a message of the user `sender` in the group `chat`.
-pub(crate) fn group_key(config: &Config, sender: &str, chat: &str) -> SessionKey {
-    let name = &config.agent.name;
-    SessionKey(match config.session.group_scope {
-        GroupScope::Chat => format!("agent:{name}:telegram:group:{chat}"),
-        GroupScope::Sender => format!("agent:{name}:telegram:group:{chat}:sender:{sender}"),
-    })
+/// Returns the conversation of a message of `sender` in the group `chat`.
+pub(crate) fn group_key(config: &Config, sender: &str, chat: &Address) -> SessionKey {
+    let key = SessionKey::group(&config.agent.name, chat.channel(), &chat.id());
+    match config.session.group_scope {
+        GroupScope::Chat => key,
+        GroupScope::Sender => key.of_member(sender),
+    }
 }
 
 /// A topic is a conversation of its own.
 fn with_topic(key: SessionKey, item: &Incoming) -> SessionKey {
     match &item.chat.topic {
-        Some(topic) => SessionKey(format!("{key}:topic:{topic}")),
+        Some(topic) => key.in_topic(topic),
         None => key,
     }
 }

@@ -2,12 +2,13 @@
 //! the reply goes.
 
 use super::channel_batch;
-use crate::config::Config;
+use super::ways::address;
 use crate::control;
 use crate::control::replies::{Reply, Status};
 use crate::control::{Order, Words};
 use crate::message::{
-    About, Attachment, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust,
+    About, Address, Attachment, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source,
+    Trust,
 };
 use crate::people::People;
 use crate::pipeline::commands::near_miss::near_miss;
@@ -15,8 +16,6 @@ use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Arrival, Known, LastRoute, Verdict};
 use crate::{clock, db, queue, text};
 
-/// The channel of numeric chat ids.
-const TELEGRAM: &str = "telegram";
 /// The longest name of a conversation, characters; longer ones are slips of the clipboard.
 const MAX_KEY: usize = 200;
 
@@ -98,8 +97,9 @@ impl Pipeline {
         now: i64,
     ) -> Result<usize, db::Error> {
         let arrival = |(id, digest, envelopes): (&control::Id, String, Vec<Envelope>)| Arrival {
+            digest: Some(digest),
             key: queue::command_key(id.as_str()),
-            verdict: Verdict::Command(digest, envelopes),
+            verdict: Verdict::Accept(envelopes),
         };
         let arrivals = orders.into_iter().map(arrival).collect();
         let (accepted, _) = self.queue.accept(arrivals, None, now).await?;
@@ -166,6 +166,7 @@ impl Pipeline {
                 ..envelope
             });
             Arrival {
+                digest: None,
                 key: id.clone(),
                 verdict: Verdict::Accept(envelope.into_iter().collect()),
             }
@@ -301,7 +302,7 @@ impl Pipeline {
             Some((key, route)) => (key, Some(route)),
             None => {
                 self.note_trouble(&format!(
-                    "a notification of {source} is not delivered: no Telegram owner configured"
+                    "a notification of {source} is not delivered: no owner is known"
                 ));
                 (event_key(words, "system"), None)
             }
@@ -354,6 +355,9 @@ impl Pipeline {
             control::Command::Forget { hard: true, .. } => {
                 return Err("this command goes through the spool of a daemon".to_owned());
             }
+            control::Command::Heard(_) | control::Command::Delivered(_) => {
+                return Err("this is a line of a channel".to_owned());
+            }
             control::Command::Reload | control::Command::Spool { .. } => {
                 return Err("this command goes into the FIFO, not into the spool".to_owned());
             }
@@ -405,7 +409,7 @@ impl Pipeline {
             None => senders_key(live, door, sender)?,
             // What people call themselves is their choice: words for a conversation of ours must not
             // end up in one of theirs. An id or an @username is meant as it is.
-            Some(name) if !name.starts_with('@') && name.parse::<i64>().is_err() => {
+            Some(name) if !name.starts_with('@') && address(&live.config, name).is_none() => {
                 // What is called so in the shell is another one than what is called so elsewhere.
                 let is_meant =
                     |key: &SessionKey| input.door == Source::Cli || key.own_name() != Some(name);
@@ -461,7 +465,10 @@ impl Pipeline {
         // A conversation that was somebody's before their ids were joined is theirs no more.
         let contacts = known.people.find(target);
         let of_contact = || match contacts.as_slice() {
-            [one] => live.config.session.person_of(TELEGRAM, &one.id.to_string()),
+            [one] => live
+                .config
+                .session
+                .person_of(one.id.channel(), &one.id.id()),
             _ => None,
         };
         let person = joined(live, door, target)
@@ -475,105 +482,22 @@ impl Pipeline {
             several => return Err(ambiguous(target, several.iter().map(|key| key.0.clone()))),
         }
         match contacts.as_slice() {
-            [contact] => {
-                let id = contact.id.to_string();
-                Ok(channel_batch::dm_key(&live.config, &id, &id))
-            }
+            [contact] => Ok(channel_batch::dm_key(
+                &live.config,
+                &contact.id,
+                &contact.id.id(),
+            )),
             [] if target.starts_with('@') => Err(format!("no contact {:?}", text::visible(target))),
+            [] if matches!(address(&live.config, target), Some(Address::Named { .. })) => {
+                let address = address(&live.config, target).ok_or("no such contact")?;
+                Ok(channel_batch::dm_key(&live.config, &address, &address.id()))
+            }
             [] if target.contains(':') => own.map(|_| SessionKey(target.to_owned())),
             [] => own,
             several => Err(ambiguous(
                 target,
                 several.iter().map(|one| one.id.to_string()),
             )),
-        }
-    }
-
-    /// Returns where the owner was last heard; before that, where the configuration says they are.
-    pub(crate) fn way_to_owner(
-        &self,
-        config: &Config,
-        known: &Everybody,
-    ) -> Option<(SessionKey, Route)> {
-        let is_owner = |id: &str| {
-            id.parse()
-                .is_ok_and(|id| known.people.is_owner(&config.telegram, id))
-        };
-        let open = |route: &Route| self.channels.contains_key(route.channel.as_str());
-        let heard = known
-            .routes
-            .iter()
-            .find(|last| is_owner(&last.sender) && open(&last.route));
-        let heard = heard.map(|last| {
-            // Their ids may have been joined since then.
-            let person = config
-                .session
-                .person_of(&last.route.channel, &last.sender)
-                .filter(|_| last.session_key.is_dm_of(&last.sender));
-            let joined = person.map(|person| channel_batch::joined_key(config, person));
-            (
-                joined.unwrap_or_else(|| last.session_key.clone()),
-                last.route.clone(),
-            )
-        });
-        heard.or_else(|| {
-            let id = known.people.first_owner(&config.telegram)?.to_string();
-            let route = Route {
-                channel: TELEGRAM.to_owned(),
-                chat: ChatRef {
-                    chat: id.clone(),
-                    topic: None,
-                },
-            };
-            open(&route).then(|| (channel_batch::dm_key(config, &id, &id), route))
-        })
-    }
-
-    /// Returns the way to a contact.
-    pub(crate) fn route_to(
-        &self,
-        to: &str,
-        config: &Config,
-        known: &Everybody,
-    ) -> Result<Route, String> {
-        if !self.channels.contains_key(TELEGRAM) {
-            return Err(
-                "not delivered: Telegram is off ([telegram] enabled in agent.toml)".to_owned(),
-            );
-        }
-        if to == "owner" {
-            let way = self.way_to_owner(config, known);
-            return way.map(|(_, route)| route).ok_or_else(|| {
-                "not delivered: no Telegram owner configured (agent-send --pair owner)".to_owned()
-            });
-        }
-        let to_chat = |id: i64| Route {
-            channel: TELEGRAM.to_owned(),
-            chat: ChatRef {
-                chat: id.to_string(),
-                topic: None,
-            },
-        };
-        if let Ok(id) = to.parse() {
-            return Ok(to_chat(id));
-        }
-        match known.people.find(to).as_slice() {
-            [contact] => Ok(to_chat(contact.id)),
-            [] => Err(format!(
-                "no contact {:?}; a contact is known by name once they wrote to the bot",
-                text::visible(to)
-            )),
-            several => {
-                let names: Vec<String> = several
-                    .iter()
-                    .map(|one| format!("{} ({})", one.id, text::visible(&one.name)))
-                    .collect();
-                Err(format!(
-                    "{} may be {}",
-                    text::visible(to),
-                    names.join(" or ")
-                ))
-            }
         }
     }
 }

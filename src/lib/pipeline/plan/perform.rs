@@ -9,7 +9,9 @@ use crate::agent::{Context, Reach, Rights, Single, Tool, ToolOutput};
 use crate::channel::FetchError;
 use crate::clock;
 use crate::memory::Viewer;
-use crate::message::{Command, Envelope, MediaKind, OutFile, Route, SessionKey, Source, ToolCall};
+use crate::message::{
+    Address, Command, Envelope, MediaKind, OutFile, Route, SessionKey, Source, ToolCall, is_id,
+};
 use crate::pipeline::approvals::Asking;
 use crate::pipeline::retry::{Unrecorded, isolated};
 use crate::pipeline::turn::outcome::Saying;
@@ -140,8 +142,10 @@ impl Pipeline {
                 next: Next::Skip,
             });
         }
-        // Only the number of a message of this chat can be answered.
-        let reply_to = task.reply_to.filter(|id| id.parse::<i64>().is_ok());
+        // Only a message of this chat can be answered.
+        let is_numbered = ready.envelope.source == Source::Telegram;
+        let is_message = |id: &String| is_id(id) && (!is_numbered || id.parse::<i64>().is_ok());
+        let reply_to = task.reply_to.filter(is_message);
         let answering = Envelope {
             reply_to: reply_to.clone(),
             ..ready.envelope.clone()
@@ -287,7 +291,7 @@ impl Pipeline {
 
     /// Returns true when nothing is said any more to the one whom a plan answers.
     async fn refuses(self: &Arc<Self>, ready: &ReadyTask) -> bool {
-        let Ok(id) = ready.envelope.sender.id.parse::<i64>() else {
+        let Some(id) = Address::parse(&ready.envelope.sender.id) else {
             return false;
         };
         let pipeline = self.clone();
@@ -295,7 +299,7 @@ impl Pipeline {
         let people = crate::sys::blocking(read).await;
         people.is_ok_and(|people| {
             let is_refused = people.blocked.contains(&id) || people.muted.contains(&id);
-            is_refused && !people.is_owner(&self.live().config.telegram, id)
+            is_refused && !people.is_owner(&self.live().config, &id)
         })
     }
 
@@ -311,13 +315,11 @@ impl Pipeline {
             tracing::warn!("a plan wanted to block an owner");
             return Ok(Result::default());
         }
-        let id: i64 = sender
-            .parse()
-            .map_err(|_| Failure::never("who wrote has no number"))?;
+        let id = Address::parse(sender).ok_or_else(|| Failure::never("who wrote has no id"))?;
         self.permit(ready, name, json!({"person": sender}), Some(&Blocking(on)))
             .await?;
         let pipeline = self.clone();
-        let change = move || pipeline.people.change(|people| people.block(id, on));
+        let change = move || pipeline.people.change(|people| people.block(&id, on));
         crate::sys::blocking(change)
             .await
             .map_err(|error| Failure::later(error.to_string()))?;

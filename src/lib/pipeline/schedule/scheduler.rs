@@ -353,11 +353,16 @@ fn may_answer(row: &Accepted) -> bool {
 
 /// Shows the sender of a message that waits behind a turn that it was heard.
 fn mark_as_heard(pipeline: &Arc<Pipeline>, row: &Accepted) {
-    let emoji = pipeline.live().config.telegram.ack_reaction.clone();
-    let message = row.envelope.reply_to.clone().filter(|_| !emoji.is_empty());
-    let (Some((channel, route)), Some(message)) = (pipeline.channel(&row.envelope), message) else {
+    let (Some((channel, route)), Some(message)) = (
+        pipeline.channel(&row.envelope),
+        row.envelope.reply_to.clone(),
+    ) else {
         return;
     };
+    let emoji = pipeline.live().config.display(&route.channel).ack_reaction;
+    if emoji.is_empty() {
+        return;
+    }
     tokio::spawn(async move {
         if let Err(error) = channel.mark(&route.chat, &message, &emoji).await {
             tracing::debug!(%error, "a message could not be marked as heard");

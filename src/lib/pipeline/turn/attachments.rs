@@ -13,7 +13,7 @@ use super::transcribe::{Unheard, Waits};
 use crate::clock;
 use crate::media;
 use crate::media::{Content, inbox};
-use crate::message::{Attachment, Block, Envelope, Media, MediaKind, Trust};
+use crate::message::{Attachment, Block, Envelope, Media, MediaKind, Route, Trust};
 use crate::pipeline::{Live, Pipeline};
 use crate::prompt;
 use crate::prompt::Label;
@@ -297,9 +297,9 @@ impl Place<'_> {
     fn sender(&self) -> inbox::Sender {
         let envelope = self.envelope;
         let route = envelope.route.as_ref();
-        let chat = route.map_or(&envelope.session_key.0, |route| &route.chat.chat);
+        let chat = route.map_or_else(|| envelope.session_key.0.clone(), Route::to);
         inbox::Sender {
-            chat: chat.clone(),
+            chat,
             person: envelope.sender.id.clone(),
             is_owner: envelope.from_owner,
         }

@@ -18,8 +18,11 @@ impl Pipeline {
         setting: &Setting<'_>,
     ) -> Option<mpsc::UnboundedSender<String>> {
         let envelope = setting.envelope;
-        let is_on = setting.live.config.telegram.interim && envelope.source.is_person();
-        let route = envelope.route.clone().filter(|_| is_on)?;
+        let route = envelope.route.clone()?;
+        let is_on = setting.live.config.display(&route.channel).interim;
+        if !is_on || !envelope.source.is_person() {
+            return None;
+        }
         let (sender, mut waiting) = mpsc::unbounded_channel::<String>();
         // A lane of its own: that of the turn is busy.
         let key = SessionKey(format!("said:{}", setting.run_id));
@@ -44,6 +47,7 @@ impl Pipeline {
                     ..Envelope::new(id.clone(), Source::System, agent, key.clone(), words, now)
                 };
                 let arrival = Arrival {
+                    digest: None,
                     key: id,
                     verdict: Verdict::Accept(vec![said]),
                 };

@@ -349,7 +349,7 @@ impl Pipeline {
         let Some((channel, route)) = self.channel(envelope) else {
             return Vec::new();
         };
-        let mode = self.live().config.telegram.reply_to_mode;
+        let mode = self.live().config.display(&route.channel).reply_to_mode;
         let (saying, chosen) = match saying {
             Saying::Markdown(text) if envelope.group.is_some() => {
                 let (chosen, text) = chosen_message(&text);

@@ -16,7 +16,7 @@ use crate::config::DmPolicy;
 use crate::control::replies::{Reply, STOPPED, Status};
 use crate::llm::Away;
 use crate::memory::{JOINED, MAIN, Scope, Viewer};
-use crate::message::{Envelope, Source, ToolCall};
+use crate::message::{Address, Envelope, Source, ToolCall};
 use crate::pipeline::approvals::Asking;
 use crate::pipeline::plan;
 use crate::pipeline::plan::instructions::PlanForm;
@@ -556,41 +556,45 @@ impl Pipeline {
     /// configuration names.
     pub(crate) fn is_owner(&self, live: &Live, id: &str) -> bool {
         if id == MAIN {
-            let telegram = &live.config.telegram;
+            let config = &live.config;
+            let mut channels = config.open_channels();
             // While nobody can tell who may talk, somebody else may.
-            return telegram.dm_policy != DmPolicy::Open
+            return !channels.any(|channel| config.dm_policy(channel) == DmPolicy::Open)
                 && self
                     .people
                     .read()
-                    .is_ok_and(|people| people.guests(telegram).next().is_none());
+                    .is_ok_and(|people| people.guests(config).next().is_none());
         }
         let people = self.people.read().unwrap_or_default();
         if let Some(person) = id.strip_prefix(JOINED) {
             // Whoever has one of the ids reads all of it.
             let session = &live.config.session;
             let is_known = session.identity_links.contains_key(person);
-            let mut ids = session.ids_of(person, "telegram");
-            return is_known
-                && ids.all(|id| {
-                    id.parse()
-                        .is_ok_and(|id| people.is_owner(&live.config.telegram, id))
-                });
+            let links = session.identity_links.get(person).into_iter().flatten();
+            // Names in the shell and over HTTP are the owner's anyway.
+            let mut ids = links.filter_map(|link| Address::parse(link));
+            return is_known && ids.all(|id| people.is_owner(&live.config, &id));
         }
-        id.parse()
-            .is_ok_and(|id| people.is_owner(&live.config.telegram, id))
+        Address::parse(id).is_some_and(|id| people.is_owner(&live.config, &id))
     }
 }
 
 /// Returns the ids that the settings say are the sender's as well.
 pub(crate) fn same_person(live: &Live, envelope: &Envelope) -> Vec<String> {
     let session = &live.config.session;
-    let person = session.person_of(envelope.source.as_str(), &envelope.sender.id);
+    let person = match Address::parse(&envelope.sender.id).filter(|_| envelope.source.is_chat()) {
+        Some(address) => session.person_of(address.channel(), &address.id()),
+        None => session.person_of(envelope.source.as_str(), &envelope.sender.id),
+    };
     let links = person
         .and_then(|person| session.identity_links.get(person))
         .into_iter()
         .flatten();
     links
-        .filter_map(|link| link.split_once(':').map(|(_, id)| id.to_owned()))
+        .filter_map(|link| match Address::parse(link) {
+            Some(address) => Some(address.to_string()),
+            None => link.split_once(':').map(|(_, id)| id.to_owned()),
+        })
         .collect()
 }
 

@@ -45,6 +45,7 @@ impl Bench {
         );
         envelope.reply_to = Some("57".into());
         let arrival = Arrival {
+            digest: None,
             key: id.into(),
             verdict: Verdict::Accept(vec![envelope]),
         };
@@ -281,7 +282,12 @@ async fn a_message_that_does_not_go_out_is_tried_ten_times_again_and_nothing_ove
     for retry in 1..=10 {
         let postponed = bench.store.postpone(parts[1], "no net", now).await;
         assert_eq!(postponed.expect("stored"), Postponed::Held, "{retry}");
-        let open = bench.store.recover(now).await.expect("rows").outbox;
+        let open = bench
+            .store
+            .recover(Vec::new(), now)
+            .await
+            .expect("rows")
+            .outbox;
         assert_eq!(open, [], "nobody sends it before its time");
         now += 10_000;
         let pause = bench.first().await;
@@ -335,7 +341,12 @@ async fn a_message_that_did_not_go_out_is_not_said_after_a_newer_one_came() {
             bench.accept("m2", 3).await;
         }
         assert_eq!(bench.states().await, ["cancelled"]);
-        let open = bench.store.recover(3).await.expect("rows").outbox;
+        let open = bench
+            .store
+            .recover(Vec::new(), 3)
+            .await
+            .expect("rows")
+            .outbox;
         assert_eq!(open, []);
         let dead = bench
             .store

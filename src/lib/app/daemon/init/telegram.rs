@@ -23,7 +23,9 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
     if settings.enabled && is_set {
         cli::err("  the bot is set up");
         match ask::yes("Keep it?", true)? {
-            Answer::Given(true) => return owner(setup, settings, "your bot").map(Answer::Given),
+            Answer::Given(true) => {
+                return owner(setup, &loaded.config, "your bot").map(Answer::Given);
+            }
             Answer::Given(false) => {}
             Answer::Skipped => return Ok(Answer::Skipped),
             Answer::Ended => return Ok(Answer::Ended),
@@ -73,7 +75,7 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
     if setup.is_running() {
         cli::err("  the running daemon takes the bot at its next start");
     }
-    owner(setup, settings, &shown).map(Answer::Given)
+    owner(setup, &loaded.config, &shown).map(Answer::Given)
 }
 
 fn verify(
@@ -88,9 +90,9 @@ fn verify(
 }
 
 /// Shows the code that makes its sender the owner, where there is none yet.
-fn owner(setup: &Setup<'_>, settings: &config::Telegram, bot: &str) -> Result<(), Failure> {
+fn owner(setup: &Setup<'_>, config: &config::Config, bot: &str) -> Result<(), Failure> {
     let store = Store::new(&setup.home.people());
-    if store.read()?.first_owner(settings).is_some() {
+    if store.read()?.first_owner(config).is_some() {
         return Ok(());
     }
     let code = store.change(|people| people.new_owner_code(clock::now_ms()))?;

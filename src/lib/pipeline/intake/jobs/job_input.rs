@@ -1,7 +1,9 @@
 //! A job as an input: whom it is for, and which conversation it belongs to.
 
 use crate::jobs::{Job, Talk};
-use crate::message::{About, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust};
+use crate::message::{
+    About, Address, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust,
+};
 use crate::pipeline::intake::channel_batch;
 use crate::pipeline::intake::shell::Everybody;
 use crate::pipeline::{Live, Pipeline};
@@ -104,9 +106,8 @@ impl Pipeline {
         let route = self.route_to(to, &live.config, known)?;
         if to == "owner" {
             let way = self.way_to_owner(&live.config, known);
-            let (key, route) = way.ok_or_else(|| {
-                "no Telegram owner configured: agent-send --pair owner".to_owned()
-            })?;
+            let (key, route) =
+                way.ok_or_else(|| "no owner is known: agent-send --pair owner".to_owned())?;
             return Ok(Listener {
                 key,
                 route,
@@ -114,16 +115,19 @@ impl Pipeline {
             });
         }
         let id = route.chat.chat.clone();
-        let chat: i64 = id.parse().map_err(|_| format!("{id} is not a chat id"))?;
-        // Telegram's ids of groups are negative.
-        let key = if chat < 0 {
-            channel_batch::group_key(&live.config, "job", &id)
+        let chat = Address::new(&route.channel, &id)
+            .ok_or_else(|| format!("{} is not a chat id", crate::text::visible(&id)))?;
+        let is_group = matches!(chat, Address::Number(..0))
+            || live.config.group(&route.channel, &id).is_some();
+        let key = if is_group {
+            channel_batch::group_key(&live.config, "job", &chat)
         } else {
-            channel_batch::dm_key(&live.config, &id, &id)
+            channel_batch::dm_key(&live.config, &chat, &id)
         };
-        let key = job.topic.as_ref().map_or(key.clone(), |topic| {
-            SessionKey(format!("{key}:topic:{topic}"))
-        });
+        let key = job
+            .topic
+            .as_ref()
+            .map_or(key.clone(), |topic| key.in_topic(topic));
         let route = Route {
             chat: ChatRef {
                 topic: job.topic.clone(),
@@ -134,7 +138,7 @@ impl Pipeline {
         Ok(Listener {
             key,
             route,
-            is_owner: known.people.is_owner(&live.config.telegram, chat),
+            is_owner: known.people.is_owner(&live.config, &chat),
         })
     }
 }

@@ -255,6 +255,7 @@ impl Pipeline {
             return Claim::NotNow;
         };
         let arrival = Arrival {
+            digest: None,
             key: job.key_of_run(at),
             verdict: Verdict::Accept(vec![envelope]),
         };

@@ -170,6 +170,7 @@ impl Pipeline {
             ..heartbeat(now)
         };
         let arrival = Arrival {
+            digest: None,
             key,
             verdict: Verdict::Accept(vec![envelope]),
         };

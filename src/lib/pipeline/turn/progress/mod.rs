@@ -130,13 +130,14 @@ impl Pipeline {
             .route
             .clone()
             .filter(|_| envelope.source.is_person())?;
+        let display = live.config.display(&route.channel);
         let scene = Scene {
             channel: self.channels.get(route.channel.as_str())?.clone(),
             route,
             is_group: envelope.group.is_some(),
             is_owners: envelope.from_owner && envelope.group.is_none(),
-            stream: live.config.telegram.stream,
-            types: live.config.telegram.typing,
+            stream: display.stream,
+            types: display.typing,
             book: Arc::new(self.queue.clone()),
         };
         let words = (scene.stream != Stream::Off).then(Arc::default);

@@ -1,0 +1,346 @@
+//! Lines of channels that are processes: from the common spool, and from the spool of each channel, where nothing else is
+//! taken. However many one channel brings, a look takes a bounded number of each, and the others do not wait for it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::command_intake;
+use crate::channel::process::Layout;
+use crate::config::Home;
+use crate::control;
+use crate::control::replies::Reply;
+use crate::control::spool::Entry;
+use crate::control::{Command, Heard, Id, Order, attachments, replies, spool};
+use crate::pipeline::{Line, Pipeline};
+use crate::queue::Known;
+use crate::{db, sys};
+
+/// Lines of a channel that one look takes in.
+const PER_LOOK: usize = 256;
+/// Lines that are taken in with one commit.
+const TOGETHER: usize = 64;
+
+/// Where a line came in: what it may say there, and where its answer is read.
+#[derive(Debug, Clone)]
+pub(super) struct Door {
+    new: PathBuf,
+    replies: PathBuf,
+    /// The one channel that may speak here.
+    channel: Option<String>,
+}
+
+impl Door {
+    /// Returns the spool of whoever may command the daemon.
+    pub(super) fn common(home: &Home) -> Self {
+        Self {
+            new: home.spool_new(),
+            replies: home.replies(),
+            channel: None,
+        }
+    }
+
+    fn of(channel: &str, layout: &Layout) -> Self {
+        Self {
+            new: layout.spool_new(),
+            replies: layout.replies(),
+            channel: Some(channel.to_owned()),
+        }
+    }
+}
+
+/// Lines that wait for their turn.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    /// In the common spool, by channel.
+    common: HashMap<String, VecDeque<Entry>>,
+    /// The names of those files.
+    known: HashSet<Id>,
+    /// In the spools of the channels.
+    own: HashMap<String, VecDeque<Entry>>,
+}
+
+impl Backlog {
+    /// Returns the entries of the common spool that are not kept here.
+    pub(super) fn without_known(&self, mut entries: Vec<Entry>) -> Vec<Entry> {
+        if !self.known.is_empty() {
+            entries.retain(|entry| !self.known.contains(&entry.id));
+        }
+        entries
+    }
+
+    /// Keeps a file of the common spool for the turn of its channel.
+    pub(super) fn keep(&mut self, channel: &str, entry: Entry) {
+        if self.known.insert(entry.id.clone()) {
+            self.common
+                .entry(channel.to_owned())
+                .or_default()
+                .push_back(entry);
+        }
+    }
+
+    /// Takes lines in, of each channel as many as one look takes. Returns whether more of them can be taken in at once. What
+    /// is wrong at one channel holds up no other.
+    pub(super) async fn work_off(
+        &mut self,
+        pipeline: &Arc<Pipeline>,
+        home: &Home,
+    ) -> Result<bool, db::Error> {
+        let (mut is_more, mut trouble) = (false, None);
+        let common = Door::common(home);
+        for (channel, mut waiting) in std::mem::take(&mut self.common) {
+            let took = take_some(pipeline, home, &common, &channel, &mut waiting).await;
+            note(took, &mut is_more, &mut trouble);
+            if !waiting.is_empty() {
+                self.common.insert(channel, waiting);
+            }
+        }
+        let left = self.common.values().flatten();
+        self.known = left.map(|entry| entry.id.clone()).collect();
+        for (channel, layout) in own(pipeline, home) {
+            let door = Door::of(&channel, &layout);
+            let waiting = self.own.entry(channel.clone()).or_default();
+            if waiting.is_empty() {
+                let dir = door.new.clone();
+                match sys::blocking(move || spool::scan(&dir)).await {
+                    Ok(entries) => waiting.extend(entries),
+                    Err(error) => {
+                        tracing::warn!(%error, channel, "the channel's spool cannot be read")
+                    }
+                }
+            }
+            let took = take_some(pipeline, home, &door, &channel, waiting).await;
+            note(took, &mut is_more, &mut trouble);
+        }
+        match trouble {
+            None => Ok(is_more),
+            Some(error) => {
+                // What was not taken in is read again, in its order.
+                *self = Self::default();
+                Err(error)
+            }
+        }
+    }
+}
+
+fn note(took: Result<bool, db::Error>, is_more: &mut bool, trouble: &mut Option<db::Error>) {
+    match took {
+        Ok(more) => *is_more |= more,
+        Err(error) => *trouble = Some(error),
+    }
+}
+
+/// Returns the channels that are processes, with their directories.
+pub(super) fn own(pipeline: &Pipeline, home: &Home) -> Vec<(String, Layout)> {
+    let processes = pipeline
+        .channels()
+        .iter()
+        .filter(|(_, channel)| channel.outlives_us());
+    processes
+        .map(|(name, _)| (name.clone(), Layout::new(home.channels().join(name))))
+        .collect()
+}
+
+/// Takes some of what waits in; returns whether more can be taken in at once.
+async fn take_some(
+    pipeline: &Arc<Pipeline>,
+    home: &Home,
+    door: &Door,
+    channel: &str,
+    waiting: &mut VecDeque<Entry>,
+) -> Result<bool, db::Error> {
+    let mut room = pipeline.room_for(channel).await?;
+    let mut left = PER_LOOK;
+    while left > 0 && !waiting.is_empty() {
+        let (mut orders, mut taken) = (Vec::new(), Vec::new());
+        while taken.len() < TOGETHER.min(left) {
+            let Some(entry) = waiting.pop_front() else {
+                break;
+            };
+            match open(door, &entry).await {
+                Opened::Gone | Opened::Later => continue,
+                Opened::Order(order) if room == 0 && is_message(&order) => {
+                    // They stay where they are until some of the others are answered.
+                    waiting.push_front(entry);
+                    left = 0;
+                    break;
+                }
+                Opened::Order(order) => {
+                    room -= usize::from(is_message(&order));
+                    orders.push(*order);
+                }
+                Opened::Bad(reason) => answer(pipeline, home, door, &entry.id, &reason).await,
+            }
+            taken.push(entry);
+        }
+        left = left.saturating_sub(taken.len());
+        take(pipeline, home, door, orders).await?;
+        command_intake::remove(taken).await;
+    }
+    Ok(left == 0 && room > 0 && !waiting.is_empty())
+}
+
+fn is_message(order: &Order) -> bool {
+    matches!(order.command, Command::Heard(_))
+}
+
+enum Opened {
+    Gone,
+    Later,
+    Order(Box<Order>),
+    Bad(String),
+}
+
+async fn open(door: &Door, entry: &Entry) -> Opened {
+    let of_entry = Entry {
+        id: entry.id.clone(),
+        path: entry.path.clone(),
+    };
+    let bytes = match sys::blocking(move || spool::read(&of_entry)).await {
+        Ok(None) => return Opened::Gone,
+        Ok(Some(bytes)) => bytes,
+        Err(error) if error.source.kind() == std::io::ErrorKind::InvalidData => {
+            return Opened::Bad(error.to_string());
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a line of a channel is looked at again later");
+            return Opened::Later;
+        }
+    };
+    let order = match control::decode(&bytes) {
+        Ok(order) if order.id == entry.id => order,
+        Ok(_) => return Opened::Bad("the id in the file is not its name".to_owned()),
+        Err(bad) => return Opened::Bad(bad.reason),
+    };
+    match (order.command.channel(), &door.channel) {
+        (Some(channel), Some(own)) if channel != own => Opened::Bad(format!(
+            "this is the spool of the channel {own}: no line of another is taken here"
+        )),
+        (None, _) => {
+            Opened::Bad("only `user` and `delivered` lines of a channel are taken here".to_owned())
+        }
+        _ => Opened::Order(Box::new(order)),
+    }
+}
+
+/// Takes lines of channels in, each channel's in order: they are on the disk when this returns.
+///
+/// # Errors
+/// See [`db::Error`]; the lines must stay.
+pub(super) async fn take(
+    pipeline: &Arc<Pipeline>,
+    home: &Home,
+    door: &Door,
+    orders: Vec<Order>,
+) -> Result<(), db::Error> {
+    let mut heard: HashMap<String, Vec<(Id, Line)>> = HashMap::new();
+    for order in orders {
+        let channel = order.command.channel().unwrap_or_default().to_owned();
+        if let Some(open) = pipeline.channels().get(&channel) {
+            open.heard();
+        }
+        let refused = match order.command {
+            Command::Delivered(receipt) => pipeline.take_receipt(&receipt).await?,
+            Command::Heard(_) if !is_open(pipeline, &channel) => Some(format!(
+                "the channel {channel} is off: `enabled = true` in [channels.{channel}] of agent.toml"
+            )),
+            Command::Heard(line) => match judge(pipeline, home, door, &order.id, *line).await? {
+                Ok(None) => None,
+                Ok(Some(line)) => {
+                    heard.entry(channel).or_default().push((order.id, line));
+                    continue;
+                }
+                Err(reason) => Some(reason),
+            },
+            _ => Some("this is no line of a channel".to_owned()),
+        };
+        if let Some(reason) = refused {
+            answer(pipeline, home, door, &order.id, &reason).await;
+        }
+    }
+    for (channel, lines) in heard {
+        let (_ids, lines): (Vec<Id>, Vec<Line>) = lines.into_iter().unzip();
+        let became = pipeline.take_lines_of(&channel, &lines).await?;
+        for (line, is_input) in lines.iter().zip(became) {
+            // What strangers send is not kept.
+            if !is_input && !line.heard.attachments.is_empty() {
+                let dir = home.downloads().join(line.own_id().as_str());
+                drop(sys::blocking(move || std::fs::remove_dir_all(dir)).await);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_open(pipeline: &Pipeline, channel: &str) -> bool {
+    let channel = pipeline.channels().get(channel);
+    channel.is_some_and(|channel| channel.outlives_us())
+}
+
+/// Returns a message that is new, with its files in our hands; `None` for one that is here already, and an error for one
+/// that cannot be taken.
+async fn judge(
+    pipeline: &Pipeline,
+    home: &Home,
+    door: &Door,
+    id: &Id,
+    heard: Heard,
+) -> Result<Result<Option<Line>, String>, db::Error> {
+    let message_id = heard.message_id.clone();
+    // Here a path is a name beside the line: a channel's process is not to have our files read for it.
+    let is_own = |file: &control::Attachment| !file.path.contains('/');
+    if door.channel.is_some() && !heard.attachments.iter().all(is_own) {
+        return Ok(Err(format!(
+            "attachments are files in spool/new/{id}.d, named without a directory"
+        )));
+    }
+    let mut line = Line::new(heard);
+    match pipeline.known_line(&line).await? {
+        Known::New => {}
+        Known::Same => {
+            attachments::withdraw(&door.new, id);
+            return Ok(Ok(None));
+        }
+        Known::Other => {
+            attachments::withdraw(&door.new, id);
+            return Ok(Err(format!(
+                "the message {} came before with other words; `\"edited\": true` says that they were changed",
+                crate::text::visible(&message_id)
+            )));
+        }
+    }
+    let (new, downloads, own) = (door.new.clone(), home.downloads(), line.own_id());
+    let (id, mut files) = (id.clone(), std::mem::take(&mut line.heard.attachments));
+    let work =
+        move || attachments::take_in_as(&new, &downloads, (&id, &own), &mut files).map(|()| files);
+    match sys::blocking(work).await {
+        Ok(files) => line.heard.attachments = files,
+        Err(attachments::Error::Unfit { path, why }) => {
+            return Ok(Err(format!("{path} cannot be attached: {why}")));
+        }
+        Err(attachments::Error::Io(error)) if is_ours(&error) => return Err(error.into()),
+        Err(attachments::Error::Io(error)) => return Ok(Err(error.to_string())),
+    }
+    Ok(Ok(Some(line)))
+}
+
+/// Returns true for trouble with our own disk, and not with what a process left for us.
+fn is_ours(error: &sys::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(
+        error.source.kind(),
+        StorageFull | QuotaExceeded | ReadOnlyFilesystem
+    )
+}
+
+/// Tells the process why a line is refused.
+async fn answer(pipeline: &Pipeline, home: &Home, door: &Door, id: &Id, reason: &str) {
+    tracing::warn!(%id, channel = door.channel, reason, "a line of a channel is refused");
+    if door.channel.is_none() {
+        return command_intake::refuse(pipeline, home, id, reason).await;
+    }
+    let (dir, reply) = (door.replies.clone(), Reply::error(id.as_str(), reason));
+    if let Err(error) = sys::blocking(move || replies::write(&dir, &reply)).await {
+        tracing::warn!(%error, "the channel's process could not be told");
+    }
+}

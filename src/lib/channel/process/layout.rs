@@ -1,0 +1,162 @@
+//! The directory of a channel, `state/channels/NAME/`:
+//!
+//! ```text
+//! channel.json      what the channel can do; written by its process
+//! lock              held by its process (flock) while it runs
+//! out/KEY.json      messages to be sent; the process claims one by renaming it into sending/
+//! sending/KEY.json  messages that it is sending; the daemon removes them when it knows what became of them
+//! files/KEY-N-NAME  the files of those messages
+//! spool/tmp, new/   lines of the process for the daemon: `user` and `delivered` of this channel, nothing else
+//! replies/ID.json   why a line of that spool was refused
+//! events            a FIFO: typing, previews, marks; whoever does not read loses nothing
+//! boot              which start of the machine the messages were offered in
+//! ```
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::sys::Error;
+
+/// The directory of one channel.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    /// Returns the layout of the directory `root`.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Returns messages to be sent.
+    pub fn out(&self) -> PathBuf {
+        self.root.join("out")
+    }
+
+    /// Returns messages that the process claimed.
+    pub fn sending(&self) -> PathBuf {
+        self.root.join("sending")
+    }
+
+    /// Returns the files of messages.
+    pub fn files(&self) -> PathBuf {
+        self.root.join("files")
+    }
+
+    /// Returns lines for the daemon.
+    pub fn spool_new(&self) -> PathBuf {
+        self.root.join("spool/new")
+    }
+
+    /// Returns where lines are written before they are there.
+    pub fn spool_tmp(&self) -> PathBuf {
+        self.root.join("spool/tmp")
+    }
+
+    /// Returns why lines were refused.
+    pub fn replies(&self) -> PathBuf {
+        self.root.join("replies")
+    }
+
+    /// Returns what the channel can do.
+    pub fn capabilities(&self) -> PathBuf {
+        self.root.join("channel.json")
+    }
+
+    /// Returns the lock of the process.
+    pub fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    /// Returns the FIFO of events.
+    pub fn events(&self) -> PathBuf {
+        self.root.join("events")
+    }
+
+    /// Returns which start of the machine the messages were offered in.
+    pub fn boot(&self) -> PathBuf {
+        self.root.join("boot")
+    }
+
+    /// Makes the directories, mode 0700. A link in the place of one is refused: what is written there would go elsewhere.
+    ///
+    /// # Errors
+    /// When something else stands there, or nothing can be made.
+    pub fn create(&self) -> Result<(), Error> {
+        let parent = self.root.parent().unwrap_or(&self.root).to_owned();
+        let dirs = [
+            parent,
+            self.root.clone(),
+            self.out(),
+            self.sending(),
+            self.files(),
+            self.root.join("spool"),
+            self.spool_tmp(),
+            self.spool_new(),
+            self.replies(),
+        ];
+        dirs.iter().try_for_each(|dir| make(dir))
+    }
+
+    /// Returns whether the directories of messages are what they should be.
+    pub fn is_whole(&self) -> bool {
+        [self.out(), self.sending(), self.files()]
+            .iter()
+            .all(|dir| is_dir(dir))
+    }
+}
+
+fn make(dir: &Path) -> Result<(), Error> {
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(Error::at("make", dir)(error));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    if is_dir(dir) {
+        return Ok(());
+    }
+    let no_directory = std::io::Error::from(std::io::ErrorKind::NotADirectory);
+    Err(Error::at("use as a directory", dir)(no_directory))
+}
+
+fn is_dir(dir: &Path) -> bool {
+    std::fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir())
+}
+
+/// Reads a file that the process of a channel wrote: at most `max` bytes, no link, and nothing that holds us up. `None`
+/// when it is not there.
+///
+/// # Errors
+/// When it is no such file, or cannot be read.
+pub fn read_foreign(path: &Path, max: u64) -> Result<Option<Vec<u8>>, Error> {
+    let open = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW)
+        .open(path);
+    let file = match open {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::at("read", path)(error)),
+    };
+    let invalid = |why: &str| {
+        Error::at("read", path)(std::io::Error::new(
+            std::io::ErrorKind::InvalidData,
+            why.to_owned(),
+        ))
+    };
+    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+        return Err(invalid("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(max + 1)
+        .read_to_end(&mut bytes)
+        .map_err(Error::at("read", path))?;
+    if bytes.len() as u64 > max {
+        return Err(invalid("it is too large"));
+    }
+    Ok(Some(bytes))
+}

@@ -1,0 +1,222 @@
+//! A process is played by the test: it renames, says what became of messages, or does not.
+
+use super::*;
+use crate::message::MediaKind;
+
+struct Bench {
+    _dir: tempfile::TempDir,
+    channel: Arc<Process>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("dir");
+        let channel = Process::new("sms", dir.path().join("channels/sms"), Arc::default());
+        Self {
+            _dir: dir,
+            channel: Arc::new(channel.expect("a channel")),
+        }
+    }
+
+    fn send(
+        &self,
+        key: &'static str,
+        resent: bool,
+    ) -> tokio::task::JoinHandle<Result<String, SendError>> {
+        let channel = self.channel.clone();
+        tokio::spawn(async move {
+            let chat = ChatRef {
+                chat: "c".to_owned(),
+                topic: None,
+            };
+            channel.send(outgoing(key, &chat, resent)).await
+        })
+    }
+
+    async fn offered(&self, key: &str) -> serde_json::Value {
+        let path = self.channel.layout.out().join(format!("{key}.json"));
+        for _ in 0..500 {
+            if let Ok(bytes) = std::fs::read(&path) {
+                return serde_json::from_slice(&bytes).expect("json");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{key} was not offered");
+    }
+
+    fn claim(&self, key: &str) {
+        let name = format!("{key}.json");
+        let layout = &self.channel.layout;
+        std::fs::rename(layout.out().join(&name), layout.sending().join(&name)).expect("claimed");
+    }
+}
+
+fn put(path: &std::path::Path, text: &str) {
+    sys::atomic::write(path, text.as_bytes(), sys::atomic::Durability::Rename).expect("written");
+}
+
+fn outgoing<'a>(key: &'a str, chat: &'a ChatRef, resent: bool) -> Outgoing<'a> {
+    Outgoing {
+        key,
+        chat,
+        reply_to: None,
+        markup: None,
+        plain: "hi",
+        files: &[],
+        reaction: None,
+        buttons: &[],
+        resent,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_is_a_file_until_the_process_says_what_became_of_it() {
+    let bench = Bench::new();
+    let sent = bench.send("5-1", false);
+    let written = bench.offered("5-1").await;
+    assert_eq!(
+        (&written["text"], &written["resent"]),
+        (&"hi".into(), &false.into())
+    );
+    bench.claim("5-1");
+    bench
+        .channel
+        .acknowledge("5-1", Outcome::Arrived("m1".to_owned()));
+    assert_eq!(sent.await.expect("no panic"), Ok("m1".to_owned()));
+    assert_eq!(
+        std::fs::read_dir(bench.channel.layout.sending())
+            .expect("dir")
+            .count(),
+        0
+    );
+    // Nobody has written for long, and nothing waits: that is no trouble.
+    *bench.channel.last.lock() = (Some(0), Some(0));
+    let health = bench.channel.health();
+    assert_eq!(health.state, "ok");
+    assert!(health.last_ok_at.is_some_and(|at| at > 0));
+    // Word that comes before anybody asks is kept.
+    bench
+        .channel
+        .acknowledge("5-2", Outcome::Never("no".to_owned()));
+    assert!(matches!(
+        bench.send("5-2", false).await.expect("no panic"),
+        Err(SendError::Never { .. })
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_may_have_been_sent_before_says_so() {
+    let bench = Bench::new();
+    let sent = bench.send("5-1", true);
+    let written = bench.offered("5-1").await;
+    assert_eq!(
+        (&written["text"], &written["resent"]),
+        (&"(resent)\nhi".into(), &true.into())
+    );
+    sent.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_claimed_is_taken_back_at_a_start_and_what_was_claimed_is_waited_for() {
+    let bench = Bench::new();
+    // The first start of the machine that it sees.
+    assert!(bench.channel.in_hand().is_empty());
+    for key in ["5-1", "5-2"] {
+        let sent = bench.send(key, false);
+        bench.offered(key).await;
+        sent.abort();
+    }
+    bench.claim("5-2");
+    let mut known = bench.channel.in_hand();
+    known.sort();
+    assert_eq!(known, ["5-1", "5-2"]);
+    let layout = &bench.channel.layout;
+    assert_eq!(offer::place(layout, "5-1"), Place::Nowhere);
+    // It is not offered a second time while the process has it.
+    let sent = bench.send("5-2", false);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(matches!(offer::place(layout, "5-2"), Place::Sending(_)));
+    bench
+        .channel
+        .acknowledge("5-2", Outcome::Arrived("m".to_owned()));
+    assert_eq!(sent.await.expect("no panic"), Ok("m".to_owned()));
+    // After another start of the machine nobody can say.
+    let sent = bench.send("5-3", false);
+    bench.offered("5-3").await;
+    sent.abort();
+    bench.claim("5-3");
+    put(&layout.boot(), "another");
+    assert!(bench.channel.in_hand().is_empty());
+    assert_eq!(offer::place(layout, "5-3"), Place::Nowhere);
+}
+
+#[test]
+fn whoever_holds_the_lock_is_there_by_flock_or_by_fcntl() {
+    let bench = Bench::new();
+    let layout = &bench.channel.layout;
+    assert!(!is_held(layout));
+    let held = lock::try_lock(&layout.lock()).expect("a lock");
+    assert!(is_held(layout));
+    drop(held);
+    let file = std::fs::File::open(layout.lock()).expect("the lock");
+    let held = Flock::lock(file, FlockArg::LockExclusiveNonblock).expect("locked");
+    assert!(is_held(layout));
+    drop(held);
+    assert!(!is_held(layout));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_written_through_a_link_and_a_channel_file_that_holds_up_is_not_read() {
+    let bench = Bench::new();
+    let layout = bench.channel.layout.clone();
+    let elsewhere = tempfile::tempdir().expect("dir");
+    std::fs::remove_dir(layout.out()).expect("removed");
+    std::os::unix::fs::symlink(elsewhere.path(), layout.out()).expect("a link");
+    let sent = bench.send("5-1", false).await.expect("no panic");
+    assert!(matches!(sent, Err(SendError::NotSent { .. })), "{sent:?}");
+    assert_eq!(std::fs::read_dir(elsewhere.path()).expect("dir").count(), 0);
+    assert!(bench.channel.health().state.contains("damaged"));
+    nix::unistd::mkfifo(&layout.capabilities(), nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    assert_eq!(bench.channel.capabilities(), Capabilities::default());
+    // No key leads out of the directory.
+    let victim = layout.spool_new().join("victim.json");
+    put(&victim, "x");
+    bench
+        .channel
+        .acknowledge("../spool/new/victim", Outcome::Arrived("1".to_owned()));
+    assert!(victim.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_are_copies_of_its_own_and_go_with_the_message() {
+    let bench = Bench::new();
+    let layout = bench.channel.layout.clone();
+    put(&layout.capabilities(), r#"{"files":true}"#);
+    let source = tempfile::tempdir().expect("dir");
+    let path = source.path().join("a");
+    put(&path, "bytes");
+    let channel = bench.channel.clone();
+    let sent = tokio::spawn(async move {
+        let file = OutFile {
+            kind: MediaKind::Document,
+            path: "a".to_owned(),
+            filename: "../../a b.txt".to_owned(),
+            handle: None,
+        };
+        let chat = ChatRef::default();
+        let files = [(file, path)];
+        let message = Outgoing {
+            files: &files,
+            ..outgoing("5-1", &chat, false)
+        };
+        channel.send(message).await
+    });
+    let written = bench.offered("5-1").await;
+    let own = PathBuf::from(written["files"][0]["path"].as_str().expect("a path"));
+    assert_eq!(own.parent(), Some(layout.files().as_path()));
+    assert_eq!(std::fs::read(&own).expect("the copy"), b"bytes");
+    bench
+        .channel
+        .acknowledge("5-1", Outcome::Arrived("1".to_owned()));
+    assert!(sent.await.expect("no panic").is_ok() && !own.exists());
+}

@@ -1,0 +1,117 @@
+//! The ways to people: to the owner, wherever they were last heard, and to whoever a word means.
+
+use super::channel_batch;
+use super::shell::Everybody;
+use crate::config::Config;
+use crate::message::{Address, ChatRef, Route, SessionKey, Source};
+use crate::pipeline::Pipeline;
+use crate::text;
+
+impl Pipeline {
+    /// Returns where the owner was last heard; before that, where the configuration says they are.
+    pub(crate) fn way_to_owner(
+        &self,
+        config: &Config,
+        known: &Everybody,
+    ) -> Option<(SessionKey, Route)> {
+        let is_owner =
+            |id: &str| Address::parse(id).is_some_and(|id| known.people.is_owner(config, &id));
+        let open = |route: &Route| self.channels.contains_key(route.channel.as_str());
+        let heard = known
+            .routes
+            .iter()
+            .find(|last| is_owner(&last.sender) && open(&last.route));
+        let heard = heard.map(|last| {
+            // Their ids may have been joined since then.
+            let person = Address::parse(&last.sender)
+                .and_then(|sender| config.session.person_of(sender.channel(), &sender.id()))
+                .filter(|_| last.session_key.is_dm_of(&last.sender));
+            let joined = person.map(|person| channel_batch::joined_key(config, person));
+            (
+                joined.unwrap_or_else(|| last.session_key.clone()),
+                last.route.clone(),
+            )
+        });
+        heard.or_else(|| {
+            let mut owners = config.owners();
+            owners.extend(known.people.owners.iter().map(|owner| owner.id.clone()));
+            let ways = owners.into_iter().map(|owner| {
+                let key = channel_batch::dm_key(config, &owner, &owner.id());
+                (key, way_to(&owner))
+            });
+            ways.into_iter().find(|(_, route)| open(route))
+        })
+    }
+
+    /// Returns the way to a contact.
+    pub(crate) fn route_to(
+        &self,
+        to: &str,
+        config: &Config,
+        known: &Everybody,
+    ) -> Result<Route, String> {
+        if to == "owner" {
+            let way = self.way_to_owner(config, known);
+            return way.map(|(_, route)| route).ok_or_else(|| {
+                if self
+                    .channels
+                    .keys()
+                    .any(|name| name != Source::Cli.as_str())
+                {
+                    "not delivered: no owner is known (agent-send --pair owner)".to_owned()
+                } else {
+                    "not delivered: every channel is off (`enabled` in agent.toml)".to_owned()
+                }
+            });
+        }
+        let open = |address: &Address| {
+            let route = way_to(address);
+            match self.channels.contains_key(route.channel.as_str()) {
+                true => Ok(route),
+                false => Err(format!(
+                    "not delivered: the channel {} is off (`enabled` in agent.toml)",
+                    route.channel
+                )),
+            }
+        };
+        if let Some(address) = address(config, to) {
+            return open(&address);
+        }
+        match known.people.find(to).as_slice() {
+            [contact] => open(&contact.id),
+            [] => Err(format!(
+                "no contact {:?}; a contact is known by name once they wrote to the agent; CHANNEL:ID always works",
+                text::visible(to)
+            )),
+            several => {
+                let names: Vec<String> = several
+                    .iter()
+                    .map(|one| format!("{} ({})", one.id, text::visible(&one.name)))
+                    .collect();
+                Err(format!(
+                    "{} may be {}",
+                    text::visible(to),
+                    names.join(" or ")
+                ))
+            }
+        }
+    }
+}
+
+/// Returns the address that `text` is: a number, or one that names a channel of the settings.
+pub(crate) fn address(config: &Config, text: &str) -> Option<Address> {
+    Address::parse(text).filter(|address| {
+        matches!(address, Address::Number(_)) || config.channels.contains_key(address.channel())
+    })
+}
+
+/// Returns the way to the chat that is called like a person or a group.
+fn way_to(address: &Address) -> Route {
+    Route {
+        channel: address.channel().to_owned(),
+        chat: ChatRef {
+            chat: address.id().into_owned(),
+            topic: None,
+        },
+    }
+}
