@@ -21,6 +21,8 @@ pub struct Single {
     pub conversation: SessionKey,
     /// Who speaks, by their id.
     pub person: String,
+    /// What they are called.
+    pub person_name: String,
     /// Whether it is an owner.
     pub from_owner: bool,
     /// Whose memories it may use.
@@ -98,7 +100,7 @@ impl Agent {
             return Ok(());
         }
         let circumstances = Circumstances {
-            guest: (!of.from_owner).then_some(of.person.as_str()),
+            guest: (!of.from_owner).then_some(of.person_name.as_str()),
             untrusted: of.untrusted,
             others_read: !of.viewer.may_see(&Scope::Owner),
             plan: false,

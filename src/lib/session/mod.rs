@@ -14,6 +14,7 @@ mod event;
 mod expiry;
 mod index;
 mod prompt_trace;
+mod said;
 mod state;
 mod transcript;
 mod untrusted;
@@ -23,6 +24,7 @@ pub use event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
 pub use expiry::Over;
 pub use index::{Entry as IndexEntry, Index};
 pub use prompt_trace::{Prompt, PromptBlock, PromptTier, Recollection};
+pub use said::said;
 pub use state::{
     Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens, cut_blocks,
 };

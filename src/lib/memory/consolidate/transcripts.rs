@@ -14,7 +14,7 @@ use crate::memory::facts::store::Statement;
 use crate::memory::scope::Scope;
 use crate::memory::{Runs, is_the_owners};
 use crate::message::{Block, Role, SessionKey, Trust};
-use crate::session::{Event, Kind, Spoken};
+use crate::session::{Event, Kind, Spoken, said};
 use crate::sys;
 use crate::sys::jsonl;
 use crate::{clock, text};
@@ -146,7 +146,7 @@ impl Transcript {
                         let speaker = transcript.take(&spoken, seq);
                         let new = (seq > watermark).then(|| Utterance {
                             speaker,
-                            words: spoken.message().plain_text(),
+                            words: words(&spoken),
                             run_id: spoken.run_id,
                             path: path.clone(),
                             line,
@@ -306,6 +306,15 @@ fn is_a_guests(spoken: &Spoken) -> bool {
         && spoken.about.is_none()
         && spoken.trust == Some(Trust::Other)
         && !is_forwarded
+}
+
+/// Returns the words of a message for those who read it.
+fn words(spoken: &Spoken) -> String {
+    let words = spoken.message().plain_text();
+    match spoken.role {
+        Role::Assistant => said(&words).into_owned(),
+        Role::User => words,
+    }
 }
 
 #[cfg(test)]

@@ -207,6 +207,7 @@ impl Pipeline {
             run_id: setting.run_id.to_owned(),
             conversation: envelope.session_key.clone(),
             person: envelope.sender.id.clone(),
+            person_name: envelope.sender.name.clone(),
             from_owner: envelope.from_owner,
             viewer: setting.viewer.clone(),
             route: envelope.route.clone(),

@@ -339,6 +339,7 @@ impl Pipeline {
             run_id: ready.run_id.clone(),
             conversation: ready.session_key.clone(),
             person: envelope.sender.id.clone(),
+            person_name: envelope.sender.name.clone(),
             from_owner: envelope.from_owner,
             viewer: Viewer::of(envelope, &|id: &str| self.is_owner(&live, id)),
             route: envelope.route.clone(),

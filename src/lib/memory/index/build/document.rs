@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::message::{Message, Role};
-use crate::session::{Event, Head, Kind};
+use crate::session::{Event, Head, Kind, said};
 use crate::text;
 use crate::text::front_matter::{Field, FrontMatter};
 
@@ -135,6 +135,10 @@ impl Document {
                 content: spoken.content,
             }
             .plain_text();
+            let words = match spoken.role {
+                Role::Assistant => said(&words).into_owned(),
+                Role::User => words,
+            };
             if words.trim().is_empty() {
                 continue;
             }
@@ -212,6 +216,25 @@ mod tests {
             (10, "#tag\n", "Garden"),
         ];
         assert_eq!(lines(&document), expected);
+    }
+
+    #[test]
+    fn of_a_plan_only_the_messages_are_found() {
+        let plan = r#"[{"kind":"think","text":"secret"},{"kind":"send","text":"Hi."}]"#;
+        let event = |seq: u64, words: &str| {
+            let content = serde_json::json!([{"type": "text", "text": words}]);
+            serde_json::json!({"v": 1, "ts": "2026-05-05T10:00:00.000Z", "seq": seq, "type": "message",
+                "role": "assistant", "run_id": "r", "content": content})
+            .to_string()
+        };
+        let text = format!("{}\n{}\n", event(1, plan), event(2, "[]"));
+        let document = Document::of_transcript(&text, None);
+        let found: Vec<&str> = document
+            .units
+            .iter()
+            .map(|unit| unit.text.as_str())
+            .collect();
+        assert_eq!(found, ["assistant: Hi.\n"]);
     }
 
     #[test]
