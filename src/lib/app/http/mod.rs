@@ -25,6 +25,7 @@ mod queries;
 mod rate_limit;
 mod request_checks;
 mod routes;
+mod shared_look;
 mod stream;
 mod token;
 mod wait;
@@ -59,6 +60,7 @@ use crate::secret::Secret;
 use hosts::Hosts;
 use metrics::Counters;
 use rate_limit::Bucket;
+use shared_look::SharedLook;
 use token::TokenCheck;
 
 /// The modes of a Unix socket: for the agent's user; and for its group too, where a web server
@@ -159,6 +161,7 @@ impl BoundServer {
                 },
         } = self;
         let api = Arc::new(Api {
+            status: queries::look_at_status(home.clone(), env.clone()),
             pipeline,
             home,
             env,
@@ -206,6 +209,8 @@ struct Api {
     reads: Bucket,
     writes: Bucket,
     counters: Counters,
+    /// Those who ask for the status.
+    status: SharedLook,
     /// Held while a message with files is stored.
     files: tokio::sync::Mutex<()>,
     /// Held, one for each group of bodies, while a completion looks for the run it joins.

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use super::Api;
 use super::error::ApiError;
+use super::shared_look::SharedLook;
 use crate::app::cli::{Exit, Failure};
 use crate::app::documents;
 use crate::config::{Environment, Home};
@@ -42,8 +43,22 @@ async fn ask<T: Serialize + Send + 'static>(
     document.map(Json).map_err(|_| ApiError::bug())
 }
 
-pub(super) async fn status(State(api): State<Arc<Api>>) -> Asked {
-    ask(&api, documents::status).await
+/// Looks for the status.
+pub(super) fn look_at_status(home: Home, env: Environment) -> SharedLook {
+    SharedLook::new(move || {
+        let document = documents::status(&home, &env)?;
+        let bytes = serde_json::to_vec(&document)
+            .map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
+        Ok(Bytes::from(bytes))
+    })
+}
+
+/// The one that scripts and monitors ask for all the time.
+pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
+    let mut response = Response::new(Body::from(api.status.ask().await?));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    Ok(response)
 }
 
 pub(super) async fn sessions(State(api): State<Arc<Api>>) -> Asked {
