@@ -303,7 +303,9 @@ fn the_common_spool_and_the_fifo_take_lines_of_channels_too() {
             .is_some_and(|why| why.contains("[channels.matrix]")),
         "{reply}"
     );
-    assert!(sandbox.spooled().is_empty());
+    wait_for("the line to go", SOON, || {
+        sandbox.spooled().is_empty().then_some(())
+    });
 }
 
 #[test]

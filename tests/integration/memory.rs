@@ -630,7 +630,7 @@ fn an_episode_belongs_to_its_person() {
     );
     assert_eq!(
         unknown,
-        "no contact \"Nobody\"; a contact is known by name once they wrote to the bot"
+        "no contact \"Nobody\"; a contact is known by name once they wrote to the agent"
     );
 }
 
@@ -656,7 +656,7 @@ fn a_message_goes_out_once_and_the_receipt_is_the_daemons() {
     );
     assert_eq!(
         refused,
-        "not sent: no contact \"Nobody\"; a contact is known by name once they wrote to the bot"
+        "not sent: no contact \"Nobody\"; a contact is known by name once they wrote to the agent; CHANNEL:ID always works"
     );
     assert_eq!(
         telegram

@@ -801,7 +801,7 @@ fn wrong_settings_of_conversations_are_refused_by_name() {
     check("[session]\nreset = \"weekly\"", "`daily`");
     check(
         "[agent.max_turns_for]\nchat = 3",
-        "`telegram`, `cli`, `http`, `system`, `notify`, `job`",
+        "`telegram`, `channel`, `cli`, `http`, `system`, `notify`, `job`",
     );
     check("[compaction]\ncompact_at = 10", "at least 1000 tokens");
     let told = Sandbox::new()

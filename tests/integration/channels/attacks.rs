@@ -70,9 +70,14 @@ fn a_process_speaks_for_its_own_channel_only_and_commands_nothing() {
     }
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     write(
-        wire.path("spool/new/deep.json"),
+        wire.path("spool/tmp/deep.json"),
         format!(r#"{{"id":"deep","cmd":"user","x":{deep}}}"#),
     );
+    fs::rename(
+        wire.path("spool/tmp/deep.json"),
+        wire.path("spool/new/deep.json"),
+    )
+    .expect("a line");
     assert!(
         wire.refusal("deep")
             .is_some_and(|why| why.contains("nested"))

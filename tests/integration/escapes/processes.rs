@@ -44,9 +44,15 @@ fn what_is_inherited(mut jail: Jail) {
         serde_json::json!({"command": "env | cut -d= -f1 | sort | tr '\\n' ' '"}),
     );
     assert!(
-        told.contains("PATH PWD TMPDIR ") && !told.contains("HOME") && !told.contains("KEY"),
+        told.contains("PATH PWD TMPDIR ") && !told.contains("KEY"),
         "{told}"
     );
+    // Its home is where its temporary files are, and nobody else's.
+    let told = jail.tool(
+        "exec",
+        serde_json::json!({"command": "test \"$HOME\" = \"$TMPDIR\" && echo its own home"}),
+    );
+    assert!(told.contains("its own home"), "{told}");
     // What a command leaves behind its output is no report of its guardian.
     let told = jail.tool(
         "exec",

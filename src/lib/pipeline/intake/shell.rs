@@ -301,8 +301,13 @@ impl Pipeline {
             Some((_, route)) if words.untrusted => (event_key(words, source), Some(route)),
             Some((key, route)) => (key, Some(route)),
             None => {
+                let whose = if live.config.channels.is_empty() {
+                    "Telegram owner"
+                } else {
+                    "owner"
+                };
                 self.note_trouble(&format!(
-                    "a notification of {source} is not delivered: no owner is known"
+                    "a notification of {source} is not delivered: no {whose} configured"
                 ));
                 (event_key(words, "system"), None)
             }

@@ -279,7 +279,7 @@ pub(super) fn person_id(needs: &Needs, name: &str) -> Result<String, String> {
     match known.find(name).as_slice() {
         [contact] => Ok(contact.id.to_string()),
         [] => Err(format!(
-            "no contact {:?}; a contact is known by name once they wrote to the bot",
+            "no contact {:?}; a contact is known by name once they wrote to the agent",
             visible(name)
         )),
         several => {
