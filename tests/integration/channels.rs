@@ -315,6 +315,9 @@ fn a_stranger_is_let_in_by_a_code_and_whoever_sends_the_owner_code_owns() {
     let _daemon = sandbox.ready();
     let wire = Wire::new(&sandbox, "sms");
     wire.says("eve", "1", "let me in");
+    // The owner is told, too, though they were never heard: their id is the chat.
+    let notice = wire.deliver("eve of sms (id sms:eve) asks");
+    assert_eq!(notice["chat"], "ada");
     let told = wire.deliver("agent-send --pair approve");
     assert_eq!(told["chat"], "dm-eve");
     let code = told["text"]
@@ -325,9 +328,6 @@ fn a_stranger_is_let_in_by_a_code_and_whoever_sends_the_owner_code_owns() {
         .expect("a line")
         .trim();
     let code = code.rsplit(' ').next().expect("a code");
-    // The owner is told, too, though they were never heard: their id is the chat.
-    let notice = wire.deliver("eve of sms (id sms:eve) asks");
-    assert_eq!(notice["chat"], "ada");
     assert_eq!(model.requests().len(), 0);
     let listed = sandbox.send(&["--pair", "list"]).stdout;
     assert!(listed.contains("asks     sms:eve"), "{listed}");
