@@ -125,6 +125,42 @@ fn a_plan_is_carried_out_and_the_next_one_sees_what_was_said() {
 }
 
 #[test]
+fn a_note_that_cannot_be_kept_and_a_wait_of_years_keep_nobody_waiting() {
+    let house = house("");
+    // Where the notes of a person lie is no directory.
+    house.sandbox.put("workspace/memory/people", b"in the way");
+    house.model.push(plan(&json!([
+        {"kind": "remember", "text": "likes tea"},
+        {"kind": "send", "id": "a", "text": "Hello all the same."},
+        {"kind": "wait", "id": "b", "depends_on": ["a"], "delay": 1e300},
+        {"kind": "send", "id": "c", "depends_on": ["b"], "text": "in another life"}
+    ])));
+    house.telegram.say(ANA, ANA, "hi");
+    house
+        .telegram
+        .wait_sent(|sent| sent.text == "Hello all the same.", SOON);
+    // Whatever became of that wait, the next message is answered.
+    house
+        .model
+        .push(plan(&json!([{"kind": "send", "text": "Still here."}])));
+    house.telegram.say(ANA, ANA, "are you there?");
+    house
+        .telegram
+        .wait_sent(|sent| sent.text == "Still here.", SOON);
+    settled(&house.sandbox);
+    let said = texts(&house, ANA);
+    assert!(
+        !said.iter().any(|text| text.contains("another life")),
+        "{said:?}"
+    );
+    let log = house.sandbox.bash("cat $AGENT_HOME/state/logs/*");
+    assert!(
+        log.stdout.contains("memory/people"),
+        "the failure is logged: {log:?}"
+    );
+}
+
+#[test]
 fn ten_quick_messages_cost_one_call_and_cancel_what_was_planned() {
     let house = house("");
     house.model.push(plan(&json!([
