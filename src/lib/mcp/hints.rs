@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::server::Program;
 use crate::net::egress_proxy::Visit;
 
-/// What every program sees beside its own directory.
-const SEEN: [&str; 12] = [
+/// What every program sees beside its own directory. Its /tmp is another one than the machine's.
+const SEEN: [&str; 11] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -18,7 +18,6 @@ const SEEN: [&str; 12] = [
     "/gnu/store",
     "/dev",
     "/proc",
-    "/tmp",
 ];
 
 /// Returns what would help the server `name` after it failed with these words; empty when nothing is known.
@@ -55,7 +54,7 @@ fn hidden_program(program: &Program) -> Option<PathBuf> {
 fn hidden_path(program: &Program, words: &str) -> Option<PathBuf> {
     let mut paths = words
         .split(|c: char| c.is_whitespace() || "'\"`()[]{}<>,;:".contains(c))
-        .filter(|word| word.starts_with('/') && word.len() > 1)
+        .filter(|word| word.starts_with('/') && word.len() > 1 && *word != "/tmp")
         .map(PathBuf::from);
     paths.find(|path| is_hidden(program, path))
 }
@@ -83,7 +82,6 @@ mod tests {
 
     #[test]
     fn what_the_wall_hides_is_named() {
-        // Not below /tmp, which is another one inside; the sources may lie there.
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let (bin, data) = (dir.path().join("bin"), dir.path().join("data"));
         std::fs::create_dir(&bin).unwrap();
@@ -119,9 +117,17 @@ mod tests {
             of("s", &program, &words, &[]).contains("/data is there"),
             "{words}"
         );
-        assert_eq!(
-            of("s", &program, "open '/no/such/file' and /usr/bin/env", &[]),
-            ""
+        let script = tempfile::NamedTempFile::new_in("/tmp").unwrap();
+        let words = format!("can't open file '{}'", script.path().display());
+        assert!(
+            of("s", &program, &words, &[]).contains(" is there"),
+            "{words}"
         );
+        for words in [
+            "open '/no/such/file' and /usr/bin/env",
+            "/tmp: no space left",
+        ] {
+            assert_eq!(of("s", &program, words, &[]), "", "{words}");
+        }
     }
 }
