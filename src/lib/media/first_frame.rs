@@ -6,8 +6,6 @@
 //! state/downloads/frame-ID/out.png   what ffmpeg leaves; the directory goes when it ends
 //! ```
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::pictures::MAX_PICTURE;
 use crate::sandbox;
 use crate::sandbox::{Root, Spec, Status};
-use crate::sys::atomic;
+use crate::sys::{ScratchDir, atomic};
 
 /// How long ffmpeg may take; one picture is a matter of milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,21 +64,16 @@ impl Films {
         let again = |what: &str, error: &dyn std::fmt::Display| {
             FrameError::Again(format!("{what}: {error}"))
         };
-        let dir = self
-            .scratch
-            .join(format!("frame-{}", uuid::Uuid::new_v4().simple()));
-        let scratch = Scratch(dir.clone());
-        let (make, film) = (dir.clone(), film.to_owned());
+        let (parent, film) = (self.scratch.clone(), film.to_owned());
         let made = crate::sys::blocking(move || {
-            DirBuilder::new()
-                .mode(0o700)
-                .recursive(true)
-                .create(&make)?;
-            std::fs::copy(&film, make.join("in"))
+            let scratch = ScratchDir::make(&parent, "frame")?;
+            std::fs::copy(&film, scratch.path().join("in"))?;
+            Ok::<_, std::io::Error>(scratch)
         });
-        made.await
+        let scratch = made
+            .await
             .map_err(|error| again("there is no place for a copy", &error))?;
-        let ended = sandbox::run(self.spec(&dir), cancel.clone(), &|_| {}).await;
+        let ended = sandbox::run(self.spec(scratch.path()), cancel.clone(), &|_| {}).await;
         let outcome = ended.map_err(|error| again("ffmpeg was not run", &error))?;
         match outcome.status {
             Status::Exited(0) => {}
@@ -95,7 +88,7 @@ impl Films {
         }
         let to = to.to_owned();
         let kept = crate::sys::blocking(move || {
-            let root = Root::open(&dir).map_err(|error| error.to_string())?;
+            let root = Root::open(scratch.path()).map_err(|error| error.to_string())?;
             let picture = root
                 .read(Path::new("out.png"), MAX_PICTURE)
                 .map_err(|error| error.to_string())?;
@@ -123,19 +116,6 @@ impl Films {
             max_output: MAX_OUTPUT,
             off: self.off,
             disk_reserve: 0,
-        }
-    }
-}
-
-/// A directory that is gone when it is dropped.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(%error, "a directory of ffmpeg stays");
         }
     }
 }

@@ -10,12 +10,14 @@ pub mod jsonl;
 pub mod lock;
 pub mod machine_lock;
 mod opened_files;
+mod scratch_dir;
 pub mod sd_notify;
 
 pub use blocking::blocking;
 pub use dir_watch::DirWatch;
 pub use file_stamp::Version;
 pub use opened_files::OpenedFiles;
+pub use scratch_dir::ScratchDir;
 
 use std::path::{Path, PathBuf};
 

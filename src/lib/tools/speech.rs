@@ -8,8 +8,6 @@
 //! voice-ID/out    what the program leaves: OGG with Opus, MP3 or M4A
 //! ```
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +24,7 @@ use crate::llm::{Client, Purpose};
 use crate::provider::speech::MAX_CHARS;
 use crate::sandbox;
 use crate::sandbox::{Root, Spec, Status};
-use crate::sys::atomic;
+use crate::sys::{ScratchDir, atomic};
 
 /// How long the program may take.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -124,26 +122,23 @@ impl SpeakProgram {
         text: &str,
         cancel: &CancellationToken,
     ) -> Result<Vec<u8>, String> {
-        let dir = scratch.join(format!("voice-{}", uuid::Uuid::new_v4().simple()));
-        let room = Room(dir.clone());
-        let (make, words) = (dir.clone(), text.to_owned());
+        let (parent, words) = (scratch.to_owned(), text.to_owned());
         let made = crate::sys::blocking(move || {
-            DirBuilder::new()
-                .mode(0o700)
-                .recursive(true)
-                .create(&make)
-                .map_err(|error| error.to_string())?;
-            let text = make.join("text");
+            let room = ScratchDir::make(&parent, "voice").map_err(|error| error.to_string())?;
+            let text = room.path().join("text");
             atomic::write(&text, words.as_bytes(), atomic::Durability::Rename)
-                .map_err(|error| error.to_string())
+                .map_err(|error| error.to_string())?;
+            Ok::<_, String>(room)
         });
-        made.await
+        let room = made
+            .await
             .map_err(|why| format!("there is no place to speak: {why}"))?;
+        let dir = room.path();
         let spec = Spec {
-            command: self.command(&dir),
-            cwd: dir.clone(),
-            workspace: dir.clone(),
-            writable: vec![dir.clone()],
+            command: self.command(dir),
+            cwd: dir.to_owned(),
+            workspace: dir.to_owned(),
+            writable: vec![dir.to_owned()],
             hidden: self.hidden.clone(),
             read_only: self.reads.clone(),
             exit: None,
@@ -164,7 +159,7 @@ impl SpeakProgram {
             return Err(format!("`{program}` failed: {said}"));
         }
         let sound = crate::sys::blocking(move || {
-            let root = Root::open(&dir).map_err(|error| error.to_string())?;
+            let root = Root::open(room.path()).map_err(|error| error.to_string())?;
             let read = root.read(Path::new("out"), MAX_SOUND);
             drop(room);
             read.map_err(|error| error.to_string())
@@ -184,19 +179,6 @@ impl SpeakProgram {
         };
         let argv: Vec<String> = self.argv.iter().map(quoted).collect();
         format!("exec {} 2>&1", argv.join(" "))
-    }
-}
-
-/// A directory that is gone when it is dropped.
-struct Room(PathBuf);
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(%error, "a directory of the speaking program stays");
-        }
     }
 }
 

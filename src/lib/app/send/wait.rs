@@ -268,7 +268,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Prints what came of the answer since.
+    /// Prints what is new of the answer.
     fn read(&mut self) {
         let progress = &mut self.progress;
         if let Some(tail) = &mut self.tail {

@@ -113,11 +113,11 @@ impl Pipeline {
             std::mem::take(&mut after.codes),
         );
         let contacts: Vec<Contact> = accepted.iter().filter_map(contact).collect();
-        let are_known = self
+        let is_news = self
             .people
             .read()
-            .is_ok_and(|known| contacts.iter().all(|one| known.contacts.contains(one)));
-        if asking.is_empty() && codes.is_empty() && are_known {
+            .is_ok_and(|known| contacts.iter().any(|one| !known.contacts.contains(one)));
+        if asking.is_empty() && codes.is_empty() && !is_news {
             return;
         }
         let (pipeline, live) = (self.clone(), live.clone());
@@ -133,7 +133,7 @@ impl Pipeline {
                     BTreeMap::new()
                 }
             };
-            if !are_known && let Err(error) = people.know(&live.config, &contacts) {
+            if is_news && let Err(error) = people.know(&live.config, &contacts) {
                 tracing::error!(%error, "a name could not be written down");
             }
             let redeemed = codes.into_iter().filter(|sent| {

@@ -9,9 +9,9 @@
 //! words-ID/stderr      what the program said about itself
 //! ```
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use crate::pipeline::Live;
 use crate::provider::transcription::{MAX_BYTES, Recording};
 use crate::sandbox;
 use crate::sandbox::{Root, Spec, Status};
+use crate::sys::ScratchDir;
 use crate::text;
 
 /// How long the program may take.
@@ -184,15 +185,15 @@ impl Listener {
         let room = blocking(move || Room::make(&from)).await?;
         let spec = Spec {
             command: self.command(&room.audio),
-            cwd: room.dir.clone(),
-            workspace: room.dir.clone(),
+            cwd: room.dir.path().to_owned(),
+            workspace: room.dir.path().to_owned(),
             writable: Vec::new(),
             hidden: self.hidden.clone(),
             read_only: self.reads.iter().chain([&room.audio]).cloned().collect(),
             exit: None,
             env: vec![
                 ("PATH".to_owned(), self.search_path.clone()),
-                ("HOME".to_owned(), room.dir.display().to_string()),
+                ("HOME".to_owned(), room.dir.path().display().to_string()),
             ],
             timeout: TIMEOUT,
             max_output: MAX_WORDS,
@@ -242,7 +243,7 @@ impl Listener {
 
 /// The program's directory; gone with what it left there when dropped.
 struct Room {
-    dir: PathBuf,
+    dir: ScratchDir,
     audio: PathBuf,
 }
 
@@ -259,16 +260,12 @@ impl Room {
         if head.is_empty() {
             return Err("the recording is empty".to_owned());
         }
-        let name = format!("words-{}", uuid::Uuid::new_v4().simple());
-        let dir = recording.parent().unwrap_or(recording).join(name);
+        let dir =
+            ScratchDir::make(recording.parent().unwrap_or(recording), "words").map_err(unmade)?;
         let room = Self {
-            audio: dir.join(format!("audio.{}", ending(&head))),
+            audio: dir.path().join(format!("audio.{}", ending(&head))),
             dir,
         };
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&room.dir)
-            .map_err(unmade)?;
         let mut to = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -281,7 +278,7 @@ impl Room {
 
     /// Returns the last line that says something. The program may have put a link there.
     fn complaint(&self) -> Option<String> {
-        let bytes = Root::open(&self.dir)
+        let bytes = Root::open(self.dir.path())
             .ok()?
             .read(Path::new(COMPLAINTS), MAX_COMPLAINTS)
             .ok()?;
@@ -292,17 +289,6 @@ impl Room {
             .map(|line| text::visible(line.trim()))
             .find(|line| !line.is_empty())?;
         Some(text::shorten(&crate::secret::redact(&last), MAX_REASON))
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        match std::fs::remove_dir_all(&self.dir) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                tracing::warn!(%error, dir = %self.dir.display(), "a directory stays; it goes with the recording");
-            }
-            Ok(()) | Err(_) => {}
-        }
     }
 }
 
