@@ -143,8 +143,11 @@ impl Process {
         let outcome = tokio::select! {
             told = told => match told {
                 Ok(outcome) => outcome,
-                // Another send of the same message took its place.
-                Err(_) => Outcome::Again("it is being sent already".to_owned(), LOOK.1),
+                // Another send of the same message took its place, and its files.
+                Err(_) => {
+                    let already = "it is being sent already".to_owned();
+                    return result(Outcome::Again(already, LOOK.1));
+                }
             },
             lost = self.watch(&key, message.is_notice) => lost,
         };
