@@ -42,6 +42,9 @@ pub struct State {
     pub lanes: Vec<Lane>,
     /// Open and dead rows.
     pub queue: Queue,
+    /// The newest accepted input: its row in queue.db, and when it was received in milliseconds since 1970 UTC. A queue.db that
+    /// does not know it after a restart has lost it.
+    pub newest_input: (i64, i64),
     /// The channels.
     pub channels: Vec<ChannelState>,
     /// The providers of models.

@@ -42,6 +42,7 @@ mod jobs;
 mod load;
 mod long;
 mod r#loop;
+mod lost_writes;
 mod manual;
 mod mcp;
 mod media;

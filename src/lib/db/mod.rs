@@ -8,6 +8,7 @@
 mod erase;
 mod foreign;
 mod integrity;
+mod log_check;
 mod quarantine;
 mod read_only;
 mod snapshot;
@@ -15,6 +16,7 @@ mod snapshot;
 pub use erase::{Hit, count_rows, erase_rows, wring_out};
 pub use foreign::foreign_rows;
 pub use integrity::{Health, examine};
+pub use log_check::{empty_log, lost_transactions};
 pub use quarantine::{BESIDE, beside, set_aside};
 pub use read_only::open_read;
 pub use snapshot::snapshot;

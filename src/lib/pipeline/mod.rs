@@ -108,6 +108,8 @@ pub struct Pipeline {
     scheduled: Mutex<Option<mpsc::UnboundedReceiver<Signal>>>,
     /// The newest trouble, for status and monitor.
     trouble: Mutex<Option<String>>,
+    /// The newest input that was accepted: its row and when it was received.
+    newest_input: Mutex<(i64, i64)>,
     changed: Arc<Notify>,
     /// Albums of groups that are said to us, the newest last.
     albums: Mutex<Vec<String>>,
@@ -223,13 +225,8 @@ pub(crate) enum Signal {
 }
 
 impl Pipeline {
-    /// Returns the path of a message in `home`. `trouble` is what its start already knows of.
-    pub fn new(
-        home: &Home,
-        stores: Stores,
-        services: Services,
-        trouble: Option<String>,
-    ) -> Arc<Self> {
+    /// Returns the path of a message in `home`.
+    pub fn new(home: &Home, stores: Stores, services: Services) -> Arc<Self> {
         let (signals, scheduled) = mpsc::unbounded_channel();
         let Stores {
             queue,
@@ -255,7 +252,8 @@ impl Pipeline {
             live: RwLock::new(Arc::new(services.live)),
             signals,
             scheduled: Mutex::new(Some(scheduled)),
-            trouble: Mutex::new(trouble),
+            trouble: Mutex::default(),
+            newest_input: Mutex::default(),
             changed: services.changed,
             albums: Mutex::default(),
             unknown_groups: Mutex::default(),
@@ -301,6 +299,7 @@ impl Pipeline {
             version = env!("CARGO_PKG_VERSION"),
             "started"
         );
+        *self.newest_input.lock() = recovered.newest;
         self.clear_shown().await;
         self.deliver(recovered.outbox);
         // A channel that is off today is no reason to answer into nowhere: what came through it waits.
@@ -427,6 +426,18 @@ impl Pipeline {
         let mut waiting: Vec<Waiting> = self.waiting.lock().values().cloned().collect();
         waiting.sort_by_key(|one| one.suspended.since);
         waiting
+    }
+
+    /// Returns the row of the newest input that was accepted and when it was received, milliseconds since 1970 UTC; zeros
+    /// before the first.
+    pub fn newest_input(&self) -> (i64, i64) {
+        *self.newest_input.lock()
+    }
+
+    fn note_newest(&self, row: &Accepted) {
+        let mut newest = self.newest_input.lock();
+        *newest = (*newest).max((row.seq, row.envelope.received_at));
+        self.changed.notify_one();
     }
 
     /// Notes a trouble for status and monitor; the log has it too.

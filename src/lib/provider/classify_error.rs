@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::Error;
 use crate::net;
+use crate::text::json;
 
 /// What servers write when the conversation is too long, lower case. Anthropic: "prompt is too long",
 /// "exceed context limit", `request_too_large`; OpenAI and vLLM: "maximum context length",
@@ -142,7 +143,7 @@ impl ErrorBody {
 
     /// Reads a body, JSON or not.
     pub(super) fn from_text(body: &str) -> Self {
-        let value = serde_json::from_str(body).unwrap_or_else(|_| Value::from(body));
+        let value = json::parse(body.as_bytes()).unwrap_or_else(|_| Value::from(body));
         Self::from_json(&value)
     }
 

@@ -504,6 +504,18 @@ pub(super) fn known(connection: &Connection, key: &str, digest: &str) -> rusqlit
     })
 }
 
+/// Returns the newest row and when it was received; zeros when there is none.
+pub(super) fn newest(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
+    connection
+        .query_row(
+            "SELECT seq, received_at FROM inbox ORDER BY seq DESC LIMIT 1",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()
+        .map(Option::unwrap_or_default)
+}
+
 /// Inserts an envelope, before which the plan of its conversation makes way; `None` when it is there already.
 fn take_in(
     connection: &Connection,

@@ -83,6 +83,8 @@ pub struct Recovered {
     pub inbox: Vec<Accepted>,
     /// Parts not yet sent, oldest first.
     pub outbox: Vec<Part>,
+    /// The newest row of the inbox and when it was received, milliseconds since 1970 UTC; zeros when there is none.
+    pub newest: (i64, i64),
 }
 
 impl Store {
@@ -118,7 +120,11 @@ impl Store {
                 drop(known);
                 connection.execute("UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE state = 'sending'", [])?;
                 suspend::note_deaths(connection, now)?;
-                Ok(Recovered { inbox: inbox::open(connection)?, outbox: outbox::open(connection)? })
+                Ok(Recovered {
+                    inbox: inbox::open(connection)?,
+                    outbox: outbox::open(connection)?,
+                    newest: inbox::newest(connection)?,
+                })
             })
             .await
     }

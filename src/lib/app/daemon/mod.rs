@@ -12,6 +12,7 @@ mod init;
 mod job_timer;
 mod login;
 mod logout;
+mod lost_writes;
 mod maintenance;
 mod mcp_servers;
 mod migrate;

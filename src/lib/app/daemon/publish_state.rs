@@ -164,6 +164,7 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
         .collect();
     state.active_sessions = pipeline.sessions().count();
     state.last_error = pipeline.last_trouble();
+    state.newest_input = pipeline.newest_input();
     state.channels = pipeline
         .channels()
         .values()

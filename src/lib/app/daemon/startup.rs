@@ -10,6 +10,7 @@ use tokio::sync::{Notify, broadcast, mpsc};
 
 use super::build;
 use super::build::Kept;
+use super::lost_writes::Losses;
 use super::once::Channels;
 use super::stdio::Stdio;
 use crate::app::cli::{Exit, Failure, Shared};
@@ -224,8 +225,11 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
         doorbell,
     } = prepared;
     let queue_db = home.queue_db();
+    let mut losses = Losses::before_opening(&home)?;
     let (queue, quarantined) = or_quarantine(&queue_db, || queue::Store::start(&queue_db))?;
+    losses.add(quarantined);
     let (ledger, lost) = open_ledger(&home, &loaded)?;
+    losses.add(lost);
     let zone = loaded.config.agent.timezone.0;
     let sessions =
         session::Store::open(home.sessions(), home.archive(), home.sessions_index(), zone)?;
@@ -260,10 +264,11 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
         changed: health.clone(),
         live,
     };
-    let pipeline = Pipeline::new(&home, stores, services, quarantined.or(lost));
+    let pipeline = Pipeline::new(&home, stores, services);
     kept.audit.started();
     note_signed_out(&pipeline, &signed_out);
     pipeline.start().await?;
+    losses.tell(&pipeline).await?;
     let daemon = Daemon {
         home,
         env,

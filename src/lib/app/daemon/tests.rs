@@ -127,7 +127,7 @@ impl Fixture {
             changed: Arc::default(),
             live,
         };
-        let pipeline = Pipeline::new(&home, stores, services, None);
+        let pipeline = Pipeline::new(&home, stores, services);
         pipeline.start().await.expect("start");
         tokio::spawn(pipeline::drive(pipeline.clone(), Duration::ZERO));
         Self {

@@ -299,7 +299,7 @@ pub(super) async fn exchange(
             Ok(()) | Err(BodyError::TooLarge(_)) => {}
             Err(error) => return Err(error.to_string()),
         }
-        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+        Ok((status, crate::text::json::parse(&body).unwrap_or_default()))
     };
     let late = |_| Err(format!("no answer within {} s", limit.as_secs()));
     tokio::time::timeout(limit, exchange)

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::cost::{Alert, Ledger};
-use crate::message::{Command, Envelope, Route, Sender, SessionKey, Source, Trust};
-use crate::pipeline::{Pipeline, Signal};
-use crate::queue::{Arrival, Verdict};
+use crate::cost::Ledger;
+use crate::pipeline::Pipeline;
 use crate::{clock, db};
 
 impl Pipeline {
@@ -32,54 +30,15 @@ impl Pipeline {
                 tracing::warn!("{}", alert.text());
             }
             match way.as_ref().filter(|_| !is_outdone) {
-                Some(route) => self.say_alert(alert, route, now).await?,
+                Some(route) => {
+                    self.tell_owner(alert.key(), "cost", alert.text(), route)
+                        .await?;
+                }
                 None if is_outdone => {}
                 None => self.note_trouble(&alert.text()),
             }
             ledger.told(alert, now).await?;
         }
-        Ok(())
-    }
-
-    async fn say_alert(
-        self: &Arc<Self>,
-        alert: &Alert,
-        route: &Route,
-        now: i64,
-    ) -> Result<(), db::Error> {
-        let key = alert.key();
-        let sender = Sender {
-            id: "cost".to_owned(),
-            name: "cost".to_owned(),
-            username: None,
-        };
-        let envelope = Envelope {
-            from_owner: true,
-            trust: Trust::Owner,
-            route: Some(route.clone()),
-            command: Some(Command::Deliver { emoji: None }),
-            ..Envelope::new(
-                key.clone(),
-                Source::System,
-                sender,
-                SessionKey("alert:cost".to_owned()),
-                alert.text(),
-                now,
-            )
-        };
-        let (accepted, _) = self
-            .queue
-            .accept(
-                vec![Arrival {
-                    digest: None,
-                    key,
-                    verdict: Verdict::Accept(vec![envelope]),
-                }],
-                None,
-                now,
-            )
-            .await?;
-        let _ = self.signals.send(Signal::Accepted(accepted));
         Ok(())
     }
 }

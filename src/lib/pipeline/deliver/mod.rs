@@ -3,3 +3,4 @@
 pub(crate) mod cost_alerts;
 pub(crate) mod delivery;
 pub(crate) mod receipts;
+mod to_owner;

@@ -182,6 +182,9 @@ impl Scheduler {
                 }
             }
             Signal::Accepted(rows) => {
+                if let Some(newest) = rows.iter().max_by_key(|row| row.seq) {
+                    self.pipeline.note_newest(newest);
+                }
                 for row in rows {
                     self.accept(row).await;
                 }

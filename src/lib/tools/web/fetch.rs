@@ -15,6 +15,7 @@ use super::readable::{Page, Task, one_line};
 use crate::agent::{Context, Question, Reach, Rule, ToolOutput};
 use crate::net;
 use crate::net::{Answer, Request};
+use crate::text::json;
 use crate::tools::typed::{About, Property, TypedTool};
 use crate::trust::Provenance;
 use crate::{media, sandbox, text};
@@ -144,7 +145,7 @@ async fn readable(answer: &Answer, said: &ContentType, context: &Context) -> Res
             if text.len() > SET_OUT {
                 return Ok(plain(text));
             }
-            let value = serde_json::from_str::<Value>(&text)
+            let value = json::parse::<Value>(text.as_bytes())
                 .and_then(|value| serde_json::to_string_pretty(&value));
             Ok(plain(value.unwrap_or(text)))
         }

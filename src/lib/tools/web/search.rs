@@ -16,6 +16,7 @@ use crate::config::SearchEngine;
 use crate::net;
 use crate::net::{Answer, Origin, Request};
 use crate::text;
+use crate::text::json;
 use crate::tools::typed::{About, Property, TypedTool};
 use crate::trust::Provenance;
 
@@ -177,7 +178,7 @@ fn refused(engine: SearchEngine, answer: &Answer) -> Result<(), String> {
 
 /// Reads Brave's `web.results` and SearXNG's `results`.
 fn hits(engine: SearchEngine, body: &[u8]) -> Result<Vec<Hit>, String> {
-    let document: Value = serde_json::from_slice(body).map_err(|_| match engine {
+    let document: Value = json::parse(body).map_err(|_| match engine {
         SearchEngine::Searxng => {
             "the search failed: what its server answers is no JSON; the owner should add json to \
             search.formats in its settings.yml"
@@ -277,6 +278,16 @@ mod tests {
                 .expect_err("HTML")
                 .contains("search.formats")
         );
+    }
+
+    #[test]
+    fn an_answer_that_is_nested_too_deep_is_none() {
+        let deep = |levels: usize| {
+            let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+            format!(r#"{{"results": [], "more": {open}{close}}}"#)
+        };
+        assert!(hits(SearchEngine::Searxng, deep(31).as_bytes()).is_ok());
+        assert!(hits(SearchEngine::Searxng, deep(32).as_bytes()).is_err());
     }
 
     #[test]

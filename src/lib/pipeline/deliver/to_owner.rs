@@ -1,0 +1,66 @@
+//! Words of the daemon itself to the owner: without a model, whoever caused them, each once.
+
+use std::sync::Arc;
+
+use crate::message::{Command, Envelope, Route, Sender, SessionKey, Source, Trust};
+use crate::pipeline::{Pipeline, Signal};
+use crate::queue::{Arrival, Verdict};
+use crate::{clock, db};
+
+impl Pipeline {
+    /// Sends `text` to the owner by `route`, in the name of `part`. What has the same `key` is said once.
+    ///
+    /// # Errors
+    /// See [`db::Error`]; then it is to be tried again.
+    pub(crate) async fn tell_owner(
+        self: &Arc<Self>,
+        key: String,
+        part: &str,
+        text: String,
+        route: &Route,
+    ) -> Result<(), db::Error> {
+        let now = clock::now_ms();
+        let sender = Sender {
+            id: part.to_owned(),
+            name: part.to_owned(),
+            username: None,
+        };
+        let envelope = Envelope {
+            from_owner: true,
+            trust: Trust::Owner,
+            route: Some(route.clone()),
+            command: Some(Command::Deliver { emoji: None }),
+            ..Envelope::new(
+                key.clone(),
+                Source::System,
+                sender,
+                SessionKey(format!("alert:{part}")),
+                text,
+                now,
+            )
+        };
+        let arrival = Arrival {
+            digest: None,
+            key,
+            verdict: Verdict::Accept(vec![envelope]),
+        };
+        let (accepted, _) = self.queue.accept(vec![arrival], None, now).await?;
+        let _ = self.signals.send(Signal::Accepted(accepted));
+        Ok(())
+    }
+
+    /// Tells the owner that something was lost, in chat where there is a way to them, and in status and monitor.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn tell_loss(self: &Arc<Self>, loss: &str) -> Result<(), db::Error> {
+        self.note_trouble(loss);
+        let way = self.way_to_owner(&self.live().config, &self.everybody().await?);
+        let Some((_, route)) = way else {
+            return Ok(());
+        };
+        let key = format!("loss:{}", crate::text::sha256_hex(loss.as_bytes()));
+        self.tell_owner(key, "disk", format!("⚠️ {loss}"), &route)
+            .await
+    }
+}

@@ -1,0 +1,102 @@
+//! What SQLite drops without a word: the end of a log that is damaged, gone or an old one. The owner is told.
+#![allow(clippy::disallowed_methods, reason = "a test breaks files plainly")]
+
+use std::{fs, path::Path, time::Duration};
+
+use rusqlite::types::Value as SqlValue;
+use serde_json::Value;
+
+use crate::support::{Daemon, FakeModel, FakeTelegram, Sandbox, wait_for};
+
+const SOON: Duration = Duration::from_secs(20);
+const OWNER: i64 = 1001;
+/// In the first page of the log of a database whose pages are of 4,096 bytes.
+const FIRST_PAGE: usize = 32 + 24 + 100;
+
+fn newest(sandbox: &Sandbox) -> i64 {
+    let state = fs::read(sandbox.path("state/monitor.json")).unwrap_or_default();
+    let state: Value = serde_json::from_slice(&state).unwrap_or_default();
+    state["newest_input"][0].as_i64().unwrap_or_default()
+}
+
+/// Has four messages answered and waits until monitor.json knows the last.
+fn converse(sandbox: &Sandbox, telegram: &FakeTelegram, first: i32) {
+    for n in first..first + 4 {
+        let (_, asked) = telegram.say(OWNER, OWNER, &format!("message {n}"));
+        telegram.wait_sent(|sent| sent.reply_to == Some(asked), SOON);
+    }
+    wait_for("the newest input", SOON, || {
+        let rows = sandbox.query("queue", "SELECT max(seq) FROM inbox");
+        (rows == [[SqlValue::Integer(newest(sandbox))]]).then_some(())
+    });
+}
+
+/// Kills the daemon, does `harm` to the log, and starts another.
+fn harmed(sandbox: &Sandbox, daemon: Daemon, harm: impl FnOnce(&Path)) -> Daemon {
+    daemon.kill9();
+    harm(&sandbox.path("state/queue.db-wal"));
+    let _ = fs::remove_file(sandbox.path("state/queue.db-shm"));
+    sandbox.ready()
+}
+
+fn check_told(harm: impl FnOnce(&Path, Vec<u8>), expected: &str) {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model);
+    let daemon = sandbox.ready();
+    converse(&sandbox, &telegram, 1);
+    let old = fs::read(sandbox.path("state/queue.db-wal")).expect("the log of a daemon that runs");
+    converse(&sandbox, &telegram, 5);
+    let daemon = harmed(&sandbox, daemon, |log| harm(log, old));
+    let notice = telegram
+        .wait_sent(|sent| sent.text.starts_with("⚠️"), SOON)
+        .text;
+    assert!(notice.contains(expected), "{notice}");
+    assert!(daemon.log().contains(expected), "{}", daemon.log());
+    wait_for("the report in the status", SOON, || {
+        let status = sandbox.send(&["--status", "--json"]).json();
+        let told = status["last_error"].as_str().unwrap_or_default();
+        told.contains(expected).then_some(())
+    });
+    converse(&sandbox, &telegram, 9);
+    // A later kill finds nothing more.
+    let daemon = harmed(&sandbox, daemon, |_| ());
+    converse(&sandbox, &telegram, 13);
+    let log = daemon.log();
+    assert_eq!(log.matches("to be sent again").count(), 1, "{log}");
+    let told = telegram.sent();
+    assert_eq!(
+        told.iter()
+            .filter(|sent| sent.text.starts_with("⚠️"))
+            .count(),
+        1,
+        "{told:?}"
+    );
+}
+
+#[test]
+fn damage_in_the_log_of_the_queue_is_told_once() {
+    let flip = |log: &Path, _| {
+        let mut bytes = fs::read(log).expect("the log of a daemon that was killed");
+        bytes[FIRST_PAGE] ^= 1;
+        fs::write(log, bytes).expect("write");
+    };
+    check_told(flip, "queue.db-wal was damaged");
+}
+
+#[test]
+fn a_log_of_the_queue_that_is_gone_is_told_once() {
+    check_told(
+        |log, _| fs::remove_file(log).expect("remove"),
+        "that had been accepted",
+    );
+}
+
+#[test]
+fn an_old_log_of_the_queue_is_told_once() {
+    check_told(
+        |log, old| fs::write(log, old).expect("write"),
+        "that had been accepted",
+    );
+}
