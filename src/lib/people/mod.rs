@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -154,7 +155,7 @@ pub struct Store {
 #[derive(Debug, Default)]
 struct Cached {
     version: Option<Version>,
-    people: People,
+    people: Arc<People>,
 }
 
 /// What changes when the file does. The time alone does not: two writes may share a tick.
@@ -169,18 +170,18 @@ impl Store {
         }
     }
 
-    /// Returns what is known now.
+    /// Returns what is known now; it is read once for each change of the file.
     ///
     /// # Errors
     /// When the file cannot be read; a damaged one is set aside and counts as empty: nobody that
     /// was let in by it is in any more.
-    pub fn read(&self) -> Result<People, sys::Error> {
+    pub fn read(&self) -> Result<Arc<People>, sys::Error> {
         let version = std::fs::metadata(&self.path)
             .ok()
             .and_then(|meta| Some((meta.modified().ok()?, meta.ino())));
         let mut cached = self.cached.lock();
         if cached.version != version || version.is_none() {
-            cached.people = atomic::read_json(&self.path)?.unwrap_or_default();
+            cached.people = Arc::new(atomic::read_json(&self.path)?.unwrap_or_default());
             cached.version = version;
         }
         Ok(cached.people.clone())
@@ -255,10 +256,7 @@ impl Store {
             Ok(people) => people,
             Err(error) => {
                 tracing::error!(%error, "only the owners of agent.toml are let in");
-                People {
-                    owners: Vec::new(),
-                    ..People::default()
-                }
+                Arc::default()
             }
         };
         if people.is_owner(config, id) {

@@ -97,7 +97,7 @@ fn person(store: &Store, who: &str) -> Result<Address, Failure> {
 fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
     let people = store.read()?;
     if json {
-        let mut document = serde_json::to_value(&people).unwrap_or_default();
+        let mut document = serde_json::to_value(&*people).unwrap_or_default();
         if let Some(fields) = document.as_object_mut() {
             // The code is for the terminal of who asked for it.
             fields.remove("owner_code");

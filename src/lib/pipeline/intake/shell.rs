@@ -1,6 +1,8 @@
 //! Commands of the shell taken in: whom they mean, which conversation they belong to, and where
 //! the reply goes.
 
+use std::sync::Arc;
+
 use super::channel_batch;
 use super::ways::address;
 use crate::control;
@@ -21,7 +23,7 @@ const MAX_KEY: usize = 200;
 
 /// What is needed to find people and conversations.
 pub(crate) struct Everybody {
-    pub(crate) people: People,
+    pub(crate) people: Arc<People>,
     /// Where people were last heard, newest first.
     pub(crate) routes: Vec<LastRoute>,
 }
@@ -133,7 +135,7 @@ impl Pipeline {
         let now = clock::now_ms();
         let live = self.live();
         let known = Everybody {
-            people: People::default(),
+            people: Arc::default(),
             routes: Vec::new(),
         };
         let arrival = |text: String| {
