@@ -257,6 +257,22 @@ impl Store {
             .await
     }
 
+    /// Returns the row and the session of the input with this id.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn place_of(&self, id: &str) -> Result<Option<(i64, SessionKey)>, db::Error> {
+        let id = id.to_owned();
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached("SELECT seq, session_key FROM inbox WHERE id = ?1")?
+                    .query_row([id], |row| Ok((row.get(0)?, SessionKey(row.get(1)?))))
+                    .optional()
+            })
+            .await
+    }
+
     /// Returns the newest conversation whose key begins with `prefix` and in which `reply` was answered.
     ///
     /// # Errors

@@ -1,8 +1,13 @@
 //! The facade, as programs use it that speak OpenAI's chat completions.
 
-use serde_json::{Value, json};
+use std::{
+    io::{Read as _, Write as _},
+    thread,
+    time::Duration,
+};
 
-use std::thread;
+use rusqlite::types::Value as SqlValue;
+use serde_json::{Value, json};
 
 use super::{Api, SOON};
 use crate::support::{Reply, wait_for};
@@ -121,6 +126,53 @@ fn a_stream_is_chunks_and_ends_as_it_should() {
     assert_eq!(
         failed.last().expect("an event").1["error"]["code"],
         "failed"
+    );
+}
+
+#[test]
+fn a_message_ends_when_the_last_client_that_streams_it_has_left() {
+    let api = Api::new();
+    api.model.push(Reply::Held("too late".to_owned()));
+    let body = json!({"model": "agent", "stream": true, "messages": [{"role": "user", "content": "a long story"}]}).to_string();
+    let open = || {
+        let mut stream = api.client.connect();
+        let headers = [("content-type", "application/json")];
+        let head = api
+            .client
+            .head("POST", "/v1/chat/completions", &headers, body.len());
+        stream.write_all(head.as_bytes()).expect("open");
+        stream.write_all(body.as_bytes()).expect("open");
+        // The first piece says that it is taken in.
+        stream
+            .read_exact(&mut [0; 15])
+            .expect("the head of an answer");
+        stream
+    };
+    let first = open();
+    wait_for("the model to be asked", SOON, || {
+        (api.model.in_flight() > 0).then_some(())
+    });
+    // The same words join the run, and the one that leaves takes nothing from the other.
+    let second = open();
+    drop(first);
+    std::thread::sleep(Duration::from_millis(500));
+    let states = || {
+        api.sandbox
+            .query("queue", "SELECT state, result FROM inbox")
+    };
+    assert_eq!(states()[0][0], SqlValue::Text("running".to_owned()));
+    drop(second);
+    wait_for("the end of the message", SOON, || {
+        (states()[0][0] == SqlValue::Text("done".to_owned())).then_some(())
+    });
+    api.model.go_on();
+    assert_eq!(states().len(), 1);
+    // The conversation goes on.
+    let body = json!({"model": "agent", "messages": [{"role": "user", "content": "a long story"}]});
+    let answer = api.post("/v1/chat/completions", &body).json();
+    assert_eq!(
+        answer["choices"][0]["message"]["content"],
+        "echo: a long story"
     );
 }
 

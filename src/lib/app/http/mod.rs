@@ -44,7 +44,7 @@ pub(crate) fn check_body(bytes: &[u8]) {
 pub(crate) use hooks::{lines as hook_lines, trouble as hook_trouble};
 pub(crate) use token::{HOW_TO_MAKE_A_TOKEN, Strength, strength};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
@@ -53,6 +53,7 @@ use tokio_util::sync::CancellationToken;
 use super::cli::{Exit, Failure};
 use crate::channel::telegram::Telegram;
 use crate::config::{Config, Environment, Home, Http, Listen, Secrets};
+use crate::control::Id;
 use crate::net;
 use crate::net::Listener;
 use crate::pipeline::Pipeline;
@@ -175,6 +176,7 @@ impl BoundServer {
             counters: Counters::default(),
             files: tokio::sync::Mutex::default(),
             joins: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+            readers: parking_lot::Mutex::default(),
             last_unauthorized_log_ms: AtomicI64::new(0),
             shutdown,
         });
@@ -215,6 +217,8 @@ struct Api {
     files: tokio::sync::Mutex<()>,
     /// Held, one for each group of bodies, while a completion looks for the run it joins.
     joins: [tokio::sync::Mutex<()>; 16],
+    /// How many streams of each message are read by clients that end a message by leaving.
+    readers: parking_lot::Mutex<HashMap<Id, usize>>,
     /// When a request without the right token was last logged, milliseconds since 1970 UTC.
     last_unauthorized_log_ms: AtomicI64,
     /// No turn ends any more: nobody needs to wait.

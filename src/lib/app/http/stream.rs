@@ -50,10 +50,14 @@ pub(super) enum Piece<'a> {
     Failed(&'a ApiError),
 }
 
-/// Returns the events of a message that was taken in. They go on without a reader only as far as the message
-/// does by itself.
+/// Returns the events of a message that was taken in. Without a reader the message goes on by itself. But a client of OpenAI's
+/// API knows no other way to stop it than to leave: when the last one has, it is stopped.
 pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
     let (sender, receiver) = mpsc::channel(BEHIND);
+    let leaving_stops = matches!(form, Form::OpenAi(_));
+    if leaving_stops {
+        *api.readers.lock().entry(id.clone()).or_default() += 1;
+    }
     tokio::spawn(async move {
         let shutdown = api.shutdown.clone();
         let mut writer = Writer {
@@ -66,9 +70,12 @@ pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
             shutdown.cancelled().await;
             tokio::time::sleep(Duration::from_millis(500)).await;
         };
-        tokio::select! {
-            _ = write(&api, &id, &mut writer) => {}
-            () = grace => {}
+        let has_left = tokio::select! {
+            written = write(&api, &id, &mut writer) => written.is_err(),
+            () = grace => false,
+        };
+        if leaving_stops && is_last(&api, &id) && has_left {
+            api.pipeline.stop_message(&id).await;
         }
     });
     let pieces = stream::unfold(receiver, |mut receiver| async {
@@ -84,6 +91,19 @@ pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
         .headers_mut()
         .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// Takes a reader of this message off; true when it was the last one.
+fn is_last(api: &Api, id: &Id) -> bool {
+    let mut readers = api.readers.lock();
+    let left = readers.get_mut(id).map_or(0, |count| {
+        *count -= 1;
+        *count
+    });
+    if left == 0 {
+        readers.remove(id);
+    }
+    left == 0
 }
 
 /// The reader has gone.

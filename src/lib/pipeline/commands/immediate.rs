@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::control;
 use crate::control::replies::{Reply, STOPPED};
 use crate::message::{Command, Envelope, SessionKey};
 use crate::pipeline::retry::{Recorded, Unrecorded};
@@ -187,6 +188,19 @@ impl Pipeline {
             self.answer(&Reply::error(&one.inbox_id, STOPPED));
         }
         Ok(stopped.len() + afterwards)
+    }
+
+    /// Ends this message, and what its conversation was told before it; nothing when it has ended already.
+    pub async fn stop_message(self: &Arc<Self>, id: &control::Id) {
+        let place = self.queue.place_of(id.as_str()).await;
+        let stopped = match place {
+            Ok(Some((seq, session))) => self.stop(seq + 1, Some(&session)).await.map(drop),
+            Ok(None) => Ok(()),
+            Err(error) => Err(Unrecorded::Failed(error.to_string())),
+        };
+        if let Err(Unrecorded::Failed(why)) = stopped {
+            tracing::error!(why, id = id.as_str(), "a message could not be stopped");
+        }
     }
 
     fn status_text(&self, envelope: &Envelope) -> String {
