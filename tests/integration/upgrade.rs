@@ -7,6 +7,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use rusqlite::Connection;
@@ -65,7 +66,8 @@ fn a_home_of_every_older_schema_is_migrated_kept_and_works() {
         );
         let again = sandbox.run("agent-daemon", &["migrate"], "");
         assert!(again.stdout.contains("nothing to do"), "{again:?}");
-        let back = sandbox.run("agent-daemon", &["migrate", "--to", "0.0.1"], "");
+        let to = |version: &str| sandbox.run("agent-daemon", &["migrate", "--to", version], "");
+        let back = to("0.0.1");
         assert!(
             back.code == 1
                 && back
@@ -73,6 +75,27 @@ fn a_home_of_every_older_schema_is_migrated_kept_and_works() {
                     .contains(&format!("state/queue.db.schema-{queue}")),
             "{back:?}"
         );
+        // What an earlier migration kept lacks all that came since.
+        let copy = sandbox.path(&format!("state/cost.db.schema-{cost}"));
+        assert!(back.stderr.contains("state/cost.db.schema-"), "{back:?}");
+        let month = Duration::from_secs(30 * 24 * 3600);
+        fs::File::options()
+            .write(true)
+            .open(copy)
+            .and_then(|file| file.set_modified(SystemTime::now() - month))
+            .expect("own file");
+        let back = to("0.0.1");
+        assert!(
+            back.stderr.contains("state/queue.db.schema-")
+                && !back.stderr.contains("state/cost.db.schema-"),
+            "{back:?}"
+        );
+        let newer = to("99.0.0");
+        assert!(
+            newer.code == 1 && newer.stderr.contains("install 99.0.0"),
+            "{newer:?}"
+        );
+        assert_eq!(to("banana").code, 2);
     }
 }
 
@@ -182,10 +205,15 @@ fn written_by(sandbox: &Sandbox, from: &Path, below: &Path) {
     }
 }
 
-/// Homes that earlier versions wrote, as they left them.
+/// Homes that earlier versions wrote, as they left them: one of every schema but those that stood for hours only.
 #[test]
 fn the_home_of_an_earlier_version_goes_on_where_it_was() {
+    let birthday = ("When is my sister Ana's birthday?", "3 May");
     for (name, question, answer) in [
+        ("queue-1", birthday.0, birthday.1),
+        ("queue-2", birthday.0, birthday.1),
+        ("queue-4", birthday.0, birthday.1),
+        ("queue-5", birthday.0, birthday.1),
         ("queue-6", "When is my sister Ana's birthday?", "3 May"),
         ("queue-7", "Where did my sister Ana move?", "Porto"),
         ("queue-8", "What is Berta's dog called?", "Rex"),
@@ -214,6 +242,10 @@ fn the_home_of_an_earlier_version_goes_on_where_it_was() {
         assert_eq!(daemon.term(), 0);
         let facts = sandbox.run("agent-consolidate", &["facts"], "");
         assert!(facts.stdout.contains(answer), "{name}: {facts:?}");
+        let told = sandbox.run("agent-daemon", &["doctor", "--json"], "");
+        for fault in ["set-aside", "damaged", "unreadable"] {
+            assert!(!told.stdout.contains(fault), "{name}: {told:?}");
+        }
         let (_, schema) = name.split_once('-').expect("a number");
         assert!(
             sandbox

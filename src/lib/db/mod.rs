@@ -350,7 +350,14 @@ impl Writer {
     /// # Errors
     /// See [`Error`].
     pub fn start(path: &Path, migrations: &[&str]) -> Result<Self, Error> {
-        let connection = open(path, migrations)?;
+        Self::over(open(path, migrations)?, path)
+    }
+
+    /// Starts the thread of a database that is open.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn over(connection: Connection, path: &Path) -> Result<Self, Error> {
         let (tasks, inbox) = mpsc::channel();
         let name = path
             .file_stem()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::TransactionBehavior;
 
-use super::MIGRATIONS;
+use super::schema;
 use crate::db;
 use crate::db::Hit;
 
@@ -18,7 +18,7 @@ pub fn erase(path: &Path, hit: &Hit, dry_run: bool) -> Result<BTreeMap<String, u
     if !path.exists() {
         return Ok(BTreeMap::new());
     }
-    let mut connection = db::open(path, MIGRATIONS)?;
+    let mut connection = schema::open(path)?;
     let mut work = || -> rusqlite::Result<_> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let counts = db::erase_rows(&transaction, hit, &[])?;

@@ -24,6 +24,7 @@ mod outbox;
 mod overheard;
 mod previews;
 mod routes;
+mod schema;
 mod subagents;
 mod suspend;
 mod tasks;
@@ -37,13 +38,15 @@ pub use inbox::{Accepted, Arrival, Ended, Finish, Known, Progress, Started, Verd
 pub use outbox::{Aftermath, NewPart, Part};
 pub use overheard::{Heard, Note};
 pub use routes::LastRoute;
+#[cfg(test)]
+use schema::MIGRATIONS;
+pub use schema::migrate;
 pub use subagents::{Ending, Subagent};
 pub use suspend::{Deaths, Suspended, WaitsOn};
 pub use tasks::{AfterFailure, NewTask, Postponed, ReadyTask, Told, call_id};
 pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
 pub use view::{
-    Dead, Fate, Listing, Open, clash, counts, examine, fates, knows, listing, migrate, result,
-    results,
+    Dead, Fate, Listing, Open, clash, counts, examine, fates, knows, listing, result, results,
 };
 
 use std::path::Path;
@@ -52,19 +55,6 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::db;
-
-const MIGRATIONS: &[&str] = &[
-    include_str!("migrations/0001_path.sql"),
-    include_str!("migrations/0002_routes.sql"),
-    include_str!("migrations/0003_groups.sql"),
-    include_str!("migrations/0004_approvals.sql"),
-    include_str!("migrations/0005_subagents.sql"),
-    include_str!("migrations/0006_indexes.sql"),
-    include_str!("migrations/0007_tasks.sql"),
-    include_str!("migrations/0008_suspended.sql"),
-    include_str!("migrations/0009_rules.sql"),
-    include_str!("migrations/0010_digests.sql"),
-];
 
 /// How long keys of inputs and finished rows are kept (specification §3).
 pub const KEEP: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -94,7 +84,7 @@ impl Store {
     /// See [`db::Error`].
     pub fn start(path: &Path) -> Result<Self, db::Error> {
         Ok(Self {
-            writer: db::Writer::start(path, MIGRATIONS)?,
+            writer: db::Writer::over(schema::open(path)?, path)?,
         })
     }
 

@@ -216,20 +216,12 @@ pub fn results(path: &Path, since: i64) -> Result<Vec<Reply>, db::Error> {
     .map(Option::unwrap_or_default)
 }
 
-/// Brings the database up to this version; `None` when there is none.
-///
-/// # Errors
-/// See [`db::Error`].
-pub fn migrate(path: &Path) -> Result<Option<db::Migrated>, db::Error> {
-    db::bring_up(path, super::MIGRATIONS)
-}
-
 /// Returns how the file itself is, looking for at most `patience`.
 ///
 /// # Errors
 /// See [`db::Error`].
 pub fn examine(path: &Path, patience: Duration) -> Result<db::Health, db::Error> {
-    db::examine(path, super::MIGRATIONS, patience)
+    db::examine(path, super::schema::MIGRATIONS, patience)
 }
 
 /// What became of a part.

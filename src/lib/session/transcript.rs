@@ -61,7 +61,7 @@ impl Session {
     /// # Errors
     /// When a file cannot be read.
     pub(super) fn load(dir: &Path, zone: Tz, id: &str) -> Result<Option<Self>, sys::Error> {
-        let (state, saved_seq) = fold(dir, id, atomic::read_json(&snapshot_path(dir, id))?)?;
+        let (state, saved_seq) = fold(dir, id, snapshot(dir, id)?)?;
         Ok(state.head.clone().map(|head| Self {
             dir: dir.to_owned(),
             zone,
@@ -319,9 +319,7 @@ pub fn view(dir: &Path, id: &str) -> Result<Option<State>, sys::Error> {
     if !dir.is_dir() {
         return Ok(None);
     }
-    let snapshot = atomic::read(&snapshot_path(dir, id))?
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let (state, _) = fold(dir, id, snapshot)?;
+    let (state, _) = fold(dir, id, snapshot(dir, id)?)?;
     Ok((state.head.is_some() && !is_leaving(dir, id)?).then_some(state))
 }
 
@@ -338,6 +336,13 @@ fn is_leaving(dir: &Path, id: &str) -> Result<bool, sys::Error> {
     let archive = dir.join("archive");
     // Somebody may have deleted old files: then the rest is all there is.
     Ok(!is_whole && archive.is_dir() && !files(&archive, id)?.is_empty())
+}
+
+/// Returns the snapshot of session `id`. One that is damaged, or that an earlier version wrote otherwise, is none:
+/// the transcript has it all.
+fn snapshot(dir: &Path, id: &str) -> Result<Option<Snapshot>, sys::Error> {
+    let bytes = atomic::read(&snapshot_path(dir, id))?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 /// Returns the state of session `id` and the newest event that came from the snapshot. Without one,

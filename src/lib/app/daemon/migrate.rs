@@ -1,6 +1,7 @@
 //! `agent-daemon migrate`: brings the databases of a home up to this version, or says why there is no way back.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
@@ -8,16 +9,19 @@ use crate::config::Home;
 use crate::db::Migrated;
 use crate::memory::facts;
 use crate::sys::lock;
-use crate::{cost, db, queue};
+use crate::{cost, db, queue, text};
 
 const OWN: &str = env!("CARGO_PKG_VERSION");
+/// The databases of a home are migrated at the first start of a daemon and the first run of agent-consolidate, which
+/// comes once a day at least.
+const ONE_MIGRATION: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn migrate(shared: &Shared, to: Option<&str>) -> Result<Exit, Failure> {
     let (_, home) = shared.home()?;
     cli::must_be_there(&home)?;
     cli::may_write(&home)?;
     if let Some(other) = to.filter(|to| *to != OWN) {
-        return Err(back(&home, other));
+        return Err(elsewhere(&home, other)?);
     }
     cli::prepare(&home)?;
     let busy = || {
@@ -47,18 +51,61 @@ fn said(home: &Home, path: &Path, Migrated { from, to }: Migrated) -> String {
     format!("{name}: schema {from} is now {to}; as it was before: {kept}")
 }
 
+/// Returns the three numbers of a version.
+fn numbers(version: &str) -> Option<[u64; 3]> {
+    let plain = version.strip_prefix('v').unwrap_or(version);
+    let parts: Vec<u64> = plain
+        .split('.')
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .ok()?;
+    parts.try_into().ok()
+}
+
+/// Only the program of a version writes its databases: says which way leads to version `other`.
+fn elsewhere(home: &Home, other: &str) -> Result<Failure, Failure> {
+    let shown = text::visible(&text::shorten(other, 40));
+    let wanted = numbers(other).ok_or_else(|| {
+        Failure::new(Exit::Usage, format!("`{shown}` is no version"))
+            .hint(format!("a version looks like {OWN}"))
+    })?;
+    if Some(wanted) > numbers(OWN) {
+        return Ok(Failure::new(
+            Exit::Failed,
+            format!("this is version {OWN}, which knows nothing of {shown}"),
+        )
+        .hint(format!(
+            "install {shown}; it migrates the home at its first start"
+        )));
+    }
+    Ok(back(home, &shown))
+}
+
 /// There is no way back but to what was kept.
 fn back(home: &Home, other: &str) -> Failure {
-    let mut kept = Vec::new();
-    for path in [home.queue_db(), home.cost_db(), facts::database(home)] {
+    let newest = |path: PathBuf| {
         let copies = (1..)
             .map(|schema| db::old_copy(&path, schema))
             .take(99)
             .filter(|copy| copy.exists());
-        if let Some(newest) = copies.last() {
-            kept.push(format!("mv {} {}", cli::quote(&newest), cli::quote(&path)));
-        }
-    }
+        let copy = copies.last()?;
+        let at = copy.metadata().and_then(|meta| meta.modified()).ok()?;
+        Some((at, copy, path))
+    };
+    let databases = [home.queue_db(), home.cost_db(), facts::database(home)];
+    let copies: Vec<_> = databases.into_iter().filter_map(newest).collect();
+    // One that was left as it was by the last migration has an older copy, which lacks all that came since.
+    let last = copies.iter().map(|(at, ..)| *at).max();
+    let of_last = |at: SystemTime| last.is_some_and(|last| at + ONE_MIGRATION >= last);
+    let kept: Vec<String> = copies
+        .iter()
+        .filter(|(at, ..)| of_last(*at))
+        .map(|(_, copy, path)| {
+            // A log of writes beside the database belongs to the new one.
+            let (copy, path) = (cli::quote(copy), cli::quote(path));
+            format!("rm -f {path}-wal {path}-shm && mv {copy} {path}")
+        })
+        .collect();
     let hint = if kept.is_empty() {
         "put back a backup that it wrote: agent-daemon restore PATH".to_owned()
     } else {
