@@ -374,6 +374,45 @@ fn without_a_model_it_waits_as_long_as_there_is_room_and_then_counts_and_quotes(
     assert_eq!(house.of_kind("compaction").len(), 1);
 }
 
+/// The offline model's summary of two messages is longer than they are, and a model that is away makes none: whoever
+/// asks is told so, nothing is cut, and nothing is wrong with the agent.
+#[test]
+fn a_request_that_cannot_be_met_cuts_nothing_and_is_no_trouble() {
+    let trouble = |sandbox: &Sandbox| {
+        let told = sandbox.run("agent-daemon", &["doctor", "--json"], "");
+        told.stdout.contains("daemon-trouble")
+    };
+    let sandbox = Sandbox::new();
+    let daemon = sandbox.ready();
+    for words in ["hello", "well met"] {
+        assert_eq!(sandbox.send(&["--wait=60", words]).code, 0);
+    }
+    let told = sandbox.send(&["--wait=60", "/compact"]);
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (0, "There is nothing to sum up yet.\n"),
+        "{told:?}"
+    );
+    let told = sandbox.send(&["--compact", "--wait=60"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(!trouble(&sandbox));
+    assert_eq!(daemon.term(), 0);
+
+    let house = House::new(0, "");
+    for turn in 0..6 {
+        house.reply(&format!("turn {turn} {}", "and more words ".repeat(40)));
+    }
+    house.summer.push(Reply::Status(400, None));
+    let told = house.ask("/compact");
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(
+        told.stderr.contains("was not summed up") && told.stderr.contains("nothing was changed"),
+        "{told:?}"
+    );
+    assert!(house.of_kind("compaction").is_empty());
+    assert!(!trouble(&house.sandbox));
+}
+
 #[test]
 fn a_stop_ends_a_compaction_within_two_seconds_and_a_kill_leaves_none_or_one() {
     let mut house = House::new(2_000, "[compaction]\nflush = false");

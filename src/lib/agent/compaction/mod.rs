@@ -358,8 +358,12 @@ impl Running<'_> {
             tracing::warn!(
                 before,
                 after,
-                "a summary did not make the conversation smaller: it is cut without a model"
+                "a summary did not make the conversation smaller"
             );
+        }
+        // It fits as it is: whoever asks must not lose words for a request.
+        if need == Need::Asked && plan.size < plan.at.compact_at {
+            return Ok(None);
         }
         Ok(self.truncation(plan, before, most))
     }

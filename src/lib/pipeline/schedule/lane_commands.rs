@@ -217,16 +217,17 @@ impl Pipeline {
         };
         self.sessions.put(session);
         match &made {
-            Room::Failed(reason) => {
+            Room::Failed(reason) if !asked => {
                 self.note_trouble(&format!("a conversation could not be summed up: {reason}"))
             }
+            // Who asked is told.
             Room::Made {
                 by: SummaryBy::Statistics,
                 ..
-            } => {
+            } if !asked => {
                 self.note_trouble(NO_SUMMARY);
             }
-            Room::Made { .. } | Room::Enough | Room::Stopped => {}
+            Room::Failed(_) | Room::Made { .. } | Room::Enough | Room::Stopped => {}
         }
         Ok(made)
     }
@@ -263,7 +264,12 @@ impl Pipeline {
             }
             Room::Enough => "There is nothing to sum up yet.".to_owned(),
             Room::Stopped => return Ok(Step::Stopped),
-            Room::Failed(reason) => return Ok(Step::done(self.failed(envelope, &reason, &[]))),
+            // The person asked is told: no trouble that doctor tells of for an hour.
+            Room::Failed(reason) => {
+                tracing::warn!(session = %envelope.session_key, reason, "a conversation was not summed up");
+                let why = format!("The conversation was not summed up: {reason}.");
+                return Ok(Step::done(declined(envelope, &why)));
+            }
         };
         Ok(Step::done(said(envelope, &text, None)))
     }
