@@ -213,6 +213,64 @@ fn a_damaged_backup_and_a_home_in_use_are_refused_before_anything_is_written() {
     assert_eq!(checked.code, 0, "{checked:?}");
 }
 
+/// What kill -9 leaves between the files of the settings and those of the state.
+#[test]
+fn a_restore_that_was_broken_off_is_no_agent_and_goes_on() {
+    let place = Place::new();
+    place
+        .sandbox
+        .put("workspace/MEMORY.md", b"- the boat lies in Lisbon\n");
+    let daemon = place.sandbox.ready();
+    assert_eq!(place.sandbox.send(&["--wait", "hello"]).code, 0);
+    assert_eq!(daemon.term(), 0);
+    place.backup("good.tar");
+    let home = place.text("home");
+    // Without a proof, which makes the index.
+    let restored = place.daemon(&["--home", &home, "restore", &place.text("good.tar")]);
+    assert_eq!(restored.code, 0, "{restored:?}");
+    let state = place.path("home/state");
+    let draft = state.join(".restoring");
+    fs::create_dir(&draft).expect("own directory");
+    fs::rename(state.join("queue.db"), draft.join("queue.db")).expect("own file");
+    fs::remove_dir_all(state.join("sessions")).expect("own directory");
+    for arguments in [&["check"][..], &["run", "--once"], &["migrate"], &["init"]] {
+        let told = place.daemon(&[&["--home", &home], arguments].concat());
+        assert!(
+            told.code == 78
+                && told
+                    .stderr
+                    .contains("a restore into this home is not finished"),
+            "{told:?}"
+        );
+    }
+    let told = place.daemon(&["--home", &home, "doctor", "--json"]);
+    assert!(
+        told.code == 1 && told.stdout.contains("\"restore-unfinished\""),
+        "{told:?}"
+    );
+    // What the restore did not put there stays somebody's.
+    fs::write(place.path("home/workspace/MEMORY.md"), "other").expect("own file");
+    let refused = place.restore("good.tar", "home");
+    assert!(
+        refused.code == 1 && refused.stderr.contains("there is an agent already"),
+        "{refused:?}"
+    );
+    fs::write(
+        place.path("home/workspace/MEMORY.md"),
+        "- the boat lies in Lisbon\n",
+    )
+    .expect("own file");
+    let again = place.restore("good.tar", "home");
+    assert!(
+        again.code == 0
+            && again.stdout.contains("state/queue.db: whole")
+            && again.stdout.contains("1 conversation\n"),
+        "{again:?}"
+    );
+    let told = place.daemon(&["--home", &home, "check"]);
+    assert_eq!(told.code, 0, "{told:?}");
+}
+
 #[test]
 fn generations_secrets_and_pipes() {
     let place = Place::new();

@@ -9,6 +9,7 @@
 mod broken;
 mod files;
 mod machine;
+mod rare;
 mod running;
 
 use std::{

@@ -37,6 +37,21 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Returns the flags in a line that may not be whole, such as one that a shell completes.
+    pub(super) fn of_words(words: &[String]) -> Self {
+        let given = |flag: &str| {
+            let at = words.iter().position(|word| word == flag)?;
+            words.get(at + 1).cloned()
+        };
+        Self {
+            home: given("--home").map(Into::into),
+            instance: given("--instance"),
+            config: given("--config").or_else(|| given("-c")).map(Into::into),
+            verbose: 0,
+            quiet: true,
+        }
+    }
+
     /// Returns the environment and the home that flags and environment name.
     ///
     /// # Errors
@@ -365,7 +380,7 @@ pub fn must_be_there(home: &Home) -> Result<(), Failure> {
     ];
     // What may not be looked at is there.
     if own.iter().any(|path| path.try_exists().unwrap_or(true)) {
-        return Ok(());
+        return must_be_whole(home);
     }
     let message = format!(
         "there is no agent: neither {} nor {} exists",
@@ -374,6 +389,23 @@ pub fn must_be_there(home: &Home) -> Result<(), Failure> {
     );
     Err(Failure::new(Exit::Config, message)
         .hint("agent-daemon init makes one; --home DIR names another directory"))
+}
+
+/// Refuses a home that a restore is being put into, or was when it was broken off: what is there is a part.
+///
+/// # Errors
+/// When it is one.
+pub fn must_be_whole(home: &Home) -> Result<(), Failure> {
+    if !home.restoring().is_dir() {
+        return Ok(());
+    }
+    let message = format!(
+        "a restore into this home is not finished: {}",
+        home.restoring().display()
+    );
+    Err(Failure::new(Exit::Config, message).hint(
+        "if none is under way, restore the same backup again: agent-daemon restore FILE --verify",
+    ))
 }
 
 /// Runs a program to its end: says a failure, chooses the exit code. A panic is a bug of ours, and

@@ -55,9 +55,10 @@ pub fn prove(home: &Home, env: &Environment) -> Result<Proof, Error> {
         }
     }
     let conversations = conversations(home, &mut proof.warnings)?;
-    proof
-        .opened
-        .push(format!("state/sessions: {conversations} conversations"));
+    proof.opened.push(format!(
+        "state/sessions: {}",
+        text::counted(conversations, "conversation")
+    ));
     let jobs = jobs::read(&home.jobs())?;
     proof.opened.push(format!(
         "state/cron/jobs.json: {} jobs",

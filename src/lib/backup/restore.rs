@@ -1,5 +1,6 @@
 //! Puts a backup into an empty home.
 
+use std::collections::HashMap;
 use std::fs::{DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -7,34 +8,34 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::Error;
-use super::archive::{Attributes, Content, Contents};
-use crate::config::Home;
+use super::archive::{Attributes, Content, Contents, Entry, sha256};
+use crate::config::{Home, RESTORING};
 use crate::sys;
 use crate::sys::atomic;
 
-/// Below each directory of the home: what is not in its place yet.
-const DRAFT: &str = ".restoring";
-
-/// Writes all files of a backup into `home`. Each directory is filled beside its place first, so that a run that
-/// is broken off leaves an empty home or, in its last moment, one that is refused.
+/// Writes all files of a backup into `home`. Each directory is filled beside its place first. A run that is broken
+/// off leaves [`Home::restoring`], with which no program of ours starts, and the same backup can be restored again.
 ///
 /// # Errors
 /// [`Error::Occupied`] when there is something in the home; when a file cannot be written.
 pub fn restore(contents: &Contents, home: &Home) -> Result<(), Error> {
     if let Some(path) = occupied(home)? {
-        return Err(Error::Occupied(path));
+        let own = home.restoring().is_dir() && stranger(contents, home)?.is_none();
+        if !own {
+            return Err(Error::Occupied(path));
+        }
     }
     let roots = roots(home);
     if let Err(error) = fill(contents, home, &roots) {
         for root in roots.iter().rev() {
             // Drafts, and the directories that were made for them. What cannot be removed goes at the next run.
-            let _ = std::fs::remove_dir_all(root.join(DRAFT));
+            let _ = std::fs::remove_dir_all(root.join(RESTORING));
             let _ = std::fs::remove_dir(root);
         }
         return Err(error);
     }
     for root in &roots {
-        let draft = root.join(DRAFT);
+        let draft = root.join(RESTORING);
         move_all(&draft, root)?;
         std::fs::remove_dir_all(&draft).map_err(sys::Error::at("remove", &draft))?;
         atomic::sync_dir(root).map_err(sys::Error::at("sync", root))?;
@@ -46,7 +47,7 @@ pub fn restore(contents: &Contents, home: &Home) -> Result<(), Error> {
 fn fill(contents: &Contents, home: &Home, roots: &[PathBuf]) -> Result<(), Error> {
     for root in roots {
         make_dir(root)?;
-        let draft = root.join(DRAFT);
+        let draft = root.join(RESTORING);
         match std::fs::remove_dir_all(&draft) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(sys::Error::at("remove", &draft)(error).into());
@@ -93,16 +94,47 @@ fn roots(home: &Home) -> [PathBuf; 3] {
 
 /// Returns where a file of a backup is written to first.
 fn draft_of(home: &Home, path: &str) -> Option<PathBuf> {
-    let below = |root: &Path, rest: &str| Some(root.join(DRAFT).join(rest));
+    let (root, rest) = place_of(home, path)?;
+    Some(root.join(RESTORING).join(rest))
+}
+
+/// Returns the directory of the home that a file of a backup belongs to, and its path there.
+fn place_of<'a>(home: &'a Home, path: &'a str) -> Option<(&'a Path, &'a str)> {
     if let Some(rest) = path.strip_prefix("workspace/") {
-        below(home.workspace(), rest)
+        Some((home.workspace(), rest))
     } else if let Some(rest) = path.strip_prefix("state/") {
-        below(home.state(), rest)
+        Some((home.state(), rest))
     } else if path == ".env" || path == "agent.toml" || path.starts_with("providers.d/") {
-        below(home.config_dir(), path)
+        Some((home.config_dir(), path))
     } else {
         None
     }
+}
+
+/// Returns a file of the home that is not as the backup has it: a restore that was broken off did not put it there.
+fn stranger(contents: &Contents, home: &Home) -> Result<Option<PathBuf>, Error> {
+    let place = |entry: &Entry| {
+        let (root, rest) = place_of(home, &entry.path)?;
+        Some((root.join(rest), entry.clone()))
+    };
+    let known: HashMap<PathBuf, Entry> = contents.manifest.files.iter().filter_map(place).collect();
+    let mut files = Vec::new();
+    for file in [home.config_file().to_owned(), home.env_file()] {
+        if file.exists() {
+            files.push(file);
+        }
+    }
+    for dir in own_dirs(home) {
+        files_below(&dir, &mut files)?;
+    }
+    let is_strange = |file: &PathBuf| match known.get(file) {
+        None => true,
+        Some(Entry { link: Some(to), .. }) => {
+            std::fs::read_link(file).map_or(true, |now| now != Path::new(to))
+        }
+        Some(entry) => sha256(file).map_or(true, |now| Some(now) != entry.sha256),
+    };
+    Ok(files.into_iter().find(is_strange))
 }
 
 /// Returns a file that an agent has in this home.
@@ -112,37 +144,39 @@ fn occupied(home: &Home) -> Result<Option<PathBuf>, Error> {
             return Ok(Some(file));
         }
     }
-    for dir in [
+    let mut files = Vec::new();
+    for dir in own_dirs(home) {
+        files_below(&dir, &mut files)?;
+    }
+    Ok(files.into_iter().next())
+}
+
+/// The directories that nothing but an agent fills.
+fn own_dirs(home: &Home) -> [PathBuf; 3] {
+    [
         home.providers_dir(),
         home.state().to_owned(),
         home.workspace().to_owned(),
-    ] {
-        if let Some(file) = some_file(&dir)? {
-            return Ok(Some(file));
-        }
-    }
-    Ok(None)
+    ]
 }
 
-/// Returns a file below `dir`; a hidden one at the top may be anybody's.
-fn some_file(dir: &Path) -> Result<Option<PathBuf>, Error> {
+/// Adds all files below `dir`; a hidden one at the top may be anybody's.
+fn files_below(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
     let entries = match std::fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(sys::Error::at("read", dir))?,
     };
     for entry in entries.flatten() {
-        let path = entry.path();
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            return Ok(Some(path));
-        }
-        if let Some(file) = some_file(&path)? {
-            return Ok(Some(file));
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            files_below(&entry.path(), files)?;
+        } else {
+            files.push(entry.path());
         }
     }
-    Ok(None)
+    Ok(())
 }
 
 fn make_dir(dir: &Path) -> Result<(), sys::Error> {

@@ -30,7 +30,7 @@ mod vendors;
 pub use command_patterns::runs_others;
 pub use environment::{Environment, machine_zone};
 pub use error::{Error, Kind};
-pub use home::{Home, HomeFlags};
+pub use home::{Home, HomeFlags, RESTORING};
 pub use key_names::UnknownKey;
 pub(crate) use key_names::edits;
 pub use load::{Loaded, Origin, Setting, load, load_config, providers_wanted};

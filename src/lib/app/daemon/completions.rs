@@ -6,9 +6,13 @@ use std::fmt::Write as _;
 use clap::{ArgAction, Command, ValueEnum};
 use clap_complete::Shell as Generator;
 
+use super::login;
 use crate::app::cli;
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::commands;
+use crate::auth::Keys;
+use crate::config;
+use crate::config::{Environment, Home};
 
 /// A shell that can complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -28,40 +32,66 @@ or, without a start of the program each time, write the script to a file:
   a directory of zsh's $fpath, as _agent-toolkit
   ~/.config/fish/conf.d/agent-toolkit.fish";
 
-/// What only agent-send itself knows, such as the names of sessions and jobs: it is asked first.
+/// What only the programs themselves know, such as the names of sessions, jobs and providers: they are asked first.
 const BASH_VALUES: &str = r#"
-_agent__send_values() {
+_agent_values() {
     local IFS=$'\n' known
-    known=$(agent-send --complete "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)
+    known=$("$1" --complete "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)
     if [[ -n $known ]]; then
         COMPREPLY=($(compgen -W "$known" -- "${COMP_WORDS[COMP_CWORD]}"))
     else
         unset IFS
-        _agent__send "$@"
+        "_${1//-/__}" "$@"
     fi
 }
+_agent__send_values() { _agent_values agent-send "${@:2}"; }
+_agent__daemon_values() { _agent_values agent-daemon "${@:2}"; }
 complete -F _agent__send_values -o bashdefault -o default agent-send
+complete -F _agent__daemon_values -o bashdefault -o default agent-daemon
 "#;
 const ZSH_VALUES: &str = r#"
 zmodload zsh/parameter
 functions[_agent-send_flags]=$functions[_agent-send]
-_agent-send() {
+functions[_agent-daemon_flags]=$functions[_agent-daemon]
+_agent_values() {
     local -a known
-    known=(${(f)"$(agent-send --complete ${(Q)words[2,CURRENT-1]} 2>/dev/null)"})
+    known=(${(f)"$($1 --complete ${(Q)words[2,CURRENT-1]} 2>/dev/null)"})
     if (( $#known )); then
         compadd -- $known
     else
-        _agent-send_flags "$@"
+        _${1}_flags "${@:2}"
     fi
 }
+_agent-send() { _agent_values agent-send "$@" }
+_agent-daemon() { _agent_values agent-daemon "$@" }
 "#;
 const FISH_VALUES: &str = r"
-for flag in session history reset model tier tz approve deny
+for flag in session history reset model tier to tz approve deny
     complete -c agent-send -l $flag -x -a '(agent-send --complete --'$flag' 2>/dev/null)'
 end
-complete -c agent-send -a '(agent-send --complete (commandline -opc)[2..-1] 2>/dev/null)'
-complete -c agent-send -f -n 'count (agent-send --complete (commandline -opc)[2..-1] 2>/dev/null) >/dev/null'
+for program in agent-send agent-daemon
+    complete -c $program -a '('$program' --complete (commandline -opc)[2..-1] 2>/dev/null)'
+    complete -c $program -f -n 'count ('$program' --complete (commandline -opc)[2..-1] 2>/dev/null) >/dev/null'
+end
 ";
+
+/// Returns the candidates behind `words`, those before the cursor without the program's name: `agent-daemon
+/// --complete WORDS` prints them, one a line.
+pub(super) fn after(words: &[String]) -> Vec<String> {
+    // Nobody reads an error behind the tab key.
+    let stored = |env: &Environment, home: &Home| {
+        let keys = Keys::open(home, env).ok()?;
+        Some(keys.store().read().ok()?.entries.into_keys().collect())
+    };
+    let Ok((env, home)) = Shared::of_words(words).home() else {
+        return Vec::new();
+    };
+    match words.last().map(String::as_str) {
+        Some("login") => login::names(&config::provider_files(&home).unwrap_or_default()),
+        Some("logout") => stored(&env, &home).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
 
 /// Prints the script.
 pub(super) fn completions(shell: Shell) -> Result<Exit, Failure> {

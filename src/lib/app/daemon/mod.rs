@@ -146,6 +146,15 @@ pub fn main() -> ExitCode {
     {
         return tools::html_main();
     }
+    let words = cli::arguments();
+    if let Some((first, before)) = words.split_first()
+        && first == "--complete"
+    {
+        completions::after(before)
+            .iter()
+            .for_each(|word| cli::out(word));
+        return ExitCode::SUCCESS;
+    }
     let arguments: Arguments = match cli::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,

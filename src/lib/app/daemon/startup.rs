@@ -81,6 +81,7 @@ pub(super) fn prepare(
     options: Channels,
 ) -> Result<(Prepared, lock::Lock), Failure> {
     let (env, home) = shared.home()?;
+    crate::app::cli::must_be_whole(&home)?;
     let is_new = make_new(&home, &env);
     let loaded = config::load(&home, &env, &options.settings())?;
     home.create()?;

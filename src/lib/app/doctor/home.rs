@@ -51,6 +51,17 @@ pub(super) fn entrance(patient: &Patient) -> Vec<Finding> {
     if let Some(finding) = misplaced(patient, home.state()) {
         return vec![finding];
     }
+    if home.restoring().is_dir() {
+        let evidence = format!(
+            "a restore into this home was broken off, or is under way: {} is there, and no program starts",
+            home.restoring().display()
+        );
+        return vec![Finding::error(
+            "restore-unfinished",
+            evidence,
+            patient.agent("restore FILE --verify"),
+        )];
+    }
     let (Some(owner), Err(error)) = (patient.owner, std::fs::read_dir(home.state()).map(drop))
     else {
         return Vec::new();

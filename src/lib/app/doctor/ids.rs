@@ -125,6 +125,10 @@ pub(super) const IDS: &[(&str, &str)] = &[
     ("proxy-ignored", "a proxy is set, and the agent uses none"),
     ("queue-stuck", "a message waits too long"),
     ("read-only", "the home is on a read-only file system"),
+    (
+        "restore-unfinished",
+        "a restore into the home was broken off",
+    ),
     ("sandbox-off", "commands run without walls"),
     (
         "sandbox-refused",

@@ -31,7 +31,12 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
 
 fn network(patient: &Patient) -> Option<Finding> {
     let state = patient.home.state();
-    let kind = over_network(statfs(state).ok()?.filesystem_type())?;
+    on(state, statfs(state).ok()?.filesystem_type())
+}
+
+/// Says that a state is on a file system of another machine.
+fn on(state: &Path, magic: FsType) -> Option<Finding> {
+    let kind = over_network(magic)?;
     let evidence = format!(
         "{} is on {kind}: databases can be damaged there; keep the state on a disk of this machine",
         state.display()
@@ -106,6 +111,8 @@ mod tests {
         assert_eq!(over_network(FsType(0xFF53_4D42)), Some("CIFS"));
         let own = [FsType(0xEF53), FsType(0x0102_1994)].map(over_network);
         assert_eq!(own, [None; 2], "ext4, tmpfs");
+        let id = |magic| on(Path::new("/srv/agent"), FsType(magic)).map(|finding| finding.id);
+        assert_eq!([id(0x6969), id(0xEF53)], [Some("network-filesystem"), None]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::app::documents;
 use crate::config;
 use crate::config::{Environment, Home};
 use crate::jobs;
-use crate::people::People;
+use crate::people::{Contact, People};
 use crate::session::Index;
 use crate::skills::Skills;
 
@@ -18,18 +18,7 @@ const TRUST_VERBS: [&str; 3] = ["list", "trust", "distrust"];
 
 /// Returns the candidates behind `words`, those before the cursor without the program's name.
 pub(super) fn after(words: &[String]) -> Vec<String> {
-    let given = |flag: &str| {
-        let at = words.iter().position(|word| word == flag)?;
-        words.get(at + 1).cloned()
-    };
-    let shared = Shared {
-        home: given("--home").map(Into::into),
-        instance: given("--instance"),
-        config: given("--config").or_else(|| given("-c")).map(Into::into),
-        verbose: 0,
-        quiet: true,
-    };
-    let known = shared
+    let known = Shared::of_words(words)
         .home()
         .and_then(|(env, home)| candidates(words, &env, &home));
     // Nobody reads an error behind the tab key.
@@ -45,6 +34,14 @@ fn candidates(words: &[String], env: &Environment, home: &Home) -> Result<Vec<St
         [.., "--model"] => {
             let models = config::load(home, env, &[])?.models;
             models.names().map(str::to_owned).collect()
+        }
+        [.., "--to"] => contacts(home)?,
+        // bash takes the @ for a word of its own.
+        [.., "--to", "@"] => {
+            let known = contacts(home)?.into_iter();
+            known
+                .filter_map(|name| name.strip_prefix('@').map(str::to_owned))
+                .collect()
         }
         [.., "--tier"] => {
             let tiers = config::load_config(home, env)?.context.tiers;
@@ -92,6 +89,18 @@ fn sessions(home: &Home) -> Result<Vec<String>, Failure> {
     let index = Index::read(&home.sessions_index(), &home.sessions())?;
     let name = |key: &str| key.strip_prefix("cli:").unwrap_or(key).to_owned();
     Ok(index.iter().map(|(key, _)| name(key)).collect())
+}
+
+/// Returns whom `--to` can name: the @username of each, or the name where it is a word, or the id.
+fn contacts(home: &Home) -> Result<Vec<String>, Failure> {
+    let people = People::read(&home.people())?;
+    let word = |one: &Contact| match &one.username {
+        Some(name) => format!("@{name}"),
+        None if one.name.is_empty() || one.name.contains(char::is_whitespace) => one.id.to_string(),
+        None => one.name.clone(),
+    };
+    let owner = std::iter::once("owner".to_owned());
+    Ok(owner.chain(people.contacts.iter().map(word)).collect())
 }
 
 /// Returns the names of the jobs, or the id where a name is more than a word.

@@ -115,6 +115,11 @@ fn digest_of(from: &mut impl Read) -> io::Result<(String, u64)> {
     Ok((hex(sink.digest), sink.bytes))
 }
 
+/// Returns the SHA-256 of a file.
+pub(super) fn sha256(path: &Path) -> io::Result<String> {
+    Ok(digest_of(&mut File::open(path)?)?.0)
+}
+
 /// Writes a backup.
 pub(super) struct Writer<W: Write> {
     tar: tar::Builder<Digesting<W>>,

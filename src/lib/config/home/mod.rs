@@ -30,6 +30,9 @@ pub struct HomeFlags {
     pub config: Option<PathBuf>,
 }
 
+/// The directory in which a restore puts what is not in its place yet.
+pub const RESTORING: &str = ".restoring";
+
 /// The resolved, absolute paths. Nothing is touched before [`Home::create`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
@@ -192,6 +195,11 @@ impl Home {
     /// Returns the directory of the program's own files.
     pub fn state(&self) -> &Path {
         &self.state
+    }
+
+    /// Returns what is in the state while a restore is under way, and after one that was broken off.
+    pub fn restoring(&self) -> PathBuf {
+        self.state.join(RESTORING)
     }
 
     /// Returns the FIFO that short commands come through.

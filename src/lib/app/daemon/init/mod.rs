@@ -31,6 +31,7 @@ struct Setup<'a> {
 
 pub(super) fn init(shared: &Shared, yes: bool) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
+    cli::must_be_whole(&home)?;
     let created = workspace::init(&home, machine_zone(&env)).map_err(|error| match error {
         workspace::Error::Home(error) => Failure::from(error),
         error @ workspace::Error::Write { .. } => {

@@ -26,6 +26,7 @@ use crate::provider::Credential;
 use crate::secret::Secret;
 use crate::sys::lock;
 use target::Target;
+pub(super) use target::names;
 
 /// The longest key, bytes; a service account's token of 4 KiB is the longest we know of.
 const MAX_KEY: u64 = 64 * 1024;

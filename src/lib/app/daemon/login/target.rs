@@ -83,7 +83,8 @@ impl Target {
     }
 }
 
-fn names(present: &[String]) -> String {
+/// Returns whom a key can be for: those we know, and those of the files that are `present`.
+pub(in crate::app::daemon) fn names(present: &[String]) -> Vec<String> {
     let mut names: Vec<&str> = VENDORS.iter().map(|vendor| vendor.name).collect();
     names.extend(
         present
@@ -93,7 +94,7 @@ fn names(present: &[String]) -> String {
     );
     names.sort_unstable();
     names.dedup();
-    names.join(", ")
+    names.into_iter().map(str::to_owned).collect()
 }
 
 fn which(loaded: &[&String], present: &[String]) -> Failure {
@@ -104,7 +105,10 @@ fn which(loaded: &[&String], present: &[String]) -> Failure {
     };
     Failure::new(
         Exit::Usage,
-        format!("{why}: say whom the key is for, one of {}", names(present)),
+        format!(
+            "{why}: say whom the key is for, one of {}",
+            names(present).join(", ")
+        ),
     )
     .hint(format!(
         "agent-daemon login {}",
@@ -124,6 +128,6 @@ fn nobody(home: &Home, name: &str, present: &[String]) -> Failure {
     )
     .hint(format!(
         "agent-daemon login with one of {}; other servers need a file first (man agent.toml)",
-        names(present)
+        names(present).join(", ")
     ))
 }
