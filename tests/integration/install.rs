@@ -7,6 +7,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -177,6 +178,39 @@ fn files_of_others_stay_and_what_an_older_version_had_goes() {
 }
 
 #[test]
+fn what_a_killed_installation_left_can_be_removed_or_completed() {
+    let place = Place::new();
+    // `install` kills whoever called it in the middle.
+    let bin = place.dir.path().join("bin");
+    fs::create_dir_all(&bin).expect("own directory");
+    let killer = "#!/bin/bash\necho x >>$0.calls; /usr/bin/install \"$@\"; [[ $(wc -l <$0.calls) != 9 ]] || kill -9 $PPID\n";
+    fs::write(bin.join("install"), killer).expect("own directory");
+    fs::set_permissions(bin.join("install"), fs::Permissions::from_mode(0o755)).expect("own file");
+    let prefix = place.prefix();
+    let killed = |prefix: &Path| {
+        let _ = fs::remove_file(bin.join("install.calls"));
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/install");
+        let ended = Command::new(script)
+            .args(["--user", "--bin-from", &programs(), "--prefix"])
+            .arg(prefix)
+            .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
+            .output()
+            .expect("bash is there");
+        assert!(!ended.status.success(), "{ended:?}");
+        assert!(files(prefix).len() > 8, "{:?}", files(prefix));
+    };
+    killed(&prefix);
+    let removed = place.install(&["--user", "--uninstall"]);
+    assert_eq!(removed.code, 0, "{removed:?}");
+    assert_eq!(files(&prefix), Vec::<PathBuf>::new());
+    killed(&prefix);
+    let whole = place.install(&["--user", "--bin-from", &programs()]);
+    assert_eq!(whole.code, 0, "{whole:?}");
+    assert_eq!(place.install(&["--user", "--uninstall"]).code, 0);
+    assert_eq!(files(&prefix), Vec::<PathBuf>::new());
+}
+
+#[test]
 fn what_cannot_be_done_is_said_and_nothing_is_written() {
     let place = Place::new();
     for (arguments, code, says) in [
@@ -202,6 +236,62 @@ fn what_cannot_be_done_is_said_and_nothing_is_written() {
         );
     }
     assert!(!place.prefix().exists());
+}
+
+/// What `--version` says is told to the build: of a repository, of what `git archive` made of it, and of a copy in
+/// somebody else's repository, which has none.
+#[test]
+fn the_commit_of_the_sources_is_built_in() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let place = Place::new();
+    let git = |script: &str| {
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", script])
+            .current_dir(&root)
+            .env("to", place.dir.path());
+        command.output().expect("bash is there")
+    };
+    let paths = "scripts share man docs systemd crontab.example README.md CHANGELOG.md Cargo.toml LICENSE-MIT LICENSE-APACHE .gitattributes";
+    let made = git(&format!(
+        "set -e; git archive HEAD {paths} | tar -x -C $to --one-top-level=archive; git rev-parse HEAD; mkdir -p $to/other/copy; \
+         cp -r {paths} $to/other/copy; cd $to/other; git init -q; git -c user.name=x -c user.email=x commit -q --allow-empty -m x"
+    ));
+    if !made.status.success() {
+        eprintln!("skipped: these sources are in no repository");
+        return;
+    }
+    let head = String::from_utf8_lossy(&made.stdout).into_owned();
+    let bin = place.dir.path().join("bin");
+    fs::create_dir_all(&bin).expect("own directory");
+    let cargo = bin.join("cargo");
+    let fake = format!(
+        "#!/bin/bash\necho \"commit=$AGENT_COMMIT\"; dir=$(dirname \"${{@: -1}}\")/target/release; mkdir -p $dir && cp {}/agent-daemon $dir",
+        programs()
+    );
+    fs::write(&cargo, fake).expect("own directory");
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("own file");
+    for (dir, commit) in [
+        ("archive", head.get(..12).expect("a commit")),
+        ("other/copy", ""),
+    ] {
+        let dir = place.dir.path().join(dir);
+        let ran = Command::new(dir.join("scripts/install"))
+            .args(["--user", "--prefix"])
+            .arg(place.prefix())
+            .env_clear()
+            .env("HOME", place.dir.path())
+            .env("PATH", format!("{}:/usr/bin:/bin", bin.display()))
+            .output()
+            .expect("bash is there");
+        let told = String::from_utf8_lossy(&ran.stdout).into_owned();
+        assert!(ran.status.success(), "{ran:?}");
+        assert!(
+            told.lines().any(|line| line == format!("commit={commit}")),
+            "{}: {told}",
+            dir.display()
+        );
+    }
 }
 
 #[test]
