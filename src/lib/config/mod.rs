@@ -44,11 +44,12 @@ pub(crate) use toml_file::check_settings;
 pub use tool_policies::{Subject, names_host, policy_of, without_effect};
 pub use types::{
     Agent, Backup, Callback, Compaction, Config, Context, Cost, Deliver, DmPolicy, DmScope, Driver,
-    Embeddings, Every, Exec, Group, GroupPolicy, GroupScope, Heartbeat, Hook, HookSession, Http,
-    Keep, Level, Listen, Log, MAX_CARRIED, Mcp, McpServer, Media, Members, Memory, Mode, Network,
-    OnBusy, Pattern, Pipeline, Policy, Preset, Providers, ROLES, Recall, RecallWeights, ReplyTo,
-    Reset, ResetFor, Sandbox, SearchEngine, SearchStrategy, Session, Stickers, Stream, Subagents,
-    Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools, Typing, Voice, Web, Zone,
+    Embeddings, Every, Exec, FactFormat, Group, GroupPolicy, GroupScope, Heartbeat, Hook,
+    HookSession, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp, McpServer, Media, Members,
+    Memory, Mode, Network, OnBusy, Pattern, Pipeline, Policy, Preset, Providers, ROLES, Recall,
+    RecallWeights, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, SearchStrategy, Session,
+    Stickers, Stream, Subagents, Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools, Typing,
+    Voice, Web, Zone,
 };
 pub use types::{Channel as ChannelSettings, Display, GroupRules};
 pub use validate::{Note, Warning};

@@ -343,6 +343,14 @@ fn a_value_of_the_wrong_type_names_file_key_and_what_was_expected() {
         "agent.toml:2: `memory.recall.synthesis`: unknown variant `poetic`, expected one of `structured`, `narrative`, `factual`",
     );
     check(
+        "[memory.recall]\nfact_format = \"long\"\n",
+        "agent.toml:2: `memory.recall.fact_format`: unknown variant `long`, expected `natural` or `compact`",
+    );
+    check(
+        "[memory.recall]\nepisode_header = \"two\\nlines\"\n",
+        "agent.toml:2: `memory.recall.episode_header`: expected one line of at most 100 characters",
+    );
+    check(
         "[telegram]\nowner = [\n  1,\n  \"@ada\",\n]\n",
         "agent.toml:2: `telegram.owner`: invalid type: string \"@ada\", expected a whole number",
     );

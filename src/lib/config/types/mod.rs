@@ -350,6 +350,12 @@ pub enum SearchStrategy {
 pub struct Recall {
     /// How it is told; default `structured`.
     pub synthesis: Synthesis,
+    /// Whether a fact says where it is from; default `natural`.
+    pub fact_format: FactFormat,
+    /// Whether an episode tells the mood of its conversation; default false.
+    pub show_emotional_tone: bool,
+    /// A line before the episodes, at most 100 characters; default none.
+    pub episode_header: String,
     /// Tokens of it at most, 200 to 20,000, or 0: nothing is remembered before a message; default 1,500.
     pub max_tokens: u64,
     /// The most facts; default 20.
@@ -366,6 +372,9 @@ impl Default for Recall {
     fn default() -> Self {
         Self {
             synthesis: Synthesis::default(),
+            fact_format: FactFormat::default(),
+            show_emotional_tone: false,
+            episode_header: String::new(),
             max_tokens: 1_500,
             max_facts: 20,
             max_episodes: 3,
@@ -398,6 +407,17 @@ impl Default for RecallWeights {
             facts: 15,
         }
     }
+}
+
+/// How a fact stands before a message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FactFormat {
+    /// `Ana: lives in Porto (workspace/memory/ana.md:7)`.
+    #[default]
+    Natural,
+    /// `Ana: lives in Porto`.
+    Compact,
 }
 
 /// How the memories before a message are told.

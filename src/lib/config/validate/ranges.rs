@@ -429,6 +429,12 @@ fn memory(memory: &Memory) -> Vec<Rule> {
             "expected 200 to 20000 tokens, or 0 for none",
         ),
         (
+            "memory.recall.episode_header",
+            recall.episode_header.chars().count() <= 100
+                && !recall.episode_header.contains(char::is_control),
+            "expected one line of at most 100 characters",
+        ),
+        (
             "memory.recall.decay_per_day",
             (0.0..=1.0).contains(&recall.decay_per_day),
             "expected 0 to 1",

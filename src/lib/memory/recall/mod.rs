@@ -195,11 +195,13 @@ pub(super) fn compose(
     let mut facts = relevant.facts.iter();
     let lines = facts
         .by_ref()
-        .map(|(score, fact)| Candidate::bullet(Kind::Fact, relevance::fact_line(fact, *score)))
+        .map(|(score, fact)| relevance::fact_line(fact, *score, settings.fact_format))
+        .map(|line| Candidate::bullet(Kind::Fact, line))
         .filter(|one| !known(&one.line.text));
     candidates.extend(lines.take(settings.max_facts));
     let facts_left = facts.len();
-    fit(&mut candidates, settings);
+    let header = plain(settings.episode_header.trim());
+    fit(&mut candidates, settings, text::estimate_tokens(&header));
     let (mut loaded, mut left_out) = (Vec::new(), Vec::new());
     let (mut memories, mut others, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     for (kind, name) in ORDER {
@@ -211,6 +213,8 @@ pub(super) fn compose(
         let count = |number: usize| (number > 0).then(|| text::counted(number, name));
         loaded.extend(count(taken.len()));
         left_out.extend(count(dropped));
+        let header = (kind == Kind::Episode && !taken.is_empty()).then_some(header.as_str());
+        lines.extend(header.filter(|header| !header.is_empty()));
         lines.extend(taken.into_iter().map(|one| one.line.text.as_str()));
     }
     if lines.is_empty() {
@@ -232,9 +236,10 @@ pub(super) fn compose(
     })
 }
 
-/// Loads what fits: each kind its share of the budget, then in the order of [`weights`] what others left.
-fn fit(candidates: &mut [Candidate], settings: &config::Recall) {
-    let frame = text::estimate_tokens(HEAD) + FOOTER;
+/// Loads what fits beside a header of so many tokens: each kind its share of the budget, then in the order of [`weights`]
+/// what others left.
+fn fit(candidates: &mut [Candidate], settings: &config::Recall, header: u64) {
+    let frame = text::estimate_tokens(HEAD) + header + FOOTER;
     let budget = settings.max_tokens.saturating_sub(frame);
     let weights = weights(settings);
     let present = |kind: Kind| candidates.iter().any(|one| one.kind == kind);

@@ -7,7 +7,7 @@ use chrono_tz::Tz;
 
 use super::Request;
 use super::fact_index::{FactIndex, FactMatch, USER};
-use crate::config::Home;
+use crate::config::{FactFormat, Home};
 use crate::language::tokenize::{ByCode, Codes, Words};
 use crate::memory::facts;
 use crate::memory::facts::Fact;
@@ -218,7 +218,7 @@ impl Recall {
         }
         near.sort_by(|(a, one), (b, other)| b.total_cmp(a).then(other.id.cmp(&one.id)));
         let line = |(score, one): (f64, &Episode)| Line {
-            text: episode_text(one),
+            text: episode_text(one, request.settings.show_emotional_tone),
             place: format!("episode {}", one.id),
             score: Some(score),
             overdue: None,
@@ -278,30 +278,40 @@ fn commitment_text(one: &Commitment, is_overdue: bool, zone: Tz) -> String {
     format!("commitment {}, {}: {}{until}", one.id, one.who, one.what)
 }
 
-/// Returns a fact with its source. The path of a transcript is longer than the fact and tells less than the day.
-pub(super) fn fact_line(fact: &Fact, score: f64) -> Line {
-    let source = match fact.source.starts_with("state/sessions/") {
-        true => format!("said {}", text::head(&clock::rfc3339(fact.valid_from), 10)),
-        false => format!("{}:{}", fact.source, fact.source_line),
-    };
+/// Returns a fact as a line.
+pub(super) fn fact_line(fact: &Fact, score: f64, format: FactFormat) -> Line {
+    let stated = format!("{}: {} {}", fact.entity, fact.attribute, fact.value);
     Line {
-        text: format!(
-            "{}: {} {} ({source})",
-            fact.entity, fact.attribute, fact.value
-        ),
+        text: match format {
+            FactFormat::Natural => format!("{stated} ({})", source(fact)),
+            FactFormat::Compact => stated,
+        },
         place: format!("{}:{}", fact.source, fact.source_line),
         score: Some(score),
         overdue: None,
     }
 }
 
-fn episode_text(one: &Episode) -> String {
+/// Returns where a fact is from. The path of a transcript is longer than the fact and tells less than the day.
+fn source(fact: &Fact) -> String {
+    match fact.source.starts_with("state/sessions/") {
+        true => format!("said {}", text::head(&clock::rfc3339(fact.valid_from), 10)),
+        false => format!("{}:{}", fact.source, fact.source_line),
+    }
+}
+
+/// Returns an episode as a line. Its mood stands before the summary, which may be cut at its end.
+fn episode_text(one: &Episode, with_tone: bool) -> String {
     let decided = if one.decisions.is_empty() {
         String::new()
     } else {
         format!("; decided: {}", one.decisions.join("; "))
     };
-    format!("{}: {}{decided}", one.date, one.summary)
+    let tone = match with_tone && !one.emotional_tone.is_empty() {
+        true => format!(" ({})", one.emotional_tone),
+        false => String::new(),
+    };
+    format!("{}{tone}: {}{decided}", one.date, one.summary)
 }
 
 /// Returns `message` without greetings, thanks and the like, which would find older ones; empty when there is nothing

@@ -116,10 +116,15 @@ impl House {
     }
 
     fn episode(&self, scope: &Scope, session: &str, date: &str, summary: &str) {
+        self.episode_in(scope, session, date, summary, "");
+    }
+
+    fn episode_in(&self, scope: &Scope, session: &str, date: &str, summary: &str, mood: &str) {
         let first = self.part();
         let told = NewEpisode {
             date: date.into(),
             summary: summary.into(),
+            emotional_tone: mood.into(),
             path: "x".into(),
             line: 1,
             ..NewEpisode::default()
@@ -148,10 +153,20 @@ impl House {
     }
 
     fn recall(&self, viewer: &Viewer, words: &str, first: bool) -> Option<Recalled> {
+        self.recall_as(viewer, words, first, &config::Recall::default())
+    }
+
+    fn recall_as(
+        &self,
+        viewer: &Viewer,
+        words: &str,
+        first: bool,
+        settings: &config::Recall,
+    ) -> Option<Recalled> {
         let asked = Request {
             strategy: Strategy::Hybrid,
             share: None,
-            settings: &config::Recall::default(),
+            settings,
             words,
             first,
             session: "this",
@@ -489,6 +504,57 @@ fn how_much_of_what_is_recalled_is_what_the_settings_say() {
         of_episodes.1 > of_facts.1 && of_facts.0 > of_episodes.0,
         "{of_episodes:?} {of_facts:?}"
     );
+}
+
+#[test]
+fn facts_and_episodes_stand_as_the_settings_say() {
+    let ana = fact("Ana", "Porto");
+    let piece = |settings: &config::Recall, episodes: Vec<Line>| {
+        let relevant = Relevant {
+            facts: vec![(1.0, &ana)],
+            episodes,
+            ..Relevant::default()
+        };
+        compose(relevant, &[], settings, |_| false)
+            .expect("a piece")
+            .body
+    };
+    let settings = config::Recall {
+        fact_format: config::FactFormat::Compact,
+        episode_header: " What ⟦we⟧ talked about: ".to_owned(),
+        ..config::Recall::default()
+    };
+    let met = || vec![line("2026-11-20: They met.")];
+    assert_eq!(
+        piece(&settings, met()),
+        "- Ana: lives in Porto\nWhat we talked about:\n- 2026-11-20: They met."
+    );
+    // Without an episode nothing stands below the header.
+    assert_eq!(piece(&settings, Vec::new()), "- Ana: lives in Porto");
+    assert_eq!(
+        piece(&config::Recall::default(), met()),
+        "- Ana: lives in Porto (workspace/x.md:7)\n- 2026-11-20: They met."
+    );
+}
+
+#[test]
+fn an_episode_tells_its_mood_where_the_settings_say_so() {
+    let house = House::new();
+    for (session, mood) in [("a", ""), ("b", "warm, a little\ntired ⟧")] {
+        house.episode_in(&Scope::Owner, session, "2026-11-20", "They met.", mood);
+    }
+    let shown = |show_emotional_tone| {
+        let settings = config::Recall {
+            show_emotional_tone,
+            ..config::Recall::default()
+        };
+        let recalled = house.recall_as(&owner(), "hello", true, &settings);
+        recalled.expect("a piece").body
+    };
+    let plain = "- 2026-11-20: They met.";
+    assert_eq!(shown(false), format!("{plain}\n{plain}"));
+    let warm = "- 2026-11-20 (warm, a little tired ): They met.";
+    assert_eq!(shown(true), format!("{warm}\n{plain}"));
 }
 
 // ------------------------------------------------------------------ what bears on a message
