@@ -560,6 +560,23 @@ fn a_guest_is_remembered_at_once_and_known_whole_and_so_is_what_was_written_by_h
 }
 
 #[test]
+fn of_a_note_that_is_too_large_the_log_tells_once() {
+    let large = "x".repeat((16 << 20) + 1);
+    let (telegram, _model, sandbox, daemon) = house(&[]);
+    sandbox.put("workspace/memory/large.md", large.as_bytes());
+    let told = || daemon.log().matches("left out of the index").count();
+    let ask = |number: usize| {
+        let note = format!("The key number {number} hangs in the hall.");
+        sandbox.put("workspace/memory/keys.md", note.as_bytes());
+        say(&telegram, OWNER, "Where do the keys hang?");
+    };
+    ask(0);
+    wait_for("a warning", SOON, || (told() > 0).then_some(()));
+    (1..4).for_each(ask);
+    assert_eq!(told(), 1, "{}", daemon.log());
+}
+
+#[test]
 fn a_group_remembers_for_itself() {
     let house = House::with("[telegram.groups.\"-100500\"]\nallow_from = [1001, 1002]");
     let bot = format!("@{}", house.telegram.username());

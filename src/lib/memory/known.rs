@@ -24,6 +24,9 @@ const MAX_NOTED: u64 = 16 << 20;
 /// How the name of a file ends that was noted of a person.
 const NOTED: &str = ".episodes.md";
 
+/// The heading of what was noted, when its beginning is left out.
+const CUT: &str = "# The newest of what was noted";
+
 /// The first line.
 pub const HEAD: &str = "⟦what is known of";
 
@@ -170,15 +173,20 @@ fn within(curated: &str, noted: &str, budget: usize) -> Known {
     let noted = plain(noted);
     let noted = noted.trim();
     let is_cut = noted.chars().count() > left;
-    let noted = text::tail(noted, left);
     let noted = match is_cut {
-        // A line in part says something else.
-        true => noted.split_once('\n').map_or("", |(_, rest)| rest),
-        false => noted,
+        true => newest(noted, left),
+        false => noted.to_owned(),
     };
-    Known {
-        curated,
-        noted: noted.to_owned(),
+    Known { curated, noted }
+}
+
+/// Returns the end of what was noted, below a heading: nobody takes it for a part of what stands above.
+fn newest(noted: &str, budget: usize) -> String {
+    let left = budget.saturating_sub(CUT.chars().count() + 1);
+    // A line in part says something else.
+    match text::tail(noted, left).split_once('\n') {
+        Some((_, rest)) => format!("{CUT}\n{rest}"),
+        None => String::new(),
     }
 }
 
@@ -340,8 +348,12 @@ mod tests {
         let Known { curated, noted } = within("curated", &lines, 6_000);
         assert!(curated == "curated" && noted.chars().count() < 6_000);
         assert!(
-            noted.starts_with("line ") && noted.ends_with("line 1999"),
+            noted.starts_with("# The newest of what was noted\nline ")
+                && noted.ends_with("line 1999"),
             "{noted}"
         );
+        // One long line is no line of ours, and not a part of what is curated.
+        let Known { noted, .. } = within("curated", &"x".repeat(9_000), 6_000);
+        assert_eq!(noted, "");
     }
 }

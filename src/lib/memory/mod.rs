@@ -143,6 +143,8 @@ const RECALLED_FROM: [Source; 4] = [
     Source::Item,
     Source::Summary,
 ];
+/// Of the time in which others may have the index run, it runs one part and rests so many.
+const SHARE_OF_OTHERS: u32 = 9;
 /// Where notes lie in the workspace.
 const NOTES: &str = "memory";
 /// Characters of a message that are searched for.
@@ -168,6 +170,10 @@ pub struct Memory {
     wake: tokio::sync::Notify,
     /// Knows of notes that were written by hand.
     notes: Mutex<DirWatch>,
+    /// Until when the index does not run again because of somebody who is no owner.
+    others: Mutex<Option<Instant>>,
+    /// Files of which it was said that they are left out of the index.
+    left_out: Mutex<HashSet<String>>,
 }
 
 impl Memory {
@@ -182,6 +188,8 @@ impl Memory {
             marks: Marks::new(&home.untrusted()),
             wake: tokio::sync::Notify::new(),
             notes: Mutex::new(DirWatch::new(home.workspace(), NOTES)),
+            others: Mutex::default(),
+            left_out: Mutex::default(),
         }
     }
 
@@ -380,6 +388,27 @@ impl Memory {
         self.refresh_with(index::Mode::default())
     }
 
+    /// Brings the index up to date with the notes, for somebody who is no owner: they cannot have it run again and
+    /// again. Returns whether it ran.
+    pub fn refresh_for_others(&self) -> bool {
+        // Another one is at it.
+        let Some(mut others) = self.others.try_lock() else {
+            return false;
+        };
+        let began = Instant::now();
+        let may = others.is_none_or(|until| began >= until);
+        if !may || !self.notes.lock().changed() {
+            return false;
+        }
+        let is_done = self.refresh_with(index::Mode {
+            without_vectors: true,
+            ..index::Mode::default()
+        });
+        *others = Some(Instant::now() + began.elapsed() * SHARE_OF_OTHERS);
+        self.tell_news();
+        is_done
+    }
+
     fn refresh_with(&self, mode: index::Mode) -> bool {
         // What comes from here on is news again.
         self.notes.lock().changed();
@@ -391,18 +420,25 @@ impl Memory {
                         "semantic search is incomplete: some chunks of the index have no vector"
                     );
                 }
-                for skipped in report.skipped {
-                    tracing::warn!(
-                        path = skipped.path,
-                        why = skipped.why,
-                        "a memory file was left out of the index"
-                    );
-                }
+                self.tell_left_out(report.skipped);
             }
             Ok(index::Outcome::Busy(_)) => return false,
             Err(error) => tracing::warn!(%error, "the index is not up to date"),
         }
         true
+    }
+
+    /// Says of each file once that it is left out, and again when it was in between.
+    fn tell_left_out(&self, skipped: Vec<sources::Skipped>) {
+        let mut told = self.left_out.lock();
+        for one in skipped.iter().filter(|one| !told.contains(&one.path)) {
+            tracing::warn!(
+                path = one.path,
+                why = one.why,
+                "a memory file was left out of the index"
+            );
+        }
+        *told = skipped.into_iter().map(|one| one.path).collect();
     }
 
     /// Draws facts from what was written down and said, or from what was said in `session` alone; false when that did

@@ -608,8 +608,7 @@ fn question(requests: &[Request], whence: &str, zone: chrono_tz::Tz) -> String {
             lines.push(format!("{number}."));
         }
         lines.extend(
-            request
-                .question
+            text::squeeze(&request.question)
                 .lines()
                 .map(|line| format!("| {}", text::visible(line))),
         );

@@ -8,10 +8,12 @@ pub(crate) mod json;
 mod line_diff;
 #[cfg(test)]
 pub(crate) mod linear;
+mod squeeze;
 pub mod template;
 
 pub use hex::{hex, sha256_hex, sha256_of, unhex};
 pub use line_diff::line_diff;
+pub use squeeze::squeeze;
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 

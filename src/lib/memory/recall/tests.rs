@@ -557,6 +557,41 @@ fn an_episode_tells_its_mood_where_the_settings_say_so() {
     assert_eq!(shown(true), format!("{warm}\n{plain}"));
 }
 
+#[test]
+fn others_cannot_have_the_index_run_again_and_again() {
+    let house = House::new();
+    let ran = |number: usize| {
+        house.put(
+            "memory/people/1002.episodes.md",
+            &format!("note {number}\n"),
+        );
+        house.memory.refresh_for_others()
+    };
+    assert!(ran(0), "what changed is indexed");
+    assert!(!house.memory.refresh_for_others(), "nothing changed");
+    let runs = (1..=60).filter(|number| ran(*number)).count();
+    assert!(runs < 20, "{runs} of 60");
+    // Nothing is missed for that.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !house.memory.refresh_for_others() && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let found = house
+        .memory
+        .search(&owner(), super::super::index::Query::new("note"));
+    let hits = found.expect("a search").hits;
+    assert!(hits.is_empty(), "a guest's: {hits:?}");
+    let guest = viewer("agent:a:telegram:dm:1002", false);
+    let found = house
+        .memory
+        .search(&guest, super::super::index::Query::new("note 60"));
+    let hits = found.expect("a search").hits;
+    assert!(
+        hits.iter().any(|hit| hit.text.contains("note 60")),
+        "{hits:?}"
+    );
+}
+
 // ------------------------------------------------------------------ what bears on a message
 
 #[test]

@@ -200,7 +200,10 @@ fn day(name: &str, text: &str) -> Result<Option<NaiveDate>, String> {
 
 fn search(memory: &Memory, sight: &Sight, query: Query) -> Result<ToolOutput, String> {
     // What was written by hand a moment ago is found, too.
-    memory.refresh();
+    match sight.viewer.may_see(&Scope::Owner) {
+        true => memory.refresh(),
+        false => memory.refresh_for_others(),
+    };
     let mut found = memory.search(&sight.viewer, query).map_err(|error| {
         match sight.viewer.may_see(&Scope::Owner) {
             true => format!("{error}; the owner can run: agent-index rebuild"),
