@@ -92,6 +92,7 @@ fn turn(words: &str) -> Vec<Kind> {
         text: "a line of notes. ".repeat(20),
         is_error: false,
         from: None,
+        pictures: Vec::new(),
     };
     vec![
         user(words),

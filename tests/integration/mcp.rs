@@ -5,7 +5,9 @@
 mod add;
 mod everything;
 mod http;
+mod questions;
 mod sdk;
+mod streams;
 
 use std::{
     fs,
@@ -357,7 +359,7 @@ fn every_fault_is_named_and_costs_the_others_nothing() {
         ),
         (
             "old",
-            "it speaks version \"1999-01-01\" of the protocol, and we 2025-06-18",
+            "it speaks version \"1999-01-01\" of the protocol, and we 2025-11-25",
         ),
         ("absent", "not found"),
         (
@@ -416,6 +418,28 @@ fn every_fault_is_named_and_costs_the_others_nothing() {
         !request.contains("<|im_start|>") && !request.contains('\u{200b}'),
         "{request}"
     );
+}
+
+#[test]
+fn a_server_that_answers_twice_and_says_what_nobody_can_read_is_put_up_with() {
+    let Place { model, sandbox } = place(&[("t", "odd", "", "")]);
+    let _daemon = sandbox.ready();
+    trust(&sandbox, "t");
+    for words in ["one", "two", "three"] {
+        let answer = call(&sandbox, &model, "t_echo", &json!({"words": words}));
+        assert!(answer.contains(words), "{answer}");
+    }
+    let heard = call(&sandbox, &model, "t_heard", &json!({}));
+    // Its pings are answered, whatever their ids; of a question only the id has to be one.
+    assert!(
+        heard.contains("s1:result") && heard.contains("iii:result"),
+        "{heard}"
+    );
+    assert!(heard.contains("iii:it asks too much at once"), "{heard}");
+    let list = sandbox.send(&["--mcp", "list"]).stdout;
+    let twin = "t_same_name: left out: another tool has this name";
+    assert_eq!(list.matches(twin).count(), 2, "{list}");
+    assert!(is_absent(&sandbox, "t_same_name"));
 }
 
 #[test]

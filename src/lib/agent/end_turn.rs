@@ -69,6 +69,7 @@ pub(super) fn result(run_id: &str, call: &ToolCall, duration_ms: u64, output: To
             text: output.text,
             is_error: output.is_error,
             from: output.from,
+            pictures: output.pictures,
         },
     }
 }

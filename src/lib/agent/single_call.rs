@@ -117,11 +117,12 @@ impl Agent {
             tool: call.name.clone(),
             question: tool.question(&call.input, &context),
             why,
+            wanted: None,
         };
         match owner.ask(std::slice::from_ref(&asked)).await.pop() {
             Some(Verdict::Yes) => Ok(()),
             Some(Verdict::No(why)) => Err(why),
-            None => Err("nobody answered".to_owned()),
+            Some(Verdict::Words(_)) | None => Err("nobody answered".to_owned()),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::clock;
 use crate::config;
 use crate::config::Policy;
 use crate::memory::Viewer;
-use crate::message::{AgentEvent, Bounds, Route, SessionKey, Step, ToolCall};
+use crate::message::{AgentEvent, Bounds, Route, SessionKey, Step, ToolCall, ToolPicture};
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::text;
 use crate::trust::Provenance;
@@ -145,6 +145,8 @@ pub struct ToolOutput {
     /// Where the text came from, when it or a part of it is untrusted: a page, an answer of a server. It is
     /// fenced, and from here on the run is untrusted.
     pub from: Option<Provenance>,
+    /// Pictures that belong to it, for a model that sees.
+    pub pictures: Vec<ToolPicture>,
 }
 
 /// What a tool does to the conversation it is called in.
@@ -167,6 +169,7 @@ impl ToolOutput {
             receipt: None,
             effect: None,
             from: None,
+            pictures: Vec::new(),
         }
     }
 
@@ -178,6 +181,7 @@ impl ToolOutput {
             receipt: None,
             effect: None,
             from: None,
+            pictures: Vec::new(),
         }
     }
 

@@ -168,6 +168,7 @@ impl Running<'_> {
             tool: call.name.clone(),
             question: self.offer.question(call, &self.context),
             why: why.clone(),
+            wanted: None,
         };
         let questions: Vec<Asked> = calls.iter().map(asked).collect();
         self.session.append(std::mem::take(events), true).await?;
@@ -179,7 +180,7 @@ impl Running<'_> {
                 approved: Some(asked.question.bound_to),
             },
             Some(Verdict::No(why)) => Fate::Refused(not_run(&why)),
-            None => Fate::Refused(not_run(
+            Some(Verdict::Words(_)) | None => Fate::Refused(not_run(
                 "this was not run: it needs the owner's yes, and nobody answered",
             )),
         };

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use super::owner_words::spell_out;
 use super::tool::{Context, Rights, Tool};
 use crate::config::Policy;
+use crate::message::Wanted;
 use crate::provider::BoxFuture;
 
 /// Files that a question names.
@@ -115,6 +116,8 @@ pub struct Asked {
     pub question: Question,
     /// Why it is asked.
     pub why: String,
+    /// What it wants, when it is answered with words.
+    pub wanted: Option<Wanted>,
 }
 
 /// The owner's word.
@@ -122,8 +125,26 @@ pub struct Asked {
 pub enum Verdict {
     /// It may be done, once, now.
     Yes,
+    /// What the owner said where words were wanted.
+    Words(String),
     /// It is not done. Carries what the model is told.
     No(String),
+}
+
+impl Verdict {
+    /// How a no of the owner begins.
+    const SAID_NO: &'static str = "this was not run: the owner said no";
+
+    /// Returns the owner's no, and why, if they said so.
+    pub fn said_no(why: Option<&str>) -> Self {
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        Self::No(format!("{}{why}", Self::SAID_NO))
+    }
+
+    /// Returns true for a no that the owner said themselves.
+    pub fn is_said_no(&self) -> bool {
+        matches!(self, Self::No(why) if why.starts_with(Self::SAID_NO))
+    }
 }
 
 /// Puts questions to the owner.

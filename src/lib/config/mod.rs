@@ -47,9 +47,9 @@ pub use types::{
     Embeddings, Every, Exec, FactFormat, Group, GroupPolicy, GroupScope, Heartbeat, Hook,
     HookSession, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp, McpServer, Media, Members,
     Memory, Mode, Network, OnBusy, Pattern, Pipeline, Policy, Preset, Providers, ROLES, Recall,
-    RecallWeights, ReplyTo, Reset, ResetFor, Sandbox, SearchEngine, SearchStrategy, Session,
-    Stickers, Stream, Subagents, Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools, Typing,
-    Voice, Web, Zone,
+    RecallWeights, ReplyTo, Reset, ResetFor, Sampling, Sandbox, SearchEngine, SearchStrategy,
+    Session, Stickers, Stream, Subagents, Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools,
+    Typing, Voice, Web, Zone,
 };
 pub use types::{Channel as ChannelSettings, Display, GroupRules};
 pub use validate::{Note, Warning};

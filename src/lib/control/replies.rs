@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Id;
+use crate::message::Wanted;
 use crate::sys::{Error, atomic};
 
 /// The error of a command that was stopped.
@@ -90,6 +91,9 @@ pub struct Ask {
     pub why: String,
     /// When it counts as denied, RFC 3339 UTC.
     pub expires_at: String,
+    /// What it wants, when it is answered with words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Wanted>,
 }
 
 impl Reply {

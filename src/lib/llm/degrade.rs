@@ -104,6 +104,7 @@ impl Shown {
                         text: left_out(),
                         is_error: true,
                         from: None,
+                        pictures: Vec::new(),
                     };
                 }
                 Block::Context { text } if is_refused => *text = left_out(),

@@ -319,6 +319,7 @@ fn results() -> Vec<Message> {
             text: text.into(),
             is_error: false,
             from: None,
+            pictures: Vec::new(),
         })
     };
     vec![

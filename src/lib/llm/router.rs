@@ -52,6 +52,32 @@ impl Client {
         .await
     }
 
+    /// Asks as [`Client::complete`] does, for an answer of at most `most` tokens.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn complete_within(
+        &self,
+        purpose: Purpose<'_>,
+        model: &str,
+        prompt: &Prompt,
+        most: u32,
+    ) -> Result<Paid, Error> {
+        let short = |model: Arc<Model>| {
+            Arc::new(Model {
+                max_tokens: model.max_tokens.min(most),
+                // Half of the tokens would be for that.
+                thinking: false,
+                ..(*model).clone()
+            })
+        };
+        let candidates: Vec<Arc<Model>> = self.candidates(model)?.into_iter().map(short).collect();
+        self.patiently(&|_| {}, || {
+            self.round(purpose, &candidates, prompt, &|_| {}, &|_| {})
+        })
+        .await
+    }
+
     /// Makes `attempt` until it succeeds, fails for good, or has to wait for longer than a turn holds its slot.
     pub(crate) async fn patiently<T, F: Future<Output = Result<T, Error>>>(
         &self,

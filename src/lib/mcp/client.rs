@@ -10,6 +10,7 @@
 //! → resources/list, resources/templates/list, resources/read    ← {contents: […]}
 //! → prompts/list, prompts/get                                   ← {messages: […]}
 //! ← roots/list                                                  → the directories it may change
+//! ← elicitation/create, sampling/createMessage                  → whoever makes the call, see asks.rs
 //! ```
 
 use parking_lot::Mutex;
@@ -22,6 +23,7 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::asks::{Asks, Caller};
 use super::json_rpc;
 use super::json_rpc::{Notice, UNDERSTOOD, VERSION};
 use super::others::Kind;
@@ -37,6 +39,8 @@ pub(super) const MAX_TOOLS: usize = 128;
 pub(super) const MAX_PAGES: usize = 64;
 /// A call that says that it goes on may take so many times its limit.
 const MAX_TIMES: u32 = 10;
+/// How often it is looked at whether an answer of ours is still waited for.
+const LOOK: Duration = Duration::from_millis(250);
 /// Words about progress that wait to be read.
 const WAITING: usize = 16;
 
@@ -56,6 +60,8 @@ pub(super) struct Signals {
     pub(super) why: Mutex<Error>,
     /// Calls that go on, by number, and how they say so.
     progress: broadcast::Sender<(u64, String)>,
+    /// What the server asks of those who make calls.
+    pub(super) asks: Asks,
 }
 
 impl Signals {
@@ -65,6 +71,7 @@ impl Signals {
             Notice::ToolsChanged => self.changed.notify_one(),
             // Nobody may wait for it any more.
             Notice::Progress(call, told) => drop(self.progress.send((call, told))),
+            Notice::TakenBack(id) => self.asks.take_back(&id),
             Notice::Logged(words) => tracing::debug!(server = name, "it logs: {words}"),
             Notice::Other => {}
         }
@@ -78,6 +85,7 @@ impl Default for Signals {
             over: CancellationToken::new(),
             why: Mutex::new(Error::Gone),
             progress: broadcast::channel(WAITING).0,
+            asks: Asks::default(),
         }
     }
 }
@@ -93,7 +101,8 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) async fn open(link: Link) -> Result<Self, Error> {
+    /// Greets the server. `samples` tells it that it may ask for words of a model.
+    pub(super) async fn open(link: Link, samples: bool) -> Result<Self, Error> {
         let signals = match &link {
             Link::Stdio(link) => link.signals(),
             Link::Http(link) => link.signals(),
@@ -106,10 +115,12 @@ impl Client {
             others: Vec::new(),
         };
         let has_roots = matches!(&client.link, Link::Stdio(link) if link.has_roots());
-        let capabilities = match has_roots {
-            true => json!({"roots": {}}),
-            false => json!({}),
-        };
+        let mut capabilities = json!({"elicitation": {}});
+        for (name, is_offered) in [("roots", has_roots), ("sampling", samples)] {
+            if is_offered {
+                capabilities[name] = json!({});
+            }
+        }
         let hello = json!({
             "protocolVersion": VERSION,
             "capabilities": capabilities,
@@ -134,6 +145,9 @@ impl Client {
         client
             .send(&json_rpc::notice("notifications/initialized", None))
             .await?;
+        if let Link::Http(link) = &client.link {
+            link.listen();
+        }
         Ok(client)
     }
 
@@ -170,27 +184,35 @@ impl Client {
         &self.others
     }
 
-    /// Calls a tool and returns the result as the server gives it. `told` hears how the call goes on.
+    /// Calls a tool for `caller` and returns the result as the server gives it.
     pub(super) async fn call(
         &self,
         tool: &str,
         arguments: &Value,
         (limit, cancel): (Duration, &CancellationToken),
-        told: &(dyn Fn(String) + Send + Sync),
+        caller: &Arc<dyn Caller>,
     ) -> Result<Value, Error> {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let meta = json!({"progressToken": id});
         let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
         let mut progress = self.signals.progress.subscribe();
+        let running = self.signals.asks.run(id, caller.clone());
         let answer = self.exchange(id, "tools/call", &params);
         tokio::pin!(answer);
-        let end = Instant::now() + limit * MAX_TIMES;
+        let mut end = Instant::now() + limit * MAX_TIMES;
         let mut until = Instant::now() + limit;
         let error = loop {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break Error::Stopped,
                 answer = &mut answer => return answer,
+                // What the owner or a model takes is not the server's time.
+                () = tokio::time::sleep(LOOK) => {
+                    if running.is_asking() {
+                        end += LOOK;
+                        until = (Instant::now() + limit).min(end);
+                    }
+                }
                 () = sleep_until(until) => break Error::Timeout(limit),
                 heard = progress.recv() => {
                     // So many at once that some are lost: this call may be among them.
@@ -199,7 +221,7 @@ impl Client {
                         until = (Instant::now() + limit).min(end);
                     }
                     if call == id && !words.is_empty() {
-                        told(words);
+                        caller.told(words);
                     }
                 }
             }

@@ -17,23 +17,27 @@ use crate::text;
 pub(super) const MAX_MESSAGE: usize = 4 * 1024 * 1024;
 
 /// The version of the protocol that we ask for.
-pub(super) const VERSION: &str = "2025-06-18";
+pub(super) const VERSION: &str = "2025-11-25";
 
 /// The versions that we understand: what we use of them is the same.
-pub(super) const UNDERSTOOD: [&str; 4] = ["2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05"];
+pub(super) const UNDERSTOOD: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// What the server says when its tools are others now.
 const LIST_CHANGED: &str = "notifications/tools/list_changed";
 /// How far a call is, and what the server would log.
 const PROGRESS: &str = "notifications/progress";
 const LOGGED: &str = "notifications/message";
+/// It takes a question of its own back.
+const CANCELLED: &str = "notifications/cancelled";
+/// What whoever makes the call answers, see `asks.rs`.
+const OF_CALLERS: [&str; 2] = ["elicitation/create", "sampling/createMessage"];
 
 #[derive(Debug)]
 pub(super) enum Message {
     /// The answer to our request of this number.
     Answer(u64, Result<Value, Error>),
-    /// It asks something; carries its id and the method.
-    Request(Value, String),
+    /// It asks something; carries its id, the method and the parameters.
+    Request(Value, String, Value),
     Notice(Notice),
 }
 
@@ -46,6 +50,8 @@ pub(super) enum Notice {
     Progress(u64, String),
     /// Words for a log.
     Logged(String),
+    /// Its own question of this id is no longer asked.
+    TakenBack(Value),
     /// Anything else.
     Other,
 }
@@ -74,6 +80,7 @@ impl Notice {
                 Self::Progress(call, told.join(": "))
             }
             LOGGED => Self::Logged(words(&params["data"])),
+            CANCELLED => Self::TakenBack(params["requestId"].clone()),
             _ => Self::Other,
         }
     }
@@ -86,7 +93,10 @@ pub(super) fn read(bytes: &[u8]) -> Option<Message> {
     };
     let id = message.remove("id").filter(|id| !id.is_null());
     match (message.remove("method"), id) {
-        (Some(Value::String(method)), Some(id)) => Some(Message::Request(id, method)),
+        (Some(Value::String(method)), Some(id)) => {
+            let params = message.remove("params").unwrap_or_default();
+            Some(Message::Request(id, method, params))
+        }
         (Some(Value::String(method)), None) => {
             let params = message.remove("params").unwrap_or_default();
             Some(Message::Notice(Notice::of(&method, &params)))
@@ -121,14 +131,15 @@ pub(super) fn notice(method: &str, params: Option<&Value>) -> Value {
     }
 }
 
-/// Returns our answer to a request of the server: we are alive, and these are the directories that it may use. We offer
-/// it no models and no questions to the owner.
-pub(super) fn answer(id: &Value, method: &str, roots: &[PathBuf]) -> Value {
+/// Returns our answer to a request of the server: we are alive, and these are the directories that it may use. `None` when
+/// whoever makes the call answers it.
+pub(super) fn answer(id: &Value, method: &str, roots: &[PathBuf]) -> Option<Value> {
     let root = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         json!({"uri": file_uri(path), "name": name})
     };
-    match method {
+    Some(match method {
+        _ if OF_CALLERS.contains(&method) => return None,
         "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
         "roots/list" if !roots.is_empty() => {
             let roots: Vec<Value> = roots.iter().map(root).collect();
@@ -137,7 +148,7 @@ pub(super) fn answer(id: &Value, method: &str, roots: &[PathBuf]) -> Value {
         _ => {
             json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "not offered by this client"}})
         }
-    }
+    })
 }
 
 /// Returns a path as an address (RFC 8089).
@@ -169,7 +180,7 @@ mod tests {
             ),
             (
                 r#"{"jsonrpc":"2.0","id":"x","method":"ping"}"#,
-                Some(r#"Request(String("x"), "ping")"#),
+                Some(r#"Request(String("x"), "ping", Null)"#),
             ),
             (
                 r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"a\nb"}}"#,
@@ -200,14 +211,19 @@ mod tests {
     fn the_server_is_told_that_we_live_its_directories_and_nothing_else() {
         assert_eq!(
             answer(&json!("a"), "ping", &[]),
-            json!({"jsonrpc": "2.0", "id": "a", "result": {}})
+            Some(json!({"jsonrpc": "2.0", "id": "a", "result": {}}))
         );
-        for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
-            assert_eq!(answer(&json!(1), method, &[])["error"]["code"], -32601);
+        let answered =
+            |method: &str, roots: &[PathBuf]| answer(&json!(1), method, roots).expect("an answer");
+        for method in ["tasks/get", "roots/list"] {
+            assert_eq!(answered(method, &[])["error"]["code"], -32601);
+        }
+        for method in OF_CALLERS {
+            assert_eq!(answer(&json!(1), method, &[]), None);
         }
         let roots = [PathBuf::from("/srv/my notes")];
         assert_eq!(
-            answer(&json!(1), "roots/list", &roots)["result"],
+            answered("roots/list", &roots)["result"],
             json!({"roots": [{"uri": "file:///srv/my%20notes", "name": "my notes"}]})
         );
     }

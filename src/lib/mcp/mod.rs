@@ -1,5 +1,5 @@
 //! Tool servers: programs, or addresses, that bring tools of their own (Model Context Protocol,
-//! <https://modelcontextprotocol.io/specification/2025-06-18>, read 2026-11).
+//! <https://modelcontextprotocol.io/specification/2025-11-25>, read 2026-11).
 //!
 //! ```text
 //! Servers ── one Server each, kept by a task: started, listed, rested when idle, started again
@@ -16,11 +16,14 @@
 //! Our own client, because it is small and everything above is about bounds: the official crate reads
 //! lines of any length and brings seven more crates.
 
+mod asks;
 mod client;
+mod elicitation;
 mod hints;
 mod http;
 mod json_rpc;
 mod others;
+mod sampling;
 mod server;
 mod stdio;
 mod tool_list;
@@ -39,8 +42,11 @@ use tokio_util::task::TaskTracker;
 use crate::trust::approved_hashes::ApprovedHashes;
 use trust::SeenServer;
 
+pub use asks::Caller;
+pub use elicitation::{Elicited, Form};
 pub use others::Kind;
-pub use server::{Program, Server, Settings, Way};
+pub use sampling::{SampleRequest, Sampled};
+pub use server::{Program, Sampling, Server, Settings, Way};
 pub use tool_list::{Offer, Offered};
 pub use tool_result::{Answer, File};
 pub use trust::{Off, Seen, ServerStatus, approved_hashes, status};
@@ -252,8 +258,17 @@ fn without_twins(seen: &Seen) -> Seen {
 /// Reads bytes as a message of a server, and what it answers as a list of tools and as a result.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn check_frame(bytes: &[u8]) {
-    let Some(json_rpc::Message::Answer(_, Ok(result))) = json_rpc::read(bytes) else {
-        return;
+    let result = match json_rpc::read(bytes) {
+        Some(json_rpc::Message::Answer(_, Ok(result))) => result,
+        Some(json_rpc::Message::Request(_, words, params)) => {
+            if let Ok(form) = Form::read(&params) {
+                let _ = (form.text("s"), form.how(), form.choices(), form.secret());
+                let _ = form.fill(&words);
+            }
+            let _ = SampleRequest::read(&params).map(|request| request.text("s", 1));
+            return;
+        }
+        _ => return,
     };
     let listed = result["tools"].as_array().cloned().unwrap_or_default();
     let offer = tool_list::read("a_server", "sh", &listed, &HashSet::new());

@@ -11,11 +11,12 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::asks::Caller;
 use super::client::{Client, Link, START};
 use super::others::Kind;
 use super::trust::{check, is_distrusted};
 use super::{Answer, Error, Off, Shared, hints, http, others, stdio, tool_list};
-use crate::config::Network;
+use crate::config::{self, Network};
 use crate::net;
 use crate::net::egress_proxy::{Rules, Session, Visit};
 use crate::sandbox::{EXIT_PORT, Exit, Spec};
@@ -44,6 +45,18 @@ pub struct Settings {
     pub trust: String,
     /// How long a call may take.
     pub timeout: Duration,
+    /// Whether, and how much, it may ask of a model.
+    pub sampling: Sampling,
+}
+
+/// What a server may ask of a model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sampling {
+    pub rule: config::Sampling,
+    /// The most tokens of an answer.
+    pub tokens: u32,
+    /// The most that its requests may cost in one message, US dollars.
+    pub usd: f64,
 }
 
 /// How a server is reached.
@@ -134,8 +147,12 @@ impl Server {
         }
     }
 
-    /// Calls a tool of what was offered under the hash `sha256`, by the server's name of it. `told` hears how the call
-    /// goes on.
+    /// Returns what it may ask of a model.
+    pub fn sampling(&self) -> Sampling {
+        self.settings.sampling
+    }
+
+    /// Calls a tool of what was offered under the hash `sha256`, by the server's name of it, for `caller`.
     ///
     /// # Errors
     /// Why there is no answer, for the model: the server does not work, is too slow or says no, or what it
@@ -145,7 +162,7 @@ impl Server {
         (tool, kind): (&str, Kind),
         sha256: &str,
         input: &Value,
-        (cancel, told): (&CancellationToken, &(dyn Fn(String) + Send + Sync)),
+        (cancel, caller): (&CancellationToken, &Arc<dyn Caller>),
     ) -> Result<Answer, String> {
         let _running = Running::new(&self.calls);
         let name = &self.settings.name;
@@ -167,7 +184,7 @@ impl Server {
             }
             let limit = self.settings.timeout;
             let result = match kind {
-                Kind::Tool => client.call(tool, input, (limit, cancel), told).await,
+                Kind::Tool => client.call(tool, input, (limit, cancel), caller).await,
                 kind => client.read_other(kind, input, (limit, cancel)).await,
             };
             match result {
@@ -353,6 +370,7 @@ impl Server {
     }
 
     async fn start(&self) -> Result<(Client, Vec<Value>), Error> {
+        let samples = self.settings.sampling.rule != config::Sampling::Off;
         match &self.settings.way {
             Way::Program(program) => {
                 let setting = format!("mcp.servers.{}.network", self.name());
@@ -360,7 +378,7 @@ impl Server {
                 let session = Arc::new(Session::new(rules, None));
                 let spec = program.spec(&session)?;
                 let link = stdio::Link::start(self.name(), spec, session.clone()).await?;
-                greet(Link::Stdio(link)).await.map_err(|fault| {
+                greet(Link::Stdio(link), samples).await.map_err(|fault| {
                     let words = fault.to_string();
                     match hints::of(self.name(), program, &words, &session.take_visits()) {
                         hints if hints.is_empty() => fault,
@@ -370,7 +388,8 @@ impl Server {
             }
             Way::Url { url, token } => {
                 let http = self.shared.http.clone();
-                greet(Link::Http(http::Link::new(http, url, token.clone()))).await
+                let link = http::Link::new(http, url, token.clone());
+                greet(Link::Http(link), samples).await
             }
             Way::Unusable(why) => Err(Error::Ended(why.clone())),
         }
@@ -446,9 +465,9 @@ impl Server {
 }
 
 /// Greets a server and asks it for its tools.
-async fn greet(link: Link) -> Result<(Client, Vec<Value>), Error> {
+async fn greet(link: Link, samples: bool) -> Result<(Client, Vec<Value>), Error> {
     let greeted = async {
-        let client = Client::open(link).await?;
+        let client = Client::open(link, samples).await?;
         let listed = client.tools().await?;
         Ok((client, listed))
     };

@@ -263,11 +263,10 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
                     continue;
                 }
             }
-            Some(Message::Request(id, method)) => {
-                // It gets no answer when it reads none.
-                if let Some(lines) = own.upgrade() {
-                    let _ =
-                        lines.try_send(self::line(&json_rpc::answer(&id, &method, &shared.roots)));
+            Some(Message::Request(id, method, params)) => {
+                match json_rpc::answer(&id, &method, &shared.roots) {
+                    Some(answer) => tell(own, &answer),
+                    None => ask(own.clone(), shared.signals.clone(), (id, method, params)),
                 }
             }
             Some(Message::Notice(notice)) => shared.signals.hear(&shared.name, notice),
@@ -290,6 +289,26 @@ async fn read(output: OwnedReadHalf, own: &mpsc::WeakSender<Vec<u8>>, shared: &S
             return "it floods us with messages that nobody asked for".to_owned();
         }
     }
+}
+
+/// Sends an answer of ours. It gets none when it reads none.
+fn tell(own: &mpsc::WeakSender<Vec<u8>>, answer: &Value) {
+    if let Some(lines) = own.upgrade() {
+        let _ = lines.try_send(line(answer));
+    }
+}
+
+/// Lets whoever makes the newest call answer what the server asks: a pipe does not say which call it is about.
+fn ask(
+    own: mpsc::WeakSender<Vec<u8>>,
+    signals: Arc<Signals>,
+    (id, method, params): (Value, String, Value),
+) {
+    tokio::spawn(async move {
+        let asked = signals.asks.answer(None, (&id, &method, &params));
+        let answer = signals.over.run_until_cancelled(asked).await.flatten();
+        answer.iter().for_each(|answer| tell(&own, answer));
+    });
 }
 
 /// Logs its standard error, not more than a person would read.

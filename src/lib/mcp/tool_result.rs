@@ -73,7 +73,15 @@ impl Answer {
     }
 }
 
+/// The official SDKs put a plain text into `{"result": …}`.
 fn is_same(part: &str, structured: &Value) -> bool {
+    let wrapped = structured
+        .as_object()
+        .filter(|fields| fields.len() == 1)
+        .and_then(|fields| fields.get("result")?.as_str());
+    if wrapped == Some(part) {
+        return true;
+    }
     crate::text::json::parse::<Value>(part.as_bytes()).is_ok_and(|said| said == *structured)
 }
 
@@ -160,6 +168,10 @@ mod tests {
             "{ \"sum\": 3 }"
         );
         let said = json!({"type": "text", "text": "done"});
+        assert_eq!(
+            text(json!({"content": [said], "structuredContent": {"result": "done"}})),
+            "done"
+        );
         assert_eq!(
             text(json!({"content": [said], "structuredContent": {"sum": 3}})),
             "done\n{\"sum\":3}"

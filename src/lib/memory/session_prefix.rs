@@ -127,6 +127,7 @@ mod tests {
             text: "x".into(),
             is_error: false,
             from: untrusted.then_some(crate::trust::Provenance::Model),
+            pictures: Vec::new(),
         };
         Kind::ToolResult {
             run_id: "r".into(),

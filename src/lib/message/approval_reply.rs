@@ -6,6 +6,8 @@ use super::{Approval, Command, DeadLetters};
 const ID_MAX: usize = 32;
 /// Stands for the only request that waits, where no id is named. It has letters that no id has.
 pub const ONLY: &str = "only";
+/// How a question is answered that wants no words but a yes.
+pub const YES_OR_NO: &str = "Yes or No";
 /// What is said to a word that names nothing, or more than it may.
 const WHICH: &str =
     "Which request do you mean? /approve ID or /deny ID WHY; the ID stands in the question.";
@@ -54,6 +56,13 @@ pub fn pressed(data: &str) -> Option<Command> {
         return Some(command);
     }
     let (verdict, id) = data.strip_prefix("a:")?.split_once(':')?;
+    if let Some(number) = choice_of(verdict).filter(|_| is_request(id)) {
+        return Some(Command::Approval {
+            id: id.to_owned(),
+            verdict: Approval::Approve,
+            why: Some(format!("#{number}")),
+        });
+    }
     let verdict = match verdict {
         "y" => Approval::Approve,
         "s" => Approval::Session,
@@ -66,6 +75,45 @@ pub fn pressed(data: &str) -> Option<Command> {
         verdict,
         why: None,
     })
+}
+
+/// Returns what the button of the choice with this number about the request `id` brings back, for 1 to 9.
+pub fn choice(number: usize, id: &str) -> String {
+    format!("a:{number}:{id}")
+}
+
+fn choice_of(verdict: &str) -> Option<u8> {
+    match verdict.as_bytes() {
+        [digit @ b'1'..=b'9'] => Some(digit - b'0'),
+        _ => None,
+    }
+}
+
+/// Returns what is meant by `/answer REST`: the words for the request that is named first, or for the only one.
+pub(super) fn answered(rest: &str) -> Command {
+    let rest = rest.trim();
+    let (first, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let first = first.to_ascii_lowercase();
+    let (id, words) = match more.trim() {
+        "" => (ONLY.to_owned(), rest),
+        more if is_drawn(&first) => (first, more),
+        _ => (ONLY.to_owned(), rest),
+    };
+    if words.is_empty() {
+        return Command::Done {
+            text: "What is the answer? /answer ID WORDS; the ID stands in the question.".to_owned(),
+        };
+    }
+    Command::Approval {
+        id,
+        verdict: Approval::Approve,
+        why: Some(words.to_owned()),
+    }
+}
+
+/// Returns true for what looks like an id that was drawn for a request: six letters and digits.
+fn is_drawn(id: &str) -> bool {
+    id.len() == 6 && is_request(id)
 }
 
 /// Returns what is meant by `/approve REST` or `/deny REST`. A yes with conditions is no yes: what
@@ -192,6 +240,26 @@ mod tests {
             matches!(&told, Command::Done { text } if text.starts_with("Nothing was approved: ")),
             "{told:?}"
         );
+    }
+
+    #[test]
+    fn an_answer_names_its_request_or_is_for_the_only_one() {
+        let typed = |rest| Command::spoken("answer", rest).expect("a command");
+        let approve = Approval::Approve;
+        assert_eq!(
+            typed(" K3f9w2 Ada\nKing"),
+            word("k3f9w2", approve, Some("Ada\nKing"))
+        );
+        assert_eq!(typed("Ada King"), word(ONLY, approve, Some("Ada King")));
+        assert_eq!(typed("Sunday"), word(ONLY, approve, Some("Sunday")));
+        assert!(matches!(typed("  "), Command::Done { .. }));
+        assert_eq!(
+            pressed(&choice(2, "k3f9w2")),
+            Some(word("k3f9w2", approve, Some("#2")))
+        );
+        for data in ["a:0:k3f9w2", "a:10:k3f9w2", "a:2:", "a:2:K"] {
+            assert_eq!(pressed(data), None, "{data}");
+        }
     }
 
     proptest! {

@@ -112,9 +112,9 @@ impl Command {
     };
 
     /// What commands are called, without their slash.
-    pub const NAMES: [&'static str; 14] = [
+    pub const NAMES: [&'static str; 15] = [
         "start", "help", "new", "reset", "compact", "undo", "forget", "model", "stop", "status",
-        "cost", "jobs", "approve", "deny",
+        "cost", "jobs", "approve", "deny", "answer",
     ];
 
     /// Returns the command of words for people: they go out as they are, or an emoji or the sticker `SET :: NAME` does.
@@ -138,7 +138,7 @@ impl Command {
 
     /// Returns the command that goes by `word` (without its slash), in any letter case; `rest` is what
     /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`,
-    /// `/forget WHAT`, `/approve ID`, `/deny ID WHY`.
+    /// `/forget WHAT`, `/approve ID`, `/deny ID WHY`, `/answer ID WORDS`.
     pub fn spoken(word: &str, rest: &str) -> Option<Self> {
         let some = |text: &str| {
             Some(text.trim())
@@ -174,6 +174,7 @@ impl Command {
             "jobs" => Some(Self::Jobs),
             "approve" => Some(approval_reply::spoken(Approval::Approve, rest)),
             "deny" => Some(approval_reply::spoken(Approval::Deny, rest)),
+            "answer" => Some(approval_reply::answered(rest)),
             _ => None,
         }
     }
@@ -305,6 +306,15 @@ pub enum Approval {
     Always,
     /// No.
     Deny,
+}
+
+/// What a question wants that is answered with words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// How it is answered: `name`, `a line for each: name: …; age: …`.
+    pub how: String,
+    /// The answers of which one is to be chosen; none where the words are free. `#1` stands for the first.
+    pub choices: Vec<String>,
 }
 
 /// A button below a message.

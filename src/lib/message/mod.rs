@@ -13,7 +13,7 @@ mod session_key;
 
 pub use address::{Address, MAX_ID, NUMBERED, is_channel_name, is_id};
 pub use agent_event::{AgentEvent, Step};
-pub use command::{Approval, Button, Command, DeadLetters, JobOrder};
+pub use command::{Approval, Button, Command, DeadLetters, JobOrder, Wanted};
 pub use envelope::{
     About, Attachment, Bounds, ChatRef, Envelope, Route, Sender, Source, Task, Trust,
 };
@@ -154,6 +154,18 @@ pub struct ToolResult {
         skip_serializing_if = "Option::is_none"
     )]
     pub from: Option<Provenance>,
+    /// Pictures of the answer, as untrusted as its text; shown until the turn ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<ToolPicture>,
+}
+
+/// A picture that a tool answered with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolPicture {
+    /// Where it lies, below `state/downloads`.
+    pub file: String,
+    /// Its MIME type, found in its bytes.
+    pub content_type: String,
 }
 
 /// Why the model stopped.

@@ -2,8 +2,9 @@
 //!
 //! The format is the HTML standard's (<https://html.spec.whatwg.org/multipage/server-sent-events.html>,
 //! read 2026-11): lines end with CR, LF or CRLF, `:` begins a comment, `data` lines of one event are
-//! joined by LF, a blank line delivers it, and an event the stream ends in is not delivered. Only
-//! `data` is kept: all vendors repeat the event's name inside it.
+//! joined by LF, a blank line delivers it, and an event the stream ends in is not delivered. Of the fields
+//! `data` is kept (all vendors repeat the event's name inside it), and the last `id` and `retry` for those who
+//! take a stream up again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,6 +19,9 @@ const MAX_EVENT: usize = 8 * 1024 * 1024;
 /// The largest answer taken, bytes: 128k tokens streamed one an event are about 20 MB.
 pub(crate) const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
+/// The longest id of an event that is kept, bytes.
+const MAX_ID: usize = 1024;
+
 /// How long to read after the last event, so that the connection can be used again.
 const DRAIN: Duration = Duration::from_millis(250);
 
@@ -27,6 +31,7 @@ pub(crate) struct Events<S> {
     parser: Parser,
     timeouts: Timeouts,
     read: usize,
+    last_id: Option<String>,
 }
 
 impl<S, B, E> Events<S>
@@ -41,7 +46,26 @@ where
             parser: Parser::default(),
             timeouts,
             read: 0,
+            last_id: None,
         }
+    }
+
+    /// Returns it as one that goes on after the event of this id.
+    pub(crate) fn after(self, last_id: String) -> Self {
+        Self {
+            last_id: Some(last_id),
+            ..self
+        }
+    }
+
+    /// Returns the id of the last event, when events have ids.
+    pub(crate) fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// Returns after how long the server wants to be asked again.
+    pub(crate) fn retry(&self) -> Option<Duration> {
+        self.parser.retry
     }
 
     /// Returns the data of the next event, or `None` at the end of the stream.
@@ -50,8 +74,12 @@ where
     /// [`BodyError`]; nothing more can be read after it.
     pub(crate) async fn next(&mut self) -> Result<Option<String>, BodyError> {
         loop {
-            if let Some(data) = self.parser.ready.pop_front() {
-                return Ok(Some(data));
+            if let Some((data, id)) = self.parser.ready.pop_front() {
+                self.last_id = id.or(self.last_id.take());
+                match data {
+                    Some(data) => return Ok(Some(data)),
+                    None => continue,
+                }
             }
             let wait = if self.read == 0 {
                 self.timeouts.first
@@ -88,7 +116,11 @@ struct Parser {
     after_cr: bool,
     after_first_line: bool,
     data: Option<String>,
-    ready: VecDeque<String>,
+    /// The id of the event that is being read.
+    id: Option<String>,
+    retry: Option<Duration>,
+    /// What was delivered: the data, and the id. An id may come alone.
+    ready: VecDeque<(Option<String>, Option<String>)>,
 }
 
 impl Parser {
@@ -118,14 +150,26 @@ impl Parser {
         };
         self.after_first_line = true;
         if line.is_empty() {
-            self.ready.extend(self.data.take());
+            let event = (self.data.take(), self.id.take());
+            self.ready
+                .extend(Some(event).filter(|event| *event != (None, None)));
             return;
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
-        if field != "data" {
-            return; // a comment (empty field), or event, id, retry
-        }
         let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "data" => {}
+            "id" => {
+                self.id =
+                    Some(value.to_owned()).filter(|id| id.len() <= MAX_ID && !id.contains('\0'));
+                return;
+            }
+            "retry" => {
+                self.retry = value.parse().ok().map(Duration::from_millis);
+                return;
+            }
+            _ => return, // a comment (empty field), or event
+        }
         match &mut self.data {
             Some(data) => {
                 data.push('\n');
@@ -148,7 +192,8 @@ mod tests {
         for chunk in chunks {
             parser.push(chunk).unwrap();
         }
-        parser.ready.into()
+        let data = parser.ready.into_iter().filter_map(|(data, _)| data);
+        data.collect()
     }
 
     fn quick() -> Timeouts {

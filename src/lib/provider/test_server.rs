@@ -287,6 +287,7 @@ pub(super) fn result(id: &str, text: &str, is_error: bool) -> Block {
         text: text.to_owned(),
         is_error,
         from: None,
+        pictures: Vec::new(),
     })
 }
 

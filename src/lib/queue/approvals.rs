@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::{NewPart, Part};
 use super::{Store, outbox, tasks, view};
 use crate::db;
-use crate::message::{Approval, approval_reply};
+use crate::message::{Approval, Wanted, approval_reply};
 
 /// How long the owner may take, milliseconds (specification §22).
 pub const PATIENCE_MS: i64 = 15 * 60 * 1000;
@@ -47,6 +47,8 @@ pub struct Request {
     pub bound: String,
     /// What may be allowed for the rest of the conversation or always: in words, and its digest.
     pub rule: Option<(String, String)>,
+    /// What it wants, when it is answered with words.
+    pub wanted: Option<Wanted>,
     /// When it was asked, milliseconds since 1970 UTC.
     pub created_at: i64,
     /// When it counts as denied.
@@ -58,8 +60,8 @@ pub struct Request {
 pub enum Standing {
     /// Nobody has answered.
     Pending,
-    /// Yes; not used yet.
-    Approved,
+    /// Yes; not used yet. Carries the words of the owner, when they were wanted.
+    Approved(Option<String>),
     /// No. Carries the words of the owner, if there are any.
     Denied(Option<String>),
     /// Its yes is used, by a call that a restart may have cut off.
@@ -79,6 +81,8 @@ pub enum Decided {
     Over(String),
     /// This one may only be allowed once.
     OnlyOnce,
+    /// It is no question that is answered with words.
+    NoWords,
     /// No id was named, and so many wait. Carries their ids.
     Several(Vec<String>),
 }
@@ -211,10 +215,10 @@ impl Store {
                         {
                             Standing::Pending
                         }
-                        Some((state, _, _, Some(at)))
+                        Some((state, answer, _, Some(at)))
                             if state == "approved" && now < at + GOOD_FOR_MS =>
                         {
-                            Standing::Approved
+                            Standing::Approved(answer)
                         }
                         Some((state, answer, ..)) if state == "denied" => Standing::Denied(answer),
                         Some((state, ..)) if state == "used" => Standing::Used,
@@ -259,6 +263,9 @@ impl Store {
                 if matches!(verdict, Approval::Session | Approval::Always) && !open.iter().all(|request| request.rule.is_some()) {
                     return Ok(Decided::OnlyOnce);
                 }
+                if verdict == Approval::Approve && why.is_some() && !open.iter().all(|request| request.wanted.is_some()) {
+                    return Ok(Decided::NoWords);
+                }
                 let state = if verdict == Approval::Deny { "denied" } else { "approved" };
                 for request in &open {
                     connection
@@ -298,7 +305,8 @@ impl Store {
             .await
     }
 
-    /// Uses the yes to `id` up; false when there is none any more. From here on the call may have happened.
+    /// Uses the yes to `id` up; false when there is none any more. From here on the call may have happened. Words that
+    /// came with it are kept no longer.
     ///
     /// # Errors
     /// See [`db::Error`]; the call must then not be made.
@@ -307,7 +315,7 @@ impl Store {
             .write(move |connection| {
                 connection
                     .prepare_cached(
-                        "UPDATE approvals SET state = 'used' WHERE id = ?1 AND state = 'approved' AND decided_at > ?2",
+                        "UPDATE approvals SET state = 'used', answer = NULL WHERE id = ?1 AND state = 'approved' AND decided_at > ?2",
                     )?
                     .execute((id, now - GOOD_FOR_MS))
                     .map(|rows| rows == 1)
@@ -428,8 +436,8 @@ fn insert(connection: &Connection, request: &Request) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "INSERT INTO approvals(id, batch, session_key, session_id, inbox_id, run_id, call_id, tool, question, why, bound,
-               repeatable, created_at, expires_at, rule, rule_bound)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+               repeatable, created_at, expires_at, rule, rule_bound, wanted)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
         )?
         .execute(rusqlite::params![
             request.id,
@@ -448,6 +456,7 @@ fn insert(connection: &Connection, request: &Request) -> rusqlite::Result<()> {
             request.expires_at,
             request.rule.as_ref().map(|(words, _)| words),
             request.rule.as_ref().map(|(_, digest)| digest),
+            request.wanted.as_ref().map(|wanted| serde_json::json!(wanted).to_string()),
         ])
         .map(drop)
 }
@@ -494,6 +503,15 @@ fn rule(row: &Row<'_>) -> rusqlite::Result<Option<(String, String)>> {
     Ok(words.zip(digest))
 }
 
+/// None wants words that is of before they could.
+fn wanted(row: &Row<'_>) -> rusqlite::Result<Option<Wanted>> {
+    if row.as_ref().column_index("wanted").is_err() {
+        return Ok(None);
+    }
+    let wanted: Option<String> = row.get("wanted")?;
+    Ok(wanted.and_then(|wanted| serde_json::from_str(&wanted).ok()))
+}
+
 fn request(row: &Row<'_>) -> rusqlite::Result<Request> {
     Ok(Request {
         id: row.get("id")?,
@@ -508,6 +526,7 @@ fn request(row: &Row<'_>) -> rusqlite::Result<Request> {
         why: row.get("why")?,
         bound: row.get("bound")?,
         rule: rule(row)?,
+        wanted: wanted(row)?,
         created_at: row.get("created_at")?,
         expires_at: row.get("expires_at")?,
     })

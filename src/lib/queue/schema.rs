@@ -17,6 +17,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0008_suspended.sql"),
     include_str!("migrations/0009_rules.sql"),
     include_str!("migrations/0010_digests.sql"),
+    include_str!("migrations/0011_words.sql"),
 ];
 
 /// Opens the database for reading and writing.

@@ -183,6 +183,7 @@ impl State {
             if result.from.is_none() {
                 continue;
             }
+            result.pictures.clear();
             let length = result.text.chars().count();
             if let Some(rest) = whole.checked_sub(length) {
                 whole = rest;
@@ -315,6 +316,7 @@ impl Entry {
                     let result = crate::message::ToolResult {
                         text,
                         from: None,
+                        pictures: Vec::new(),
                         ..result.clone()
                     };
                     content.push(Block::ToolResult(result));
@@ -386,6 +388,7 @@ mod tests {
             text,
             is_error,
             from,
+            pictures: Vec::new(),
         };
         Entry {
             seq,

@@ -5,13 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
 
 use super::changed_files::ChangedFiles;
 use super::network;
+use super::server_pictures;
+use super::server_questions::Questions;
 use crate::agent::{Context, Question, Reach, Rights, Shown, Tool, ToolOutput};
 use crate::audit;
 use crate::clock;
-use crate::mcp::{Answer, File, Kind, Offered, Server, Servers};
+use crate::llm::Client;
+use crate::mcp::{Answer, Caller, File, Kind, Offered, Server, Servers};
+use crate::message::ToolPicture;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::trust::Provenance;
 
@@ -30,7 +35,7 @@ const MAX_KEPT: u64 = 64 << 20;
 pub fn of_servers(
     servers: &Servers,
     files: &ChangedFiles,
-    audit: &audit::Log,
+    (audit, client, downloads): (&audit::Log, &Arc<Client>, &Path),
 ) -> Vec<Arc<dyn Tool>> {
     let tool = |(server, sha256, offered): (Arc<Server>, String, Offered)| -> Arc<dyn Tool> {
         let spec = ToolSpec {
@@ -48,6 +53,8 @@ pub fn of_servers(
             read_only: offered.read_only,
             spec,
             audit: audit.clone(),
+            client: client.clone(),
+            downloads: downloads.to_owned(),
         })
     };
     servers.tools().into_iter().map(tool).collect()
@@ -76,28 +83,43 @@ struct ServerTool {
     read_only: bool,
     spec: ToolSpec,
     audit: audit::Log,
+    /// The models that its server may ask, when the settings say so.
+    client: Arc<Client>,
+    /// Where pictures lie that models are shown.
+    downloads: PathBuf,
 }
 
 impl ServerTool {
     async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
         let arguments = without_nulls(&self.spec.schema, input);
         let began = clock::now_ms();
+        let caller: Arc<dyn Caller> = Arc::new(Questions {
+            server: self.server.name().to_owned(),
+            tool: self.spec.name.to_string(),
+            context: context.clone(),
+            client: self.client.clone(),
+            sampling: self.server.sampling(),
+            turn: Mutex::default(),
+        });
         let mut output = match self
             .server
             .call(
                 (&self.remote, self.kind),
                 &self.sha256,
                 &arguments,
-                (&context.cancel, &|words| {
-                    context.progress.tell(&self.spec.name, words);
-                }),
+                (&context.cancel, &caller),
             )
             .await
         {
-            Ok(answer) => ToolOutput {
-                is_error: answer.is_error,
-                ..ToolOutput::ok(self.text_of(answer, context).await)
-            },
+            Ok(answer) => {
+                let is_error = answer.is_error;
+                let (text, pictures) = self.kept_files(answer, context).await;
+                ToolOutput {
+                    is_error,
+                    pictures,
+                    ..ToolOutput::ok(text)
+                }
+            }
             Err(why) => ToolOutput::error(why),
         };
         if self.may_write {
@@ -119,20 +141,28 @@ impl ServerTool {
 }
 
 impl ServerTool {
-    /// Returns the words of an answer, its files kept and named where they stood.
-    async fn text_of(&self, answer: Answer, context: &Context) -> String {
+    /// Returns the words of an answer, its files kept and named where they stood, and its pictures.
+    async fn kept_files(&self, answer: Answer, context: &Context) -> (String, Vec<ToolPicture>) {
         if answer.files.is_empty() {
-            return answer.text(|_| String::new());
+            return (answer.text(|_| String::new()), Vec::new());
         }
         let folder = Path::new(SERVER_FILES).join(self.server.name());
         let (files, context) = (self.files.clone(), context.clone());
+        let downloads = self.downloads.clone();
         crate::sys::blocking(move || {
             let mut number = 0;
-            answer.text(|file| {
+            let mut pictures = Vec::new();
+            let text = answer.text(|file| {
                 number += 1;
-                let name = format!("{}-{number}.{}", clock::now_ms(), extension(file));
+                let stem = format!("{}-{number}", clock::now_ms());
+                let name = format!("{stem}.{}", extension(file));
+                if file.what == "image" && pictures.len() < server_pictures::MAX_SHOWN {
+                    let run = &context.run_id;
+                    pictures.extend(server_pictures::keep(&downloads, run, &stem, &file.bytes));
+                }
                 kept(&files, &folder.join(name), file, &context)
-            })
+            });
+            (text, pictures)
         })
         .await
     }

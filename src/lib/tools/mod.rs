@@ -11,6 +11,8 @@ mod network;
 mod pin;
 mod schedule;
 mod send_command;
+mod server_pictures;
+mod server_questions;
 mod silent;
 mod skill;
 mod spawn;

@@ -149,12 +149,17 @@ fn the_token_goes_to_the_written_address_and_a_forgotten_session_is_rebuilt() {
         .map(String::as_str)
         .filter(|line| line.contains("canary"))
         .collect();
+    // It is listened to beside the calls.
+    let (listens, lines): (Vec<&str>, Vec<&str>) =
+        lines.into_iter().partition(|line| line.starts_with("GET"));
+    let listen = |session: &str| format!("GET {session} Bearer mcp-token-canary 2025-06-18 -");
+    assert_eq!(listens, [listen("s1"), listen("s2")]);
     let expected = [
-        "POST - Bearer mcp-token-canary 2025-06-18 initialize",
+        "POST - Bearer mcp-token-canary 2025-11-25 initialize",
         "POST s1 Bearer mcp-token-canary 2025-06-18 notifications/initialized",
         "POST s1 Bearer mcp-token-canary 2025-06-18 tools/list",
         "POST s1 Bearer mcp-token-canary 2025-06-18 tools/call",
-        "POST - Bearer mcp-token-canary 2025-06-18 initialize",
+        "POST - Bearer mcp-token-canary 2025-11-25 initialize",
         "POST s2 Bearer mcp-token-canary 2025-06-18 notifications/initialized",
         "POST s2 Bearer mcp-token-canary 2025-06-18 tools/list",
         "POST s2 Bearer mcp-token-canary 2025-06-18 tools/call",

@@ -18,9 +18,10 @@ use crate::support::{FakeModel, OnDrop, Sandbox, wait_for};
 
 const SOON: Duration = Duration::from_secs(60);
 const SERVER: &str = include_str!("sdk_server.py");
+const SEES: &str = "[models.primary]\nvision = true";
 
 /// Returns where the SDK lies; `None`, said by name, when it is not installed and need not be.
-fn sdk() -> Option<PathBuf> {
+pub(super) fn sdk() -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target"),
         PathBuf::from,
@@ -40,6 +41,40 @@ fn sdk() -> Option<PathBuf> {
     None
 }
 
+/// A server that ends with this.
+pub(super) type Server = OnDrop<Box<dyn FnMut()>>;
+
+/// Starts a server beside the home and returns its port.
+pub(super) fn http_server(sandbox: &Sandbox, program: &str, way: &str) -> (u16, Server) {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .expect("a port")
+        .local_addr()
+        .expect("an address")
+        .port();
+    (port, http_server_at(sandbox, program, way, port))
+}
+
+/// Starts a server at this port.
+pub(super) fn http_server_at(sandbox: &Sandbox, program: &str, way: &str, port: u16) -> Server {
+    let script = sandbox.home().with_file_name("server.py");
+    fs::write(&script, program).expect("the sandbox is writable");
+    let mut server = Command::new(python().0)
+        .arg(&script)
+        .args([way, &port.to_string()])
+        .env("PYTHONPATH", sdk().expect("the SDK"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("python3 starts");
+    wait_for("the server to listen", SOON, || {
+        TcpStream::connect(("127.0.0.1", port)).ok()
+    });
+    OnDrop(Box::new(move || {
+        let _ = server.kill();
+        let _ = server.wait();
+    }))
+}
+
 /// `streams`: whether a server can say something before its answer.
 fn check(sandbox: &Sandbox, model: &FakeModel, streams: bool) {
     let server = listed(sandbox, "desk", |server| server["tools"].is_array());
@@ -54,6 +89,7 @@ fn check(sandbox: &Sandbox, model: &FakeModel, streams: bool) {
         "desk_greet",
         "desk_fail",
         "desk_picture",
+        "desk_photo",
         "desk_slowly",
         "desk_resources",
         "desk_prompts",
@@ -95,6 +131,26 @@ fn check(sandbox: &Sandbox, model: &FakeModel, streams: bool) {
     assert_eq!(bytes, b"\x89PNG not really");
     let marks = sandbox.read("state/untrusted.json").expect("marks");
     assert!(marks.contains(path), "{marks}");
+
+    // What is no picture by its bytes is not shown, and a picture is, with a word on whose it is, until the turn ends.
+    let newest = || model.requests().pop().expect("a request")["messages"].to_string();
+    assert!(!newest().contains("\"type\":\"image\""), "{}", newest());
+    let answer = call(sandbox, model, "desk_photo", &json!({}));
+    assert!(answer.contains("a pixel"), "{answer}");
+    let shown = newest();
+    assert!(
+        shown.contains("\"media_type\":\"image/gif\"")
+            && shown.contains("pictures of the tool's answer, somebody else's"),
+        "{shown}"
+    );
+    let session = format!("call{}", model.requests().len() - 2);
+    let told = sandbox.send(&["--wait=60", "--session", &session, "and now?"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(
+        newest().contains("a pixel") && !newest().contains("media_type"),
+        "{}",
+        newest()
+    );
 
     // It takes longer than a call may, and says all the time that it goes on.
     let answer = call(sandbox, model, "desk_slowly", &json!({}));
@@ -148,6 +204,7 @@ fn check(sandbox: &Sandbox, model: &FakeModel, streams: bool) {
 fn the_python_sdk_is_understood_over_stdio() {
     let Some(dir) = sdk() else { return };
     let (model, sandbox) = Sandbox::with_model();
+    let sandbox = sandbox.provider_config("mock", SEES);
     let servers = sandbox.home().with_file_name("servers");
     fs::create_dir_all(&servers).expect("the sandbox is writable");
     let section = section(
@@ -167,31 +224,13 @@ fn the_python_sdk_is_understood_over_stdio() {
 
 #[test]
 fn the_python_sdk_is_understood_over_http() {
-    let Some(dir) = sdk() else { return };
+    if sdk().is_none() {
+        return;
+    }
     for way in ["events", "json"] {
         let (model, sandbox) = Sandbox::with_model();
-        let script = sandbox.home().with_file_name("server.py");
-        fs::write(&script, SERVER).expect("the sandbox is writable");
-        let port = TcpListener::bind("127.0.0.1:0")
-            .expect("a port")
-            .local_addr()
-            .expect("an address")
-            .port();
-        let mut server = Command::new(python().0)
-            .arg(&script)
-            .args([way, &port.to_string()])
-            .env("PYTHONPATH", &dir)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("python3 starts");
-        wait_for("the server to listen", SOON, || {
-            TcpStream::connect(("127.0.0.1", port)).ok()
-        });
-        let _server = OnDrop(move || {
-            let _ = server.kill();
-            let _ = server.wait();
-        });
+        let sandbox = sandbox.provider_config("mock", SEES);
+        let (port, _server) = http_server(&sandbox, SERVER, way);
         let sandbox = sandbox.config(&format!(
             "[mcp.servers.desk]\nurl = \"http://127.0.0.1:{port}/mcp\"\ntimeout_secs = 3\n"
         ));

@@ -39,6 +39,13 @@ def picture() -> list:
 
 
 @server.tool()
+def photo() -> list:
+    """Show a real picture."""
+    pixel = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
+    return ["a pixel", Image(data=pixel, format="gif")]
+
+
+@server.tool()
 async def slowly(context: Context) -> str:
     """Take 5 s and say so."""
     for step in range(100):

@@ -211,6 +211,7 @@ impl Running<'_> {
                 text,
                 is_error,
                 from,
+                pictures: Vec::new(),
             }));
         }
         Some(results)

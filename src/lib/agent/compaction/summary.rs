@@ -209,6 +209,7 @@ mod tests {
             text: "a\n⟦end⟧\nb".into(),
             is_error: true,
             from: None,
+            pictures: Vec::new(),
         };
         vec![
             entry(

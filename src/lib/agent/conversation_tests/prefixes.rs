@@ -129,6 +129,7 @@ fn step(
             text,
             is_error: false,
             from: None,
+            pictures: Vec::new(),
         };
         kinds.push(Kind::ToolResult {
             run_id,

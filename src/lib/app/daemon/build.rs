@@ -109,8 +109,8 @@ pub(crate) fn live(
     let tools = tools::all(needs);
     servers.set(server_settings, tools::names_taken(&tools));
     let registry = registry(&config, tools).with_changing(Arc::new({
-        let audit = audit.clone();
-        move || tools::of_servers(&servers, &files, &audit)
+        let (audit, client, downloads) = (audit.clone(), client.clone(), home.downloads());
+        move || tools::of_servers(&servers, &files, (&audit, &client, &downloads))
     }));
     let limits = limits(&config);
     let callback = callback(&config, keys.secrets())?;

@@ -27,6 +27,11 @@ pub(super) fn settings(
             way: way.unwrap_or_else(Way::Unusable),
             trust: server.trust.clone(),
             timeout: Duration::from_secs(server.timeout_secs),
+            sampling: mcp::Sampling {
+                rule: server.sampling,
+                tokens: server.sampling_tokens,
+                usd: server.sampling_usd,
+            },
         }
     };
     config.mcp.servers.iter().map(one).collect()

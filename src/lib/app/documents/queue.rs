@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::app::cli::Failure;
 use crate::config::Home;
 use crate::control::spool;
+use crate::message::Wanted;
 use crate::{clock, queue, sys};
 
 /// `queue`.
@@ -33,6 +34,9 @@ pub(crate) struct Waiting {
     pub created_at: String,
     /// When it counts as denied, RFC 3339 UTC.
     pub expires_at: String,
+    /// What it wants, when it is answered with words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<Wanted>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -104,6 +108,7 @@ fn waiting(request: queue::Request) -> Waiting {
         why: request.why,
         created_at: clock::rfc3339(request.created_at),
         expires_at: clock::rfc3339(request.expires_at),
+        wanted: request.wanted,
     }
 }
 

@@ -177,6 +177,7 @@ mod tests {
             why: "the settings ask".to_owned(),
             created_at: "2025-11-21T22:56:02.000Z".to_owned(),
             expires_at: "2025-11-21T23:11:02.000Z".to_owned(),
+            wanted: None,
         };
         let queue = Queue {
             inbox: vec![open(id, "running", 1)],

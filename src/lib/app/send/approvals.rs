@@ -16,7 +16,7 @@ use crate::config::Home;
 use crate::control::replies::{Ask, Reply};
 use crate::message;
 use crate::message::Approval;
-use crate::message::approval_reply::ONLY;
+use crate::message::approval_reply::{ONLY, YES_OR_NO};
 use crate::{clock, control, text};
 
 /// More of a question is not shown: the rest is in the document of `--queue`.
@@ -40,6 +40,17 @@ pub(super) fn deny(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
         });
     let why = Some(why).filter(|why| !why.trim().is_empty());
     decide(context, parse_request(id)?, Approval::Deny, why)
+}
+
+/// `--answer ID WORDS`.
+pub(super) fn answer(context: &Context<'_>, words: &[String]) -> Result<Exit, Failure> {
+    match message::Command::spoken("answer", &words.join(" ")) {
+        Some(message::Command::Approval { id, verdict, why }) => {
+            decide(context, parse_request(&id)?, verdict, why)
+        }
+        _ => Err(Failure::new(Exit::Usage, "--answer takes an ID and words")
+            .hint("agent-send --queue shows what waits")),
+    }
 }
 
 fn decide(
@@ -82,13 +93,25 @@ fn outcome(reply: Reply) -> Result<String, Failure> {
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     told: Vec<String>,
-    open: Vec<String>,
+    open: Vec<Open>,
+}
+
+/// A question that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Open {
+    id: String,
+    /// Whether it is answered with words.
+    takes_words: bool,
 }
 
 impl Asks {
     /// Returns true when `reply` asks for something that was not shown.
     pub(super) fn has_news(&mut self, reply: &Reply) -> bool {
-        self.open = reply.asks.iter().map(|ask| ask.id.clone()).collect();
+        let open = |ask: &Ask| Open {
+            id: ask.id.clone(),
+            takes_words: ask.wanted.is_some(),
+        };
+        self.open = reply.asks.iter().map(open).collect();
         reply.asks.iter().any(|ask| !self.told.contains(&ask.id))
     }
 
@@ -96,8 +119,8 @@ impl Asks {
         !self.open.is_empty()
     }
 
-    /// Returns the ids of what waits.
-    pub(super) fn open(&self) -> &[String] {
+    /// Returns what waits.
+    pub(super) fn open(&self) -> &[Open] {
         &self.open
     }
 
@@ -126,7 +149,15 @@ fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
     let left = left.map(|minutes| format!("; denied automatically in {minutes} min"));
     let whole = ask.text.chars().count() <= LONGEST;
     let mut lines = vec![
-        format!("agent-send: Approval needed{}", left.unwrap_or_default()),
+        format!(
+            "agent-send: {}{}",
+            if ask.wanted.is_some() {
+                "A question"
+            } else {
+                "Approval needed"
+            },
+            left.unwrap_or_default()
+        ),
         format!(
             "  {}: {}",
             text::visible(&ask.tool),
@@ -141,19 +172,26 @@ fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
     if !whole {
         lines.push("  … there is more: agent-send --queue --json".to_owned());
     }
+    let (yes, here) = match &ask.wanted {
+        Some(wanted) if wanted.how != YES_OR_NO => {
+            lines.push(format!("  answer: {}", text::visible(&wanted.how)));
+            (format!("--answer {id} WORDS"), "the words, or n WHY")
+        }
+        _ => (format!("--approve {id}"), "y, or n WHY"),
+    };
     lines.extend([
-        format!("  agent-send --approve {id}"),
+        format!("  agent-send {yes}"),
         format!("  agent-send --deny {id} WHY"),
     ]);
     if person {
-        lines.push("  or here: y, or n WHY".to_owned());
+        lines.push(format!("  or here: {here}"));
     }
     lines
 }
 
 /// Takes the word that was typed, if a line was, while an answer is waited for. The terminal itself makes
 /// lines then, so reading one never waits.
-pub(super) fn read_typed(home: &Home, open: &[String]) {
+pub(super) fn read_typed(home: &Home, open: &[Open]) {
     let stdin = std::io::stdin();
     let mut there = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
     if poll(&mut there, PollTimeout::ZERO).unwrap_or(0) == 0 {
@@ -177,8 +215,9 @@ pub(super) fn read_typed(home: &Home, open: &[String]) {
     }
 }
 
-/// Returns what a typed line decides: `y` and `n WHY` about the one request that is `open`, or a command.
-fn word(line: &str, open: &[String]) -> Option<message::Command> {
+/// Returns what a typed line decides: `y` and `n WHY` about the one request that is `open`, the answer when that takes
+/// words, or a command.
+fn word(line: &str, open: &[Open]) -> Option<message::Command> {
     let line = line.trim();
     let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let verdict = match first.to_ascii_lowercase().as_str() {
@@ -186,10 +225,24 @@ fn word(line: &str, open: &[String]) -> Option<message::Command> {
         "n" | "no" => Some(Approval::Deny),
         _ => None,
     };
-    if let (Some(verdict), [id]) = (verdict, open) {
+    if let (Some(verdict), [Open { id, .. }]) = (verdict, open) {
         let why = Some(rest.trim().to_owned()).filter(|why| !why.is_empty());
         let id = id.clone();
         return Some(message::Command::Approval { id, verdict, why });
+    }
+    if let [
+        Open {
+            id,
+            takes_words: true,
+        },
+    ] = open
+        && !line.starts_with('/')
+    {
+        return Some(message::Command::Approval {
+            id: id.clone(),
+            verdict: Approval::Approve,
+            why: Some(line.to_owned()),
+        });
     }
     let (word, rest) = first.strip_prefix('/').map(|word| (word, rest))?;
     message::Command::spoken(word, rest)
@@ -206,6 +259,7 @@ mod tests {
             text: text.to_owned(),
             why: "the settings ask".to_owned(),
             expires_at: "2025-11-21T23:11:02.000Z".to_owned(),
+            wanted: None,
         }
     }
 
@@ -246,7 +300,11 @@ mod tests {
     fn y_and_n_decide_about_the_one_thing_that_waits() {
         let check =
             |line: &str, open: &[&str], expected: Option<(&str, Approval, Option<&str>)>| {
-                let open: Vec<String> = open.iter().map(|id| (*id).to_owned()).collect();
+                let one = |id: &&str| Open {
+                    id: (*id).to_owned(),
+                    takes_words: id.starts_with("words"),
+                };
+                let open: Vec<Open> = open.iter().map(one).collect();
                 let expected = expected.map(|(id, verdict, why)| message::Command::Approval {
                     id: id.to_owned(),
                     verdict,
@@ -269,6 +327,15 @@ mod tests {
             Some(("bbb", Approval::Approve, None)),
         );
         check("hello", &["aaa"], None);
+        let approve = Approval::Approve;
+        check(
+            "Ada King",
+            &["words1"],
+            Some(("words1", approve, Some("Ada King"))),
+        );
+        check("y", &["words1"], Some(("words1", approve, None)));
+        check("n", &["words1"], Some(("words1", Approval::Deny, None)));
+        check("Ada King", &["words1", "aaa"], None);
     }
 
     #[test]

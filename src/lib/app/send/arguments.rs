@@ -212,6 +212,9 @@ pub(super) struct Verbs {
     /// Deny a call that the agent asked for, and say why; alone: the only pending one
     #[arg(long, num_args = 0.., value_names = ["ID", "WHY"])]
     pub deny: Option<Vec<String>>,
+    /// Answer a question that a tool server asks
+    #[arg(long, num_args = 1.., value_names = ["ID", "WORDS"])]
+    pub answer: Option<Vec<String>>,
     /// Wake the agent now, if HEARTBEAT.md gives it a reason to
     #[arg(long)]
     pub heartbeat: bool,

@@ -135,6 +135,8 @@ fn command_of(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exi
             _ => crate::message::Approval::Approve,
         };
         approvals::approve(context, id.as_deref(), verdict)
+    } else if let Some(words) = &verbs.answer {
+        approvals::answer(context, words)
     } else if let Some(words) = &verbs.deny {
         approvals::deny(context, words)
     } else if verbs.heartbeat && !arguments.dry_run {

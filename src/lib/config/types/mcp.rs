@@ -38,6 +38,25 @@ pub struct McpServer {
     pub trust: String,
     /// Seconds a call may take, 1 to 3600; default 120.
     pub timeout_secs: u64,
+    /// Whether the server may have a model say something while a call of it runs; default off.
+    pub sampling: Sampling,
+    /// The most tokens of such an answer, 1 to 100000; default 1000.
+    pub sampling_tokens: u32,
+    /// The most that such answers may cost in one message, US dollars; default 0.05.
+    pub sampling_usd: f64,
+}
+
+/// Whether a tool server may use a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sampling {
+    /// Never.
+    #[default]
+    Off,
+    /// When the owner says yes.
+    Ask,
+    /// Without a question.
+    Allow,
 }
 
 impl Default for McpServer {
@@ -52,6 +71,9 @@ impl Default for McpServer {
             writes: Vec::new(),
             trust: String::new(),
             timeout_secs: 120,
+            sampling: Sampling::Off,
+            sampling_tokens: 1000,
+            sampling_usd: 0.05,
         }
     }
 }

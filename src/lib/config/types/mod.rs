@@ -30,7 +30,7 @@ pub use channels::{
 pub use compaction::{Compaction, Keep, Preset, Thresholds};
 pub use heartbeat::{Driver, Every, Heartbeat};
 pub use hooks::{Deliver, Hook, HookSession};
-pub use mcp::{Mcp, McpServer};
+pub use mcp::{Mcp, McpServer, Sampling};
 pub use network::Network;
 pub use persona::{Stickers, Typing, Voice};
 pub use session::{DmScope, GroupScope, MAX_CARRIED, Reset, ResetFor, Session, TimeOfDay};
@@ -84,7 +84,7 @@ pub struct Config {
 }
 
 /// The left sides `[routing]` knows: the sources of messages, then the roles of helpers.
-pub const ROLES: [&str; 11] = [
+pub const ROLES: [&str; 12] = [
     "telegram",
     "channel",
     "cli",
@@ -93,6 +93,7 @@ pub const ROLES: [&str; 11] = [
     "subagent",
     "compaction",
     "consolidation",
+    "sampling",
     "vision",
     "speech_to_text",
     "text_to_speech",

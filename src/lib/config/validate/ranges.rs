@@ -479,6 +479,7 @@ fn tool_server(name: &str, server: &McpServer) -> Option<(&'static str, &'static
         writes,
         trust,
         timeout_secs,
+        ..
     } = server;
     let is_program = command.first().is_none_or(|program| !program.is_empty())
         && !command.iter().any(|word| word.contains('\0'));
@@ -544,8 +545,25 @@ fn tool_server(name: &str, server: &McpServer) -> Option<(&'static str, &'static
     ];
     rules
         .into_iter()
+        .chain(sampling(server))
         .find(|(_, good, _)| !good)
         .map(|(key, _, message)| (key, message))
+}
+
+/// What a tool server may ask of a model.
+fn sampling(server: &McpServer) -> [(&'static str, bool, &'static str); 2] {
+    [
+        (
+            "sampling_tokens",
+            (1..=100_000).contains(&server.sampling_tokens),
+            "expected 1 to 100000 tokens",
+        ),
+        (
+            "sampling_usd",
+            (0.000_001..=1000.0).contains(&server.sampling_usd),
+            "expected US dollars, more than 0 and at most 1000",
+        ),
+    ]
 }
 
 /// A path that stays below where it begins.

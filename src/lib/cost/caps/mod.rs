@@ -8,6 +8,7 @@
 //! | `message_usd` | the run of the message: its sub-agents and their reports pay for it too |
 //! | `job_usd` and a job's `budget_usd` | the run of the job, likewise |
 //! | a sub-agent's `budget_usd` | its own session |
+//! | a tool server's `sampling_usd` | what it asked of models in one run |
 
 use rusqlite::{Connection, OptionalExtension, ToSql};
 
@@ -83,7 +84,7 @@ enum Scope<'a> {
     Run(&'a str),
     /// Those of a session.
     Session(&'a str),
-    /// Those of a session and of the sub-agents it sent.
+    /// Those of a session, of the sub-agents it sent and of the tool servers it called.
     Tree(&'a str),
 }
 
@@ -109,7 +110,7 @@ impl Scope<'_> {
             Self::Run(run) => sum("run_id = ?1", &run),
             Self::Session(session) => sum("session_id = ?1", &session),
             Self::Tree(session) => sum(
-                "source != 'consolidation' AND session_id IN (SELECT ?1 UNION SELECT session_id FROM costs WHERE source = 'subagent'
+                "source != 'consolidation' AND session_id IN (SELECT ?1 UNION SELECT session_id FROM costs WHERE source IN ('subagent', 'sampling')
                    AND run_id IN (SELECT run_id FROM costs WHERE session_id = ?1 AND run_id != ''))",
                 &session,
             ),
@@ -198,7 +199,10 @@ fn limits<'a>(
         limit,
         scope,
     };
-    let of_sub_agent = ("budget_usd", "the call of sessions_spawn");
+    let (of_whom, share_setting) = match call.source {
+        "sampling" => ("tool server", ("sampling_usd", settings)),
+        _ => ("sub-agent", ("budget_usd", "the call of sessions_spawn")),
+    };
     [
         cap("day", ("[cost] day_usd", settings), caps.day_usd, since_day),
         cap(
@@ -221,7 +225,7 @@ fn limits<'a>(
         ),
         cap("job", ("[cost] job_usd", settings), job_usd, run),
         cap(whose, (its_setting, its_file), budget, run),
-        cap("sub-agent", of_sub_agent, share, own),
+        cap(of_whom, share_setting, share, own),
     ]
 }
 
@@ -262,7 +266,7 @@ fn sender(connection: &Connection, call: &NewCall) -> rusqlite::Result<String> {
             .optional()
     };
     let run = match call.source {
-        "subagent" => Some(call.run_id.clone()),
+        "subagent" | "sampling" => Some(call.run_id.clone()),
         // What sums a sub-agent's conversation up has a run of its own.
         _ => one(
             "SELECT run_id FROM costs WHERE session_id = ?1 AND source = 'subagent' LIMIT 1",
@@ -271,7 +275,7 @@ fn sender(connection: &Connection, call: &NewCall) -> rusqlite::Result<String> {
     };
     let sent_by = match run {
         Some(run) => one(
-            "SELECT session_id FROM costs WHERE run_id = ?1 AND source != 'subagent' AND session_id != ''
+            "SELECT session_id FROM costs WHERE run_id = ?1 AND source NOT IN ('subagent', 'sampling') AND session_id != ''
              ORDER BY ts DESC LIMIT 1",
             &run,
         )?,

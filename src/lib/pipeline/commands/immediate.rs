@@ -20,6 +20,7 @@ const HELP: &str = "Write to me and I answer. I also understand:\n\n\
     /stop – stop what I am doing\n\
     /status – what I am doing";
 const OWNERS_HELP: &str = "\n/approve ID – let me do what I asked for\n/deny ID WHY – do not let me, and say why\n\
+    /answer ID WORDS – answer what a tool server asks\n\
     /retry – try again what I gave up here; /retry all, /retry ID\n\
     /model – which model answers here; /model NAME changes it\n\
     /undo – take back what I last changed in files\n/forget WHAT – let a fact or a person count no more\n\

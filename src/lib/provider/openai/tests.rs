@@ -382,6 +382,7 @@ fn nothing_stands_before_the_output_of_a_command_that_failed() {
             text: text.into(),
             is_error: true,
             from: None,
+            pictures: Vec::new(),
         })
         .to_value()["content"]
             .clone()

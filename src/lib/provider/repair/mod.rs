@@ -148,6 +148,7 @@ fn missing_results(open: &mut VecDeque<Open>) -> Vec<Block> {
             text: INTERRUPTED.to_owned(),
             is_error: true,
             from: None,
+            pictures: Vec::new(),
         })
     };
     open.drain(..).map(result).collect()

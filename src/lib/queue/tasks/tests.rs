@@ -434,6 +434,7 @@ async fn a_task_that_asks_the_owner_waits_for_them_and_not_for_its_partner() {
         why: "it may".into(),
         bound: "0".into(),
         rule: None,
+        wanted: None,
         created_at: 0,
         expires_at: 900_000,
     };

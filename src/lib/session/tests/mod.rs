@@ -84,6 +84,7 @@ fn ended(id: &str) -> Kind {
         text: "ok".into(),
         is_error: false,
         from: None,
+        pictures: Vec::new(),
     };
     Kind::ToolResult {
         run_id: "r".into(),

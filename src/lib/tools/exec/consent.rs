@@ -62,6 +62,7 @@ pub(super) fn ask(context: &Context, command: &str, pauses: &Pauses) -> Option<A
             question: question(&program, &command, &destination),
             why: "the command wants a host that [tools.exec.network] allow does not name"
                 .to_owned(),
+            wanted: None,
         };
         Box::pin(async move {
             let mut decided = decided.lock().await;
@@ -79,6 +80,7 @@ pub(super) fn ask(context: &Context, command: &str, pauses: &Pauses) -> Option<A
             drop(pausing);
             let verdict = match verdict {
                 Verdict::Yes => Ok(()),
+                Verdict::Words(_) => Err("nobody said yes".to_owned()),
                 Verdict::No(why) => Err(why.trim_start_matches("this was not run: ").to_owned()),
             };
             decided.insert(destination, verdict.clone());

@@ -64,6 +64,7 @@ pub(super) fn ask(id: &str, words: &str) -> Waiting {
         why: "the settings ask".into(),
         created_at: ago(30),
         expires_at: ago(-840),
+        wanted: None,
     }
 }
 

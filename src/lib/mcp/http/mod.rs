@@ -1,6 +1,15 @@
 //! A server that runs elsewhere, at the address that the owner wrote: each message is a POST, its answer
 //! JSON or a stream of events (Streamable HTTP). No redirects: an answer from elsewhere is not the
 //! answer we asked for.
+//!
+//! ```text
+//! POST   a message                     ← JSON, or events up to the answer
+//! GET    Last-Event-ID: what was last  ← the rest of a stream that broke off
+//! GET                                  ← what the server says by itself, while the session lasts
+//! DELETE                                 the session is over
+//! ```
+
+mod events;
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -9,13 +18,13 @@ use std::time::Duration;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use super::client::Signals;
 use super::json_rpc;
 use super::json_rpc::{MAX_MESSAGE, Message, VERSION};
 use crate::net;
-use crate::net::sse::Events;
 use crate::net::{BodyError, Timeouts, innermost, read_body};
 use crate::secret::Secret;
 
@@ -28,49 +37,59 @@ const SILENCE: Timeouts = Timeouts::all(Duration::from_secs(3600));
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 4096;
-/// Messages that may stand before the answer in one stream.
-const MAX_BEFORE: usize = 2000;
 
-/// A server's address, and our session there.
-pub(super) struct Link {
+/// A server's address, and our session there. When it is dropped, nobody listens any more.
+pub(super) struct Link(Arc<Shared>);
+
+struct Shared {
     client: Client,
     url: String,
     token: Option<Secret>,
     session: Mutex<Option<HeaderValue>>,
     version: Mutex<String>,
     signals: Arc<Signals>,
+    /// Ends the listening.
+    stop: CancellationToken,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.0.stop.cancel();
+    }
 }
 
 impl Link {
     /// Returns the way to `url`; nothing is sent yet.
     pub(super) fn new(client: Client, url: &str, token: Option<Secret>) -> Self {
-        Self {
+        Self(Arc::new(Shared {
             client,
             url: url.to_owned(),
             token,
             session: Mutex::default(),
             version: Mutex::new(VERSION.to_owned()),
             signals: Arc::default(),
-        }
+            stop: CancellationToken::new(),
+        }))
     }
 
     pub(super) fn signals(&self) -> Arc<Signals> {
-        self.signals.clone()
+        self.0.signals.clone()
     }
 
     /// Takes note of the version that both speak.
     pub(super) fn speaks(&self, version: &str) {
-        version.clone_into(&mut self.version.lock());
+        version.clone_into(&mut self.0.version.lock());
     }
 
     /// Sends a request and waits for its answer. May be dropped.
     pub(super) async fn request(&self, id: u64, message: &Value) -> Result<Value, Error> {
-        let response = self.post(message).await?;
+        let shared = &self.0;
+        let response = shared.post(message).await?;
         if let Some(session) = response.headers().get(SESSION) {
-            *self.session.lock() = Some(session.clone());
+            *shared.session.lock() = Some(session.clone());
         }
         if is_event_stream(response.headers()) {
-            return self.answer_in_events(response, id).await;
+            return shared.answer_in_events(response, id).await;
         }
         let mut body = Vec::new();
         read_body(response, &mut body, MAX_MESSAGE, SILENCE)
@@ -90,59 +109,30 @@ impl Link {
         }
     }
 
-    async fn answer_in_events(&self, response: Response, id: u64) -> Result<Value, Error> {
-        let mut events = Events::new(Box::pin(response.bytes_stream()), SILENCE);
-        for _ in 0..MAX_BEFORE {
-            let Some(event) = events
-                .next()
-                .await
-                .map_err(|error| Error::Protocol(error.to_string()))?
-            else {
-                return Err(Error::Protocol(
-                    "its answer ended before it was complete".to_owned(),
-                ));
-            };
-            if event.len() > MAX_MESSAGE {
-                return Err(Error::Protocol(format!(
-                    "it sent a message of more than {} MB",
-                    MAX_MESSAGE >> 20
-                )));
-            }
-            match json_rpc::read(event.as_bytes()) {
-                Some(Message::Answer(of, answer)) if of == id => {
-                    events.drain().await;
-                    return answer;
-                }
-                Some(Message::Request(id, method)) => {
-                    self.send(&json_rpc::answer(&id, &method, &[])).await?
-                }
-                Some(Message::Notice(notice)) => self.signals.hear(&self.url, notice),
-                Some(Message::Answer(..)) | None => {}
-            }
-        }
-        Err(Error::Protocol(
-            "it floods us with messages that nobody asked for".to_owned(),
-        ))
-    }
-
     /// Sends a message that has no answer.
     pub(super) async fn send(&self, message: &Value) -> Result<(), Error> {
-        self.post(message).await.map(drop)
+        self.0.post(message).await.map(drop)
+    }
+
+    /// Listens to what the server says by itself, until the session is over.
+    pub(super) fn listen(&self) {
+        tokio::spawn(events::listen(self.0.clone()));
     }
 
     /// Ends the session, if there is one.
     pub(super) async fn close(&self) {
-        if !self.signals.over.is_cancelled() && self.session.lock().is_some() {
+        let shared = &self.0;
+        shared.stop.cancel();
+        if !shared.signals.over.is_cancelled() && shared.session.lock().is_some() {
+            let end = shared.with_head(shared.client.delete(&shared.url));
             // A server that ends sessions by itself answers 405.
-            let _ = tokio::time::timeout(
-                FAREWELL,
-                self.with_head(self.client.delete(&self.url)).send(),
-            )
-            .await;
+            let _ = tokio::time::timeout(FAREWELL, end.send()).await;
         }
-        self.signals.over.cancel();
+        shared.signals.over.cancel();
     }
+}
 
+impl Shared {
     async fn post(&self, message: &Value) -> Result<Response, Error> {
         let request = self
             .client
@@ -155,14 +145,19 @@ impl Link {
                 innermost(&error.without_url())
             ))
         })?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
+        match response.status().is_success() {
+            true => Ok(response),
+            false => Err(self.refusal(response).await),
         }
+    }
+
+    /// Returns what an answer that is no success says; a session that was forgotten is over.
+    async fn refusal(&self, response: Response) -> Error {
+        let status = response.status();
         let has_session = self.session.lock().is_some();
         if status == StatusCode::NOT_FOUND && has_session {
             self.signals.over.cancel();
-            return Err(Error::Gone);
+            return Error::Gone;
         }
         if status.is_redirection() {
             let to = response
@@ -170,11 +165,11 @@ impl Link {
                 .get(LOCATION)
                 .and_then(|to| to.to_str().ok())
                 .unwrap_or("nowhere");
-            return Err(Error::Protocol(format!(
+            return Error::Protocol(format!(
                 "it points to {} (HTTP {}); redirects are not followed, write the final address",
                 net::server_text(to),
                 status.as_u16()
-            )));
+            ));
         }
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let token = if self.token.is_some() {
@@ -182,10 +177,7 @@ impl Link {
             } else {
                 "it wants a token: set token_env"
             };
-            return Err(Error::Protocol(format!(
-                "{token} (HTTP {})",
-                status.as_u16()
-            )));
+            return Error::Protocol(format!("{token} (HTTP {})", status.as_u16()));
         }
         let mut body = Vec::new();
         // The part that was read is enough.
@@ -195,12 +187,9 @@ impl Link {
         let is_about_session = words.to_ascii_lowercase().contains("session");
         if status == StatusCode::BAD_REQUEST && has_session && is_about_session {
             self.signals.over.cancel();
-            return Err(Error::Gone);
+            return Error::Gone;
         }
-        Err(Error::Protocol(format!(
-            "it answers HTTP {}: {words}",
-            status.as_u16()
-        )))
+        Error::Protocol(format!("it answers HTTP {}: {words}", status.as_u16()))
     }
 
     fn with_head(&self, request: RequestBuilder) -> RequestBuilder {

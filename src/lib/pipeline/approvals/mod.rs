@@ -4,6 +4,8 @@
 //! The request is in the queue before anybody is asked, the word before anything is done, and a yes is
 //! used up before the call begins. A restart finds all three.
 
+mod words;
+
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,12 +17,13 @@ use super::retry::{Recorded, Unrecorded};
 use super::schedule::slots::{Handle, Slots};
 use crate::agent::{Asked, Owner, Verdict};
 use crate::control::replies::{Ask, Reply, Status};
-use crate::message::{Approval, Button, ChatRef, Envelope, Route, SessionKey, Source, Trust};
+use crate::message::{Approval, ChatRef, Envelope, Route, SessionKey, Source, Trust};
 use crate::provider::BoxFuture;
 use crate::queue::{Decided, NewPart, PATIENCE_MS, Request, Standing, ending};
 use crate::trust::standing_rules::StandingRules;
 use crate::{clock, text};
 use serde_json::json;
+use words::{buttons, first_line, kept_words, new_id, question};
 
 /// Characters of one question; what is longer cannot be read on a telephone before it is answered.
 const LONGEST: usize = 6_000;
@@ -32,8 +35,6 @@ const OF_OTHERS: (i64, i64) = (6, 3_600_000);
 const OF_ONE: u32 = 3;
 /// How often the time is looked at while nobody answers.
 const LOOK: Duration = Duration::from_secs(20);
-/// What stands in an id: letters and digits that are not mistaken for each other.
-const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 const NOBODY: &str = "this was not run: it needs the owner's yes, and there is nobody to ask";
 
@@ -263,6 +264,7 @@ impl Asking {
             text: request.question.clone(),
             why: request.why.clone(),
             expires_at: clock::rfc3339(request.expires_at),
+            wanted: request.wanted.clone(),
         };
         let reply = Reply {
             session_id: Some(self.session_id.clone()),
@@ -342,6 +344,7 @@ impl Asking {
                 let digest = crate::text::sha256_hex(rule.bound_to.to_string().as_bytes());
                 (crate::secret::redact(&rule.words), digest)
             }),
+            wanted: asked.wanted.clone(),
             created_at: now,
             expires_at: now + PATIENCE_MS,
         }
@@ -386,14 +389,15 @@ impl Asking {
             }
             let use_up = || pipeline.queue.use_up(id.clone(), clock::now_ms());
             verdicts.push(match standing {
-                Standing::Approved if pipeline.persist("a yes", use_up).await == Ok(true) => Verdict::Yes,
-                Standing::Denied(Some(why)) => Verdict::No(format!("this was not run: the owner said no: {why}")),
+                Standing::Approved(words) if pipeline.persist("a yes", use_up).await == Ok(true) => {
+                    words.map_or(Verdict::Yes, Verdict::Words)
+                }
+                Standing::Denied(why) => Verdict::said_no(why.as_deref()),
                 Standing::Used => Verdict::No(
                     "this was not run: the owner's yes was used up when a restart came; call it again, and they are asked again"
                         .to_owned(),
                 ),
-                Standing::Denied(None) => Verdict::No("this was not run: the owner said no".to_owned()),
-                Standing::Approved | Standing::Pending | Standing::Over => {
+                Standing::Approved(_) | Standing::Pending | Standing::Over => {
                     Verdict::No("this was not run: nobody said yes within 15 minutes, which counts as no".to_owned())
                 }
             });
@@ -440,7 +444,7 @@ impl Pipeline {
         }
         let shown = text::shorten(&text::visible(id), 40);
         let why = why
-            .map(|why| text::shorten(&text::visible(&crate::secret::redact(why)), 1_000))
+            .map(|why| kept_words(verdict, why))
             .filter(|why| !why.is_empty());
         let now = clock::now_ms();
         let decide = || self.queue.decide(id.to_owned(), verdict, why.clone(), now);
@@ -453,6 +457,9 @@ impl Pipeline {
             Decided::OnlyOnce => Err(format!(
                 "{shown} can only be allowed once: approve it, or deny it."
             )),
+            Decided::NoWords => Err(format!(
+                "Nothing was approved: {shown} takes no words. /approve {shown}, or /deny {shown} WHY."
+            )),
             Decided::Several(ids) => Err(format!(
                 "{} questions wait: {}. Name one: /approve ID or /deny ID WHY.",
                 ids.len(),
@@ -463,6 +470,7 @@ impl Pipeline {
                 self.decided.notify_waiters();
                 self.show_ends(&requests).await;
                 let done = match verdict {
+                    Approval::Approve if why.is_some() => "answered",
                     Approval::Approve => "approved",
                     Approval::Session => "approved for this conversation",
                     Approval::Always => "approved always",
@@ -554,109 +562,4 @@ impl Pipeline {
             }
         });
     }
-}
-
-/// Returns the buttons below a question: a row each, and one for all of them.
-fn buttons(requests: &[Request]) -> Vec<Vec<Button>> {
-    let button = |label: String, verdict: Approval, id: &str| Button {
-        label,
-        data: verdict.data(id),
-    };
-    let several = requests.len() > 1;
-    let row = |(number, request): (usize, &Request)| {
-        let numbered = |words: &str| {
-            if several {
-                format!("{words} {number}")
-            } else {
-                words.to_owned()
-            }
-        };
-        let mut row = vec![button(numbered("✅ Yes"), Approval::Approve, &request.id)];
-        if request.rule.is_some() {
-            let in_chat = numbered("✅ In this chat");
-            row.push(button(in_chat, Approval::Session, &request.id));
-            row.push(button(numbered("✅ Always"), Approval::Always, &request.id));
-        }
-        row.push(button(numbered("❌ No"), Approval::Deny, &request.id));
-        row
-    };
-    let mut rows: Vec<Vec<Button>> = (1..).zip(requests).map(row).collect();
-    if let Some(first) = requests.first().filter(|_| several) {
-        rows.push(vec![
-            button("✅ Yes to all".to_owned(), Approval::Approve, &first.batch),
-            button("❌ No to all".to_owned(), Approval::Deny, &first.batch),
-        ]);
-    }
-    rows
-}
-
-/// Returns an id of six characters.
-fn new_id() -> String {
-    let random = uuid::Uuid::new_v4();
-    let letter =
-        |byte: &u8| char::from(LETTERS.get(usize::from(byte % 32)).copied().unwrap_or(b'a'));
-    random.as_bytes().iter().take(6).map(letter).collect()
-}
-
-/// Returns the question as Markdown. What others may have chosen stands in a block of code, every line of it
-/// behind a bar: nothing in it is a link, or looks like a line of ours.
-fn question(requests: &[Request], whence: &str, zone: chrono_tz::Tz) -> String {
-    let several = requests.len() > 1;
-    let mut lines = Vec::new();
-    for (number, request) in (1..).zip(requests) {
-        if several {
-            lines.push(format!("{number}."));
-        }
-        lines.extend(
-            text::squeeze(&request.question)
-                .lines()
-                .map(|line| format!("| {}", text::visible(line))),
-        );
-    }
-    let mut whys: Vec<&str> = requests
-        .iter()
-        .map(|request| request.why.as_str())
-        .collect();
-    whys.dedup();
-    let place = if whence.is_empty() {
-        String::new()
-    } else {
-        format!("Asked{whence}.\n")
-    };
-    let rules: Vec<String> = requests
-        .iter()
-        .filter_map(|request| request.rule.as_ref())
-        .map(|(words, _)| text::shorten(&text::visible(words), 200))
-        .collect();
-    let rules = if rules.is_empty() {
-        String::new()
-    } else {
-        format!("\n\nIn this chat, or always: {}.", rules.join("; "))
-    };
-    let block = format!(
-        "{place}{}\n\nWhy I ask: {}.{rules}",
-        lines.join("\n"),
-        whys.join("; ")
-    );
-    let longest = block.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    let ids: Vec<String> = requests
-        .iter()
-        .map(|request| format!("/approve {id} or /deny {id} WHY", id = request.id))
-        .collect();
-    let until = requests
-        .first()
-        .map(|request| clock::local_text(request.expires_at, zone))
-        .unwrap_or_default();
-    format!(
-        "I need your yes.\n\n{fence}\n{block}\n{fence}\n\nUntil {until}: {}",
-        ids.join("; ")
-    )
-}
-
-fn first_line(question: &str) -> String {
-    text::shorten(
-        &text::visible(question.lines().next().unwrap_or_default()),
-        120,
-    )
 }

@@ -1,0 +1,198 @@
+//! What a tool server asks while a call of it runs: the owner, as a question of the server's that is answered with words; a
+//! model, within what the settings allow, with nothing of the conversation and without tools.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::Mutex;
+
+use crate::agent::{Asked, Context, Question, Rule, Verdict};
+use crate::config::Sampling;
+use crate::llm::{self, Client, Prompt, Purpose};
+use crate::mcp::{Caller, Elicited, Form, SampleRequest, Sampled};
+use crate::message::{Block, Message, Role, StopReason, Wanted};
+use crate::provider::{SystemBlock, Tier};
+use crate::secret;
+
+/// How often the owner is asked again because their words do not fit.
+const TRIES: usize = 3;
+/// What the ledger calls it.
+const SOURCE: &str = "sampling";
+const SYSTEM: &str = "A program asks you for this text. Nobody reads it but the program. You have no tools and know nothing beside what stands here.";
+
+/// The call that is made, for its server.
+pub(super) struct Questions {
+    pub(super) server: String,
+    pub(super) tool: String,
+    pub(super) context: Context,
+    pub(super) client: Arc<Client>,
+    pub(super) sampling: crate::mcp::Sampling,
+    /// One question at a time.
+    pub(super) turn: Mutex<()>,
+}
+
+impl Questions {
+    async fn elicited(&self, form: Form) -> Elicited {
+        let _turn = self.turn.lock().await;
+        let consent = &self.context.consent;
+        if !consent.is_possible() {
+            return Elicited::Cancel;
+        }
+        let mut wrong = None::<String>;
+        for number in 0..TRIES {
+            let verdict = consent
+                .ask(self.question(&form, number, wrong.as_deref()))
+                .await;
+            let words = match verdict {
+                Verdict::Yes => String::new(),
+                Verdict::Words(words) => words,
+                no if no.is_said_no() => return Elicited::Decline,
+                Verdict::No(_) => return Elicited::Cancel,
+            };
+            match form.fill(&words) {
+                Ok(content) => return Elicited::Accept(content),
+                Err(why) => wrong = Some(why),
+            }
+        }
+        Elicited::Cancel
+    }
+
+    fn question(&self, form: &Form, number: usize, wrong: Option<&str>) -> Asked {
+        let server = &self.server;
+        let mut text = form.text(server);
+        if let Some(wrong) = wrong {
+            text = format!("that did not fit: {wrong}\n{text}");
+        }
+        let mut why = format!(
+            "the words are those of the tool server {server}, and your answer goes to it; no server needs a password or a key from you"
+        );
+        if let Some(secret) = form.secret() {
+            why = format!(
+                "CAREFUL: the tool server {server} seems to ask for a secret ({secret}), which it must not; say no unless you know why. {why}"
+            );
+        }
+        Asked {
+            call_id: self.context.call_id.clone(),
+            tool: self.tool.clone(),
+            question: Question {
+                bound_to: json!(["elicitation", server, number, text]),
+                text,
+                rule: None,
+            },
+            why,
+            wanted: Some(Wanted {
+                how: form.how(),
+                choices: form.choices(),
+            }),
+        }
+    }
+
+    async fn sampled(&self, request: SampleRequest) -> Result<Sampled, String> {
+        let _turn = self.turn.lock().await;
+        let server = &self.server;
+        let most = request.max_tokens.min(self.sampling.tokens);
+        match self.sampling.rule {
+            Sampling::Off => return Err("the owner lets no server use the model".to_owned()),
+            Sampling::Allow => {}
+            Sampling::Ask if !self.context.consent.is_possible() => {
+                return Err("there is nobody to ask whether it may use the model".to_owned());
+            }
+            Sampling::Ask => {
+                let asked = Asked {
+                    call_id: self.context.call_id.clone(),
+                    tool: self.tool.clone(),
+                    question: Question {
+                        text: request.text(server, most),
+                        bound_to: json!(["sampling", server, request.system, request.messages]),
+                        rule: Some(Rule {
+                            words: format!("words of the model for the tool server {server}"),
+                            bound_to: json!(["sampling", server]),
+                        }),
+                    },
+                    why: format!("[mcp.servers.{server}] sampling = \"ask\""),
+                    wanted: None,
+                };
+                match self.context.consent.ask(asked).await {
+                    Verdict::Yes => {}
+                    Verdict::Words(_) | Verdict::No(_) => {
+                        return Err("the owner did not allow it".to_owned());
+                    }
+                }
+            }
+        }
+        self.complete(&request, most).await
+    }
+
+    async fn complete(&self, request: &SampleRequest, most: u32) -> Result<Sampled, String> {
+        let model = self.client.models().for_role(SOURCE);
+        let model = model.ok_or_else(|| "there is no model".to_owned())?;
+        // What a run may cost holds for it, and what it may cost in one run.
+        let session_id = format!("mcp:{}:{}", self.server, self.context.run_id);
+        let purpose = Purpose {
+            run_id: &self.context.run_id,
+            session_id: &session_id,
+            source: SOURCE,
+            budget_usd: None,
+            share_usd: Some(self.sampling.usd),
+        };
+        let prompt = prompt(request);
+        let call = self
+            .client
+            .complete_within(purpose, &model.name, &prompt, most);
+        // What the owner spends is no business of a server's.
+        let paid = call.await.map_err(|error| {
+            tracing::warn!(server = self.server, "it gets no words of a model: {error}");
+            match error {
+                llm::Error::Refused(_) => "the owner's limit for it is reached".to_owned(),
+                _ => "no model can answer now".to_owned(),
+            }
+        })?;
+        Ok(Sampled {
+            text: secret::redact(&paid.response.message.plain_text()),
+            model: paid.model,
+            cut: paid.response.stop == StopReason::MaxTokens,
+        })
+    }
+}
+
+fn prompt(request: &SampleRequest) -> Prompt {
+    let system = [SYSTEM.to_owned(), request.system.clone()];
+    let system = system.into_iter().filter(|text| !text.is_empty());
+    let message = |(by_model, words): &(bool, String)| Message {
+        role: if *by_model {
+            Role::Assistant
+        } else {
+            Role::User
+        },
+        content: vec![Block::Text {
+            text: words.clone(),
+        }],
+    };
+    Prompt {
+        system: system
+            .map(|text| SystemBlock {
+                tier: Tier::Stable,
+                text,
+            })
+            .collect(),
+        tools: [].into(),
+        may_call: false,
+        messages: request.messages.iter().map(message).collect(),
+        schema: None,
+    }
+}
+
+impl Caller for Questions {
+    fn elicit(&self, form: Form) -> BoxFuture<'_, Elicited> {
+        Box::pin(self.elicited(form))
+    }
+
+    fn sample(&self, request: SampleRequest) -> BoxFuture<'_, Result<Sampled, String>> {
+        Box::pin(self.sampled(request))
+    }
+
+    fn told(&self, words: String) {
+        self.context.progress.tell(&self.tool, words);
+    }
+}
