@@ -10,6 +10,7 @@ pub mod jsonl;
 pub mod lock;
 pub mod machine_lock;
 mod opened_files;
+pub mod own_pages;
 mod scratch_dir;
 pub mod sd_notify;
 

@@ -23,6 +23,8 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// Between two looks at what is to be remembered.
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
+/// How long nothing comes before memory is given back.
+const IDLE_LOOK: Duration = Duration::from_secs(5);
 /// How often it is looked for what other processes noted of the limits.
 const LEDGER_LOOK: Duration = Duration::from_secs(60);
 
@@ -51,6 +53,32 @@ pub(super) async fn tell_alerts(pipeline: Arc<Pipeline>, ledger: Ledger) {
             );
         }
         trouble = told;
+    }
+}
+
+/// Gives memory back once the start or the last turns are over.
+pub(super) async fn give_back_when_idle(pipeline: Arc<Pipeline>) {
+    let mut worked = true;
+    let mut newest = pipeline.newest_input();
+    let mut looks = tokio::time::interval(IDLE_LOOK);
+    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    looks.tick().await;
+    while pipeline
+        .closing()
+        .run_until_cancelled(looks.tick())
+        .await
+        .is_some()
+    {
+        let is_busy = !pipeline.running().is_empty() || pipeline.newest_input() != newest;
+        newest = pipeline.newest_input();
+        if is_busy || !worked {
+            worked |= is_busy;
+            continue;
+        }
+        worked = false;
+        if let Err(error) = sys::blocking(sys::own_pages::give_back).await {
+            tracing::debug!(%error, "unused memory is kept");
+        }
     }
 }
 

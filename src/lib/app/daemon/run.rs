@@ -150,6 +150,7 @@ impl Tasks {
         ));
         parts.spawn(maintenance::housekeeping(pipeline.clone(), home.clone()));
         parts.spawn(maintenance::remember(pipeline.clone()));
+        parts.spawn(maintenance::give_back_when_idle(pipeline.clone()));
         let ledger = daemon.kept.ledger.clone();
         parts.spawn(maintenance::tell_alerts(pipeline.clone(), ledger));
         Ok(Self {
