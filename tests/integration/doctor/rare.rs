@@ -139,6 +139,48 @@ fn a_tool_server_that_does_not_start_is_named() {
     assert_eq!(daemon.term(), 0);
 }
 
+#[test]
+fn a_name_that_cannot_be_resolved_and_a_proxy_that_is_not_used_are_named() {
+    let sandbox = settings_only().env("HTTPS_PROXY", "http://127.0.0.1:9");
+    init(&sandbox);
+    // The name is reserved for this (RFC 6761).
+    let provider = "type = \"openai\"\nbase_url = \"http://agent.invalid/v1\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [1, 1, 1]\n";
+    put(&sandbox, "providers.d/away.toml", provider.as_bytes());
+    put(
+        &sandbox,
+        "agent.toml",
+        b"[agent]\ntimezone = \"UTC\"\n[providers]\nload = [\"away\"]\n",
+    );
+    let mut daemon = sandbox.daemon();
+    daemon.wait_ready();
+    assert_eq!(sandbox.send(&["hello"]).code, 0);
+    let told = wait_for("the model to be missed", Duration::from_secs(30), || {
+        let told = doctor(&sandbox, &["--json", "-q"]);
+        told.stdout.contains("dns-failing").then_some(told)
+    });
+    let found = finding(&told, "dns-failing");
+    assert_eq!(command(&found), "getent hosts agent.invalid");
+    let found = finding(&told, "proxy-ignored");
+    assert!(found.to_string().contains("HTTPS_PROXY"), "{found}");
+    assert_eq!(daemon.term(), 0);
+}
+
+#[test]
+fn too_few_open_files_are_named() {
+    let sandbox = healthy();
+    let like = sandbox.command("agent-daemon");
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", "ulimit -n 100 && exec agent-daemon doctor --json -q"])
+        .env_clear()
+        .envs(
+            like.get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+    let found = finding(&Running::start(&mut command).end(), "open-files-limit");
+    assert!(found.to_string().contains("only 100 files"), "{found}");
+}
+
 /// Opens a database of a home in which a daemon ran once.
 fn database_of(sandbox: &Sandbox, name: &str) -> Connection {
     let told = sandbox.run("agent-daemon", &["run", "--once"], "");
