@@ -5,6 +5,7 @@
 mod add;
 mod everything;
 mod http;
+mod login;
 mod questions;
 mod sdk;
 mod streams;

@@ -67,6 +67,9 @@ impl Callback {
         {
             return Self::Foreign;
         }
+        if !flow.is_from(field("iss").as_deref()) {
+            return Self::Foreign;
+        }
         match (
             field("code").filter(|code| !code.is_empty()),
             field("error"),

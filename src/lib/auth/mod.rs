@@ -22,6 +22,7 @@ mod callback;
 mod keys;
 mod oauth;
 mod refresh;
+mod server;
 mod store;
 mod verify_key;
 
@@ -29,6 +30,7 @@ pub use callback::{Callback, Listener};
 pub use keys::{Keys, Origin, ProviderKey, Source};
 pub use oauth::{Flow, Granted, is_openrouter};
 pub use refresh::Renewals;
+pub use server::{Client, Place, ServerSignIns, discover, register};
 pub use store::{Contents, State};
 pub use verify_key::{Verdict, models, probe};
 

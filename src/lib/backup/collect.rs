@@ -22,6 +22,8 @@ const TRIES: u32 = 5;
 /// Files of the settings that are nobody's to see.
 const ENV: &str = ".env";
 const AUTH: &str = "state/auth.json";
+/// Sign-ins at tool servers.
+const SERVER_AUTH: &str = "state/mcp-auth.json";
 
 /// Of the state: what is rebuilt, or is of no use elsewhere.
 const LEFT: [&str; 11] = [
@@ -44,7 +46,7 @@ const LEFT_WORDS: &str =
 /// What the person wants.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// With `.env` and `auth.json`.
+    /// With `.env`, `auth.json` and `mcp-auth.json`.
     pub secrets: bool,
 }
 
@@ -172,7 +174,14 @@ impl<W: Write> Collector<'_, W> {
         self.tree(&self.home.providers_dir(), "providers.d", &[])?;
         if self.options.secrets {
             self.one(&self.home.env_file(), ENV, Reading::Whole)?;
-        } else if self.home.env_file().exists() || self.home.auth().exists() {
+        } else if [
+            self.home.env_file(),
+            self.home.auth(),
+            self.home.server_auth(),
+        ]
+        .iter()
+        .any(|path| path.exists())
+        {
             self.left_out.insert(format!("secrets ({ENV}, {AUTH})"));
         }
         Ok(())
@@ -227,7 +236,7 @@ impl<W: Write> Collector<'_, W> {
                     || state.ends_with(".lock")
                     || state.starts_with("index."))
             || file.starts_with('.') && file.contains(".tmp-")
-            || name == AUTH && !self.options.secrets
+            || [AUTH, SERVER_AUTH].contains(&name) && !self.options.secrets
     }
 
     fn link(&mut self, path: &Path, name: &str) -> Result<(), Error> {

@@ -39,6 +39,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
+use crate::auth::ServerSignIns;
 use crate::trust::approved_hashes::ApprovedHashes;
 use trust::SeenServer;
 
@@ -101,6 +102,8 @@ struct Shared {
     /// Names that other tools have.
     taken: Mutex<HashSet<String>>,
     http: reqwest::Client,
+    /// Where somebody signed in.
+    sign_ins: ServerSignIns,
 }
 
 impl Servers {
@@ -112,6 +115,7 @@ impl Servers {
     pub fn new(
         seen: &Path,
         approved: &Path,
+        sign_ins: ServerSignIns,
         trouble: mpsc::UnboundedSender<String>,
     ) -> Result<Self, reqwest::Error> {
         let shared = Shared {
@@ -121,6 +125,7 @@ impl Servers {
             seen: Mutex::new(Seen::read(seen)),
             taken: Mutex::default(),
             http: crate::net::client()?,
+            sign_ins,
         };
         Ok(Self {
             shared: Arc::new(shared),

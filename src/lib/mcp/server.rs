@@ -13,9 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::asks::Caller;
 use super::client::{Client, Link, START};
+use super::http::Bearer;
 use super::others::Kind;
 use super::trust::{check, is_distrusted};
 use super::{Answer, Error, Off, Shared, hints, http, others, stdio, tool_list};
+use crate::auth::Place;
 use crate::config::{self, Network};
 use crate::net;
 use crate::net::egress_proxy::{Rules, Session, Visit};
@@ -66,6 +68,10 @@ pub enum Way {
     Url {
         url: String,
         token: Option<Secret>,
+        /// The issuer that the owner wrote, or empty.
+        issuer: String,
+        /// When somebody signed in there, milliseconds since 1970 UTC.
+        since: Option<i64>,
     },
     /// It cannot be. Carries why.
     Unusable(String),
@@ -386,9 +392,15 @@ impl Server {
                     }
                 })
             }
-            Way::Url { url, token } => {
+            Way::Url {
+                url, token, issuer, ..
+            } => {
+                let bearer = match token {
+                    Some(token) => Bearer::Written(token.clone()),
+                    None => Bearer::SignIn(self.shared.sign_ins.clone(), Place::new(url, issuer)),
+                };
                 let http = self.shared.http.clone();
-                let link = http::Link::new(http, url, token.clone());
+                let link = http::Link::new(http, (self.name(), url), bearer);
                 greet(Link::Http(link), samples).await
             }
             Way::Unusable(why) => Err(Error::Ended(why.clone())),

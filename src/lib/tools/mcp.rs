@@ -99,7 +99,7 @@ impl ServerTool {
             context: context.clone(),
             client: self.client.clone(),
             sampling: self.server.sampling(),
-            turn: Mutex::default(),
+            asked: Mutex::default(),
         });
         let mut output = match self
             .server

@@ -28,22 +28,22 @@ pub(super) struct Questions {
     pub(super) context: Context,
     pub(super) client: Arc<Client>,
     pub(super) sampling: crate::mcp::Sampling,
-    /// One question at a time.
-    pub(super) turn: Mutex<()>,
+    /// How often it has asked; one question at a time.
+    pub(super) asked: Mutex<usize>,
 }
 
 impl Questions {
     async fn elicited(&self, form: Form) -> Elicited {
-        let _turn = self.turn.lock().await;
+        let mut asked = self.asked.lock().await;
         let consent = &self.context.consent;
         if !consent.is_possible() {
             return Elicited::Cancel;
         }
         let mut wrong = None::<String>;
-        for number in 0..TRIES {
-            let verdict = consent
-                .ask(self.question(&form, number, wrong.as_deref()))
-                .await;
+        for _ in 0..TRIES {
+            *asked += 1;
+            let question = self.question(&form, *asked, wrong.as_deref());
+            let verdict = consent.ask(question).await;
             let words = match verdict {
                 Verdict::Yes => String::new(),
                 Verdict::Words(words) => words,
@@ -89,7 +89,8 @@ impl Questions {
     }
 
     async fn sampled(&self, request: SampleRequest) -> Result<Sampled, String> {
-        let _turn = self.turn.lock().await;
+        let mut asked = self.asked.lock().await;
+        *asked += 1;
         let server = &self.server;
         let most = request.max_tokens.min(self.sampling.tokens);
         match self.sampling.rule {
@@ -99,12 +100,12 @@ impl Questions {
                 return Err("there is nobody to ask whether it may use the model".to_owned());
             }
             Sampling::Ask => {
-                let asked = Asked {
+                let question = Asked {
                     call_id: self.context.call_id.clone(),
                     tool: self.tool.clone(),
                     question: Question {
                         text: request.text(server, most),
-                        bound_to: json!(["sampling", server, request.system, request.messages]),
+                        bound_to: json!(["sampling", server, *asked]),
                         rule: Some(Rule {
                             words: format!("words of the model for the tool server {server}"),
                             bound_to: json!(["sampling", server]),
@@ -113,7 +114,7 @@ impl Questions {
                     why: format!("[mcp.servers.{server}] sampling = \"ask\""),
                     wanted: None,
                 };
-                match self.context.consent.ask(asked).await {
+                match self.context.consent.ask(question).await {
                     Verdict::Yes => {}
                     Verdict::Words(_) | Verdict::No(_) => {
                         return Err("the owner did not allow it".to_owned());

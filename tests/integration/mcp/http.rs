@@ -133,7 +133,10 @@ fn the_token_goes_to_the_written_address_and_a_forgotten_session_is_rebuilt() {
             "it points to http://127.0.0.1:{port}/mcp (HTTP 307); redirects are not followed, write the final address"
         )
     );
-    assert_eq!(why("bare"), "it wants a token: set token_env (HTTP 401)");
+    assert_eq!(
+        why("bare"),
+        "it wants you to sign in: agent-send --mcp login bare, or set token_env (HTTP 401)"
+    );
     trust(&sandbox, "desk");
     heard
         .lock()

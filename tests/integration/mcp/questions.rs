@@ -119,6 +119,16 @@ fn the_owner_answers_a_server_with_words() {
             assert_eq!(sandbox.send(&["--deny", &id, "not now"]).code, 0);
         });
         assert!(result.contains("decline: -"), "{way}: {result}");
+        // The same question once more in one call is another question.
+        let result = call_while((&sandbox, &model), ("desk_twice", json!({})), || {
+            let first = asked(&sandbox);
+            answer(&sandbox, &first["id"], "tea");
+            let next = wait_for("the second question", SOON, || {
+                Some(asked(&sandbox)).filter(|next| next["id"] != first["id"])
+            });
+            answer(&sandbox, &next["id"], "cake");
+        });
+        assert!(result.contains("tea, then cake"), "{way}: {result}");
         let result = call_while((&sandbox, &model), ("desk_login", json!({})), || {
             let login = asked(&sandbox);
             let why = login["why"].as_str().expect("why");

@@ -35,6 +35,17 @@ async def color(context: Context) -> str:
     return f"{result.action}: {result.content}"
 
 
+class Wish(BaseModel):
+    wish: str
+
+
+@server.tool()
+async def twice(context: Context) -> str:
+    """Ask the same thing twice."""
+    wishes = [(await context.elicit(message="What next?", schema=Wish)).data.wish for _ in range(2)]
+    return ", then ".join(wishes)
+
+
 @server.tool()
 async def login(context: Context) -> str:
     """Log in."""

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::build::home_of_user;
+use crate::auth::{Renewals, ServerSignIns};
 use crate::config::{Config, Environment, Home, McpServer, Sandbox, Secrets};
 use crate::mcp;
 use crate::mcp::{Program, Settings, Way};
@@ -54,9 +55,12 @@ fn way(
             .filter(|name| !name.is_empty())
             .map(|name| secret(name))
             .transpose()?;
+        let sign_ins = ServerSignIns::new(&home.server_auth(), Renewals::default());
         return Ok(Way::Url {
             url: server.url.clone(),
             token,
+            issuer: server.issuer.clone(),
+            since: sign_ins.since(name, &server.url),
         });
     }
     let dir = home.server_dirs().join(name);

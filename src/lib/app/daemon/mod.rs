@@ -25,6 +25,7 @@ mod stdio;
 mod telegram;
 
 pub(crate) use init::{append, set_secret};
+pub(crate) use login::code_of;
 
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;

@@ -16,7 +16,7 @@ use super::stdio::Stdio;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::http;
 use crate::audit;
-use crate::auth::{Keys, Renewals};
+use crate::auth::{Keys, Renewals, ServerSignIns};
 use crate::channel::Channel;
 use crate::channel::telegram::Telegram;
 use crate::config;
@@ -299,14 +299,17 @@ pub(super) fn keep(
 ) -> Result<(Kept, broadcast::Receiver<AgentEvent>), Failure> {
     let (events, receiver) = broadcast::channel(1024);
     let memory = Memory::new(home).with(embedder::opener(home, env, Some(ledger.clone())));
-    let servers = Servers::new(&home.tool_servers(), &home.trusted_servers(), troubles);
+    let renewals = Renewals::default();
+    let sign_ins = ServerSignIns::new(&home.server_auth(), renewals.clone());
+    let (seen, approved) = (home.tool_servers(), home.trusted_servers());
+    let servers = Servers::new(&seen, &approved, sign_ins, troubles);
     let servers = servers.map_err(|error| {
         let why = format!("TLS cannot be set up: {}", error.without_url());
         Failure::new(Exit::Failed, why)
     })?;
     let kept = Kept {
         ledger,
-        renewals: Renewals::default(),
+        renewals,
         outages: Outages::default(),
         events,
         memory: Arc::new(memory),

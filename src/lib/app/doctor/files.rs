@@ -42,7 +42,11 @@ pub(super) fn mode(meta: &Metadata) -> u32 {
 
 /// `.env` is refused by the daemon when others can read it; auth.json it repairs itself.
 fn secrets(patient: &Patient) -> Vec<Finding> {
-    let paths = [patient.home.env_file(), patient.home.auth()];
+    let paths = [
+        patient.home.env_file(),
+        patient.home.auth(),
+        patient.home.server_auth(),
+    ];
     let open = |path: &PathBuf| {
         let meta = std::fs::metadata(path)
             .ok()

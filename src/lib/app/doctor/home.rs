@@ -174,6 +174,7 @@ fn pipes(patient: &Patient) -> Vec<Finding> {
         home.monitor(),
         home.people(),
         home.auth(),
+        home.server_auth(),
     ];
     let finding = |path: &PathBuf| {
         let command = format!("{0}mv {1} {1}.aside", patient.sudo(), quote(path));

@@ -227,7 +227,7 @@ pub(super) struct Verbs {
     /// Which skills the agent may use: list (default), trust NAME or NAME@HASH, distrust NAME
     #[arg(long, value_name = "VERB", num_args = 0..=2)]
     pub skill: Option<Vec<String>>,
-    /// Which tool servers the agent may use: list (default), add NAME -- COMMAND, trust NAME or NAME@HASH, distrust NAME
+    /// Which tool servers the agent may use: list (default), add NAME -- COMMAND, login NAME, logout NAME, trust NAME or NAME@HASH, distrust NAME
     #[arg(long, value_name = "VERB", num_args = 0..)]
     pub mcp: Option<Vec<String>>,
     /// Show what the daemon is

@@ -142,10 +142,10 @@ fn parse_words(name: &str, words: &[String], program: &[String]) -> Result<Entry
                 .collect::<Vec<_>>()
                 .into(),
             "env" => list(value).into(),
-            "url" | "token_env" => value.into(),
+            "url" | "token_env" | "client_id" | "issuer" => value.into(),
             other => {
                 return Err(format!(
-                    "no key {other:?}: network, reads, writes, env, url, token_env"
+                    "no key {other:?}: network, reads, writes, env, url, token_env, client_id, issuer"
                 ));
             }
         };

@@ -11,6 +11,7 @@ mod help;
 mod job;
 mod mcp;
 mod mcp_add;
+mod mcp_login;
 mod message;
 mod pair;
 mod progress;
@@ -149,6 +150,8 @@ fn command_of(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exi
         skill::skill(context, words)
     } else if let Some(words) = &verbs.mcp {
         match words.split_first() {
+            Some((verb, words)) if verb == "login" => mcp_login::login(context, words),
+            Some((verb, words)) if verb == "logout" => mcp_login::logout(context, words),
             Some((verb, words)) if verb == "add" => {
                 mcp_add::add(context, words, &arguments.program)
             }

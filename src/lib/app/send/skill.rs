@@ -80,7 +80,9 @@ impl<'a> TrustVerb<'a> {
                 ),
             },
             _ => usage(
-                format!("{flag} takes list, trust NAME[@HASH] or distrust NAME"),
+                format!(
+                    "{flag} takes list, trust NAME[@HASH] or distrust NAME; --mcp also add, login and logout"
+                ),
                 format!("agent-send {flag} --help"),
             ),
         }

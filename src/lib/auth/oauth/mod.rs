@@ -14,6 +14,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 
 use super::Error;
+use super::server::{Client as Registered, Issuer};
 use super::store::Tokens;
 use crate::clock;
 use crate::config::{OAuth, Provider};
@@ -22,7 +23,7 @@ use crate::net::{BodyError, Timeouts, innermost, read_body};
 use crate::secret::Secret;
 
 /// The longest an issuer may take.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest answer that is read, bytes.
 const MAX_ANSWER: usize = 256 * 1024;
 /// The longest life of a token that is believed, seconds: 100 years.
@@ -41,9 +42,21 @@ pub fn is_openrouter(provider: &Provider) -> bool {
 #[derive(Debug)]
 pub struct Flow {
     kind: Kind,
+    /// What more there is to say where it is a tool server's issuer.
+    server: Option<AtServer>,
     verifier: Secret,
     state: Secret,
     redirect: String,
+}
+
+/// A sign-in at the issuer of a tool server.
+#[derive(Debug)]
+struct AtServer {
+    /// For what the tokens are.
+    resource: String,
+    secret: Option<Secret>,
+    /// Who must say in the callback that they are it (RFC 9207), when they do.
+    issuer: Option<String>,
 }
 
 #[derive(Debug)]
@@ -57,7 +70,7 @@ enum Kind {
 pub enum Granted {
     /// A key without an end.
     Key(Secret),
-    Tokens(Tokens),
+    Tokens(Box<Tokens>),
 }
 
 impl Flow {
@@ -66,11 +79,7 @@ impl Flow {
     pub fn new(provider: &Provider, port: u16) -> Option<Self> {
         let (verifier, state) = (random(), random());
         let (kind, redirect) = match &provider.oauth {
-            // RFC 8252 §7.3: the address, not the name, so that nothing else can answer to it.
-            Some(oauth) => (
-                Kind::Issuer(oauth.clone()),
-                format!("http://127.0.0.1:{port}/callback"),
-            ),
+            Some(oauth) => (Kind::Issuer(oauth.clone()), Self::redirect(port)),
             None if is_openrouter(provider) => {
                 // It knows no `state`: the path that nobody can guess is one.
                 let redirect = format!("http://localhost:{port}/callback/{}", state.expose());
@@ -83,10 +92,48 @@ impl Flow {
         };
         Some(Self {
             kind,
+            server: None,
             verifier,
             state,
             redirect,
         })
+    }
+
+    /// Begins a sign-in at the issuer of a tool server, as `client`, with the browser to come back to `port`.
+    pub fn at_server(issuer: &Issuer, client: Registered, port: u16) -> Self {
+        let oauth = OAuth {
+            authorize_url: issuer.authorize_url.clone(),
+            token_url: issuer.token_url.clone(),
+            client_id: client.id,
+            scope: issuer.scope.clone(),
+            redirect_port: None,
+        };
+        Self {
+            kind: Kind::Issuer(oauth),
+            server: Some(AtServer {
+                resource: issuer.resource.clone(),
+                secret: client.secret,
+                issuer: issuer.names_itself.then(|| issuer.issuer.clone()),
+            }),
+            verifier: random(),
+            state: random(),
+            redirect: Self::redirect(port),
+        }
+    }
+
+    /// Returns where the browser comes back to `port`: the address, not the name, so that nothing else can answer to it
+    /// (RFC 8252 §7.3).
+    pub fn redirect(port: u16) -> String {
+        format!("http://127.0.0.1:{port}/callback")
+    }
+
+    /// Returns true when an answer that says it is from `issuer` is from where we asked.
+    pub(super) fn is_from(&self, issuer: Option<&str>) -> bool {
+        let asked = self
+            .server
+            .as_ref()
+            .and_then(|server| server.issuer.as_deref());
+        asked.is_none_or(|asked| issuer == Some(asked))
     }
 
     /// Returns the path that the browser comes back to.
@@ -126,6 +173,9 @@ impl Flow {
                 if let Some(scope) = &oauth.scope {
                     query.append_pair("scope", scope);
                 }
+                if let Some(server) = &self.server {
+                    query.append_pair("resource", &server.resource);
+                }
             }
             Kind::OpenRouter(_) => drop(query.append_pair("callback_url", &self.redirect)),
         }
@@ -148,27 +198,18 @@ impl Flow {
                 reason,
             }
         })?;
+        self.exchange_by(&http, code).await
+    }
+
+    /// Does so by way of `http`.
+    ///
+    /// # Errors
+    /// As [`Flow::exchange`].
+    pub async fn exchange_by(&self, http: &Client, code: &Secret) -> Result<Granted, Error> {
         match &self.kind {
             Kind::Issuer(oauth) => {
-                let form = [
-                    ("grant_type", "authorization_code"),
-                    ("code", code.expose()),
-                    ("redirect_uri", &self.redirect),
-                    ("client_id", &oauth.client_id),
-                    ("code_verifier", self.verifier.expose()),
-                ];
-                let began = clock::now_ms();
-                let url = parse(&oauth.token_url)?;
-                let answer = ask(http.post(url.clone()).form(&form), &url).await?;
-                let empty = Tokens {
-                    token_url: oauth.token_url.clone(),
-                    client_id: oauth.client_id.clone(),
-                    scope: oauth.scope.clone(),
-                    ..Tokens::default()
-                };
-                Ok(Granted::Tokens(
-                    taken(empty, &answer, began).ok_or_else(|| nonsense(&url))?,
-                ))
+                let tokens = self.tokens(http, oauth, code).await?;
+                Ok(Granted::Tokens(Box::new(tokens)))
             }
             Kind::OpenRouter(base) => {
                 let mut url = base.clone();
@@ -184,6 +225,36 @@ impl Flow {
             }
         }
     }
+
+    async fn tokens(&self, http: &Client, oauth: &OAuth, code: &Secret) -> Result<Tokens, Error> {
+        let mut form = vec![
+            ("grant_type", "authorization_code"),
+            ("code", code.expose()),
+            ("redirect_uri", &self.redirect),
+            ("client_id", &oauth.client_id),
+            ("code_verifier", self.verifier.expose()),
+        ];
+        let server = self.server.as_ref();
+        let secret = server.and_then(|server| server.secret.clone());
+        form.extend(server.map(|server| ("resource", server.resource.as_str())));
+        form.extend(
+            secret
+                .as_ref()
+                .map(|secret| ("client_secret", secret.expose())),
+        );
+        let began = clock::now_ms();
+        let url = parse(&oauth.token_url)?;
+        let answer = ask(http.post(url.clone()).form(&form), &url).await?;
+        let empty = Tokens {
+            token_url: oauth.token_url.clone(),
+            client_id: oauth.client_id.clone(),
+            scope: oauth.scope.clone(),
+            resource: server.map(|server| server.resource.clone()),
+            client_secret: secret.clone(),
+            ..Tokens::default()
+        };
+        taken(empty, &answer, began).ok_or_else(|| nonsense(&url))
+    }
 }
 
 /// Renews tokens: returns the new ones with everything that the issuer did not mention as it was.
@@ -191,11 +262,18 @@ impl Flow {
 /// # Errors
 /// [`Error::Refused`] with the code `invalid_grant` when the sign-in has ended; [`Error::Trouble`].
 pub(super) async fn renew(http: &Client, old: &Tokens, refresh: &Secret) -> Result<Tokens, Error> {
-    let form = [
+    let mut form = vec![
         ("grant_type", "refresh_token"),
         ("refresh_token", refresh.expose()),
         ("client_id", &old.client_id),
     ];
+    let secret = old.client_secret.as_ref();
+    form.extend(secret.map(|secret| ("client_secret", secret.expose())));
+    form.extend(
+        old.resource
+            .as_deref()
+            .map(|resource| ("resource", resource)),
+    );
     let began = clock::now_ms();
     let url = parse(&old.token_url)?;
     let answer = ask(http.post(url.clone()).form(&form), &url).await?;

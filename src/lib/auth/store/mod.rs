@@ -46,6 +46,14 @@ pub struct Tokens {
     pub renewing_at: Option<i64>,
     /// Why the sign-in has ended, if it has.
     pub signed_out: Option<String>,
+    /// The secret of the application, where it has one.
+    pub client_secret: Option<Secret>,
+    /// For what the tokens are (RFC 8707); of tool servers.
+    pub resource: Option<String>,
+    /// The only address that they are shown to; of tool servers.
+    pub server_url: Option<String>,
+    /// When the person signed in, milliseconds since 1970 UTC; of tool servers.
+    pub signed_in_at: Option<i64>,
 }
 
 /// Whether the file can be used.
@@ -351,6 +359,10 @@ fn read_entry(entry: &Value) -> Entry {
         client_id: word("client_id").unwrap_or_default(),
         renewing_at: time("renewing_at"),
         signed_out: word("signed_out"),
+        client_secret: secret(&oauth["client_secret"]),
+        resource: word("resource"),
+        server_url: word("server_url"),
+        signed_in_at: time("signed_in_at"),
     });
     Entry {
         key: secret(&entry["api_key"]["key"]),
@@ -390,6 +402,10 @@ fn write_tokens(entry: &mut Map<String, Value>, tokens: &Tokens) {
         client_id,
         renewing_at,
         signed_out,
+        client_secret,
+        resource,
+        server_url,
+        signed_in_at,
     } = tokens;
     let secret = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
     let time = |time: &Option<i64>| time.map(clock::rfc3339);
@@ -403,6 +419,10 @@ fn write_tokens(entry: &mut Map<String, Value>, tokens: &Tokens) {
         ("client_id", Some(client_id.clone())),
         ("renewing_at", time(renewing_at)),
         ("signed_out", signed_out.clone()),
+        ("client_secret", secret(client_secret)),
+        ("resource", resource.clone()),
+        ("server_url", server_url.clone()),
+        ("signed_in_at", time(signed_in_at)),
     ];
     let oauth = fields(entry, "oauth");
     for (key, value) in known {

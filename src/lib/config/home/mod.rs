@@ -302,6 +302,11 @@ impl Home {
         self.state.join("auth.json")
     }
 
+    /// Returns the file of sign-ins at tool servers that `agent-send --mcp login` stores.
+    pub fn server_auth(&self) -> PathBuf {
+        self.state.join("mcp-auth.json")
+    }
+
     /// Returns which skills the owner trusts.
     pub fn trusted_skills(&self) -> PathBuf {
         self.state.join("skills.json")

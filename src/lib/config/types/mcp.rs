@@ -28,6 +28,10 @@ pub struct McpServer {
     pub env: Vec<String>,
     /// The variable, or the secret in `.env`, with the token for `url`; default none.
     pub token_env: String,
+    /// Who we are where one signs in for `url` (`agent-send --mcp login NAME`); default none, so that we register there.
+    pub client_id: String,
+    /// Where one signs in for `url`, when that is no public address or the server does not say it; default none.
+    pub issuer: String,
     /// Where the program may connect to, as `tools.exec.network` says it of commands; default nowhere.
     pub network: Network,
     /// Files and directories beside the system's that the program may read, absolute paths; default none.
@@ -66,6 +70,8 @@ impl Default for McpServer {
             url: String::new(),
             env: Vec::new(),
             token_env: String::new(),
+            client_id: String::new(),
+            issuer: String::new(),
             network: Network::Closed,
             reads: Vec::new(),
             writes: Vec::new(),

@@ -545,14 +545,31 @@ fn tool_server(name: &str, server: &McpServer) -> Option<(&'static str, &'static
     ];
     rules
         .into_iter()
-        .chain(sampling(server))
+        .chain(more_of_server(server))
         .find(|(_, good, _)| !good)
         .map(|(key, _, message)| (key, message))
 }
 
-/// What a tool server may ask of a model.
-fn sampling(server: &McpServer) -> [(&'static str, bool, &'static str); 2] {
+/// What a tool server may ask of a model, and how one signs in there.
+fn more_of_server(server: &McpServer) -> [(&'static str, bool, &'static str); 4] {
+    let McpServer {
+        url,
+        client_id,
+        issuer,
+        ..
+    } = server;
+    let is_plain = client_id.bytes().all(|byte| byte.is_ascii_graphic());
     [
+        (
+            "client_id",
+            client_id.is_empty() || (!url.is_empty() && is_plain),
+            "expected who you are where one signs in for `url`",
+        ),
+        (
+            "issuer",
+            issuer.is_empty() || (!url.is_empty() && is_private_way(issuer)),
+            "expected the address where one signs in for `url`: https:// (or http:// on this machine)",
+        ),
         (
             "sampling_tokens",
             (1..=100_000).contains(&server.sampling_tokens),

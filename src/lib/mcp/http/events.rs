@@ -16,7 +16,6 @@ use crate::mcp::Error;
 use crate::mcp::json_rpc;
 use crate::mcp::json_rpc::{MAX_MESSAGE, Message};
 use crate::net;
-use crate::net::innermost;
 use crate::net::sse::Events;
 
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
@@ -149,19 +148,16 @@ impl Shared {
     /// Returns a stream on which the server speaks: what follows the event `last`, or what it says from now on; `None`
     /// when it has none.
     async fn get(&self, last: Option<&str>) -> Result<Option<Response>, Error> {
-        let mut request = self
-            .client
-            .get(&self.url)
-            .header(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        if let Some(last) = last.and_then(|last| HeaderValue::from_str(last).ok()) {
-            request = request.header(LAST_EVENT, last);
-        }
-        let response = self.with_head(request).send().await.map_err(|error| {
-            Error::Ended(format!(
-                "it cannot be reached: {}",
-                innermost(&error.without_url())
-            ))
-        })?;
+        let last = last.and_then(|last| HeaderValue::from_str(last).ok());
+        let request = || {
+            let accept = HeaderValue::from_static("text/event-stream");
+            let request = self.client.get(&self.url).header(ACCEPT, accept);
+            match last.clone() {
+                Some(last) => request.header(LAST_EVENT, last),
+                None => request,
+            }
+        };
+        let response = self.send_with_token(request).await?;
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => Ok(None),
             status if status.is_success() => {

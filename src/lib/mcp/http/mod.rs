@@ -24,6 +24,7 @@ use super::Error;
 use super::client::Signals;
 use super::json_rpc;
 use super::json_rpc::{MAX_MESSAGE, Message, VERSION};
+use crate::auth::{self, Place, ServerSignIns};
 use crate::net;
 use crate::net::{BodyError, Timeouts, innermost, read_body};
 use crate::secret::Secret;
@@ -38,13 +39,23 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// Bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 4096;
 
+/// What we show at the address.
+pub(super) enum Bearer {
+    /// The token of the settings.
+    Written(Secret),
+    /// That of a sign-in, if there is one.
+    SignIn(ServerSignIns, Place),
+}
+
 /// A server's address, and our session there. When it is dropped, nobody listens any more.
 pub(super) struct Link(Arc<Shared>);
 
 struct Shared {
     client: Client,
+    /// What it is called in the settings.
+    name: String,
     url: String,
-    token: Option<Secret>,
+    bearer: Bearer,
     session: Mutex<Option<HeaderValue>>,
     version: Mutex<String>,
     signals: Arc<Signals>,
@@ -60,11 +71,12 @@ impl Drop for Link {
 
 impl Link {
     /// Returns the way to `url`; nothing is sent yet.
-    pub(super) fn new(client: Client, url: &str, token: Option<Secret>) -> Self {
+    pub(super) fn new(client: Client, (name, url): (&str, &str), bearer: Bearer) -> Self {
         Self(Arc::new(Shared {
             client,
+            name: name.to_owned(),
             url: url.to_owned(),
-            token,
+            bearer,
             session: Mutex::default(),
             version: Mutex::new(VERSION.to_owned()),
             signals: Arc::default(),
@@ -124,9 +136,9 @@ impl Link {
         let shared = &self.0;
         shared.stop.cancel();
         if !shared.signals.over.is_cancelled() && shared.session.lock().is_some() {
-            let end = shared.with_head(shared.client.delete(&shared.url));
             // A server that ends sessions by itself answers 405.
-            let _ = tokio::time::timeout(FAREWELL, end.send()).await;
+            let end = shared.send_with_token(|| shared.client.delete(&shared.url));
+            let _ = tokio::time::timeout(FAREWELL, end).await;
         }
         shared.signals.over.cancel();
     }
@@ -134,20 +146,53 @@ impl Link {
 
 impl Shared {
     async fn post(&self, message: &Value) -> Result<Response, Error> {
-        let request = self
-            .client
-            .post(&self.url)
-            .header(ACCEPT, "application/json, text/event-stream")
-            .json(message);
-        let response = self.with_head(request).send().await.map_err(|error| {
-            Error::Ended(format!(
-                "it cannot be reached: {}",
-                innermost(&error.without_url())
-            ))
-        })?;
+        let request = || {
+            self.client
+                .post(&self.url)
+                .header(ACCEPT, "application/json, text/event-stream")
+                .json(message)
+        };
+        let response = self.send_with_token(request).await?;
         match response.status().is_success() {
             true => Ok(response),
             false => Err(self.refusal(response).await),
+        }
+    }
+
+    /// Sends a request with our token; once more with a new one, when the server does not take it.
+    async fn send_with_token(
+        &self,
+        request: impl Fn() -> RequestBuilder,
+    ) -> Result<Response, Error> {
+        let token = self.token(None).await?;
+        let response = send(self.with_head(request(), token.as_ref())).await?;
+        if response.status() != StatusCode::UNAUTHORIZED || token.is_none() {
+            return Ok(response);
+        }
+        match self.token(token.as_ref()).await? {
+            Some(new) if Some(&new) != token.as_ref() => {
+                send(self.with_head(request(), Some(&new))).await
+            }
+            _ => Ok(response),
+        }
+    }
+
+    /// Returns the token that is shown, which is not `refused`.
+    async fn token(&self, refused: Option<&Secret>) -> Result<Option<Secret>, Error> {
+        match &self.bearer {
+            Bearer::Written(token) => Ok(Some(token.clone())),
+            Bearer::SignIn(sign_ins, place) => {
+                let token = sign_ins.token((&self.name, place), refused).await;
+                token.map_err(|error| {
+                    let why = match error {
+                        auth::Error::SignedOut { reason, .. } => {
+                            format!("the sign-in there has ended: {reason}")
+                        }
+                        error => error.to_string(),
+                    };
+                    Error::Ended(format!("{why}; agent-send --mcp login {}", self.name))
+                })
+            }
         }
     }
 
@@ -172,10 +217,16 @@ impl Shared {
             ));
         }
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            let token = if self.token.is_some() {
-                "it refuses the token of token_env"
-            } else {
-                "it wants a token: set token_env"
+            let token = match &self.bearer {
+                Bearer::Written(_) => "it refuses the token of token_env".to_owned(),
+                Bearer::SignIn(sign_ins, place) => {
+                    let name = &self.name;
+                    let login = format!("agent-send --mcp login {name}");
+                    match sign_ins.since(name, &place.url) {
+                        Some(_) => format!("it refuses the sign-in: {login}"),
+                        None => format!("it wants you to sign in: {login}, or set token_env"),
+                    }
+                }
             };
             return Error::Protocol(format!("{token} (HTTP {})", status.as_u16()));
         }
@@ -192,17 +243,26 @@ impl Shared {
         Error::Protocol(format!("it answers HTTP {}: {words}", status.as_u16()))
     }
 
-    fn with_head(&self, request: RequestBuilder) -> RequestBuilder {
+    fn with_head(&self, request: RequestBuilder, token: Option<&Secret>) -> RequestBuilder {
         let version = self.version.lock().clone();
         let mut request = request.header(PROTOCOL, version);
         if let Some(session) = self.session.lock().clone() {
             request = request.header(SESSION, session);
         }
-        match &self.token {
+        match token {
             Some(token) => request.bearer_auth(token.expose()),
             None => request,
         }
     }
+}
+
+async fn send(request: RequestBuilder) -> Result<Response, Error> {
+    request.send().await.map_err(|error| {
+        Error::Ended(format!(
+            "it cannot be reached: {}",
+            innermost(&error.without_url())
+        ))
+    })
 }
 
 /// Media types ignore the case of letters (RFC 9110 §8.3.1).

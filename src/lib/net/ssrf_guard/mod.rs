@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use reqwest::Response;
 use reqwest::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, LOCATION,
 };
+use reqwest::{Response, Url};
 
 use super::{BodyError, Timeouts, decompress, public_address};
 use crate::secret::Secret;
@@ -133,6 +133,37 @@ impl Guard {
         tokio::time::timeout(self.limits.time, self.follow(target, request))
             .await
             .unwrap_or(Err(slow))
+    }
+
+    /// Returns a client that reaches `url` at the addresses that were checked now, and the address as it was read. It
+    /// follows no redirect.
+    ///
+    /// # Errors
+    /// When it may not be asked.
+    pub async fn client(
+        &self,
+        url: &str,
+        origins: &[Origin],
+    ) -> Result<(reqwest::Client, Url), Error> {
+        let target = target::parse(url)?;
+        let permission = if origins.contains(&target.origin()) {
+            Permission::Named
+        } else if self.rules.allows(&target) {
+            Permission::Allowed
+        } else {
+            Permission::Public
+        };
+        let addresses = self.addresses(&target, permission).await?;
+        let client = super::builder()
+            .dns_resolver(Arc::new(Pinned(addresses)))
+            .referer(false)
+            .pool_max_idle_per_host(0)
+            .build()
+            .map_err(|error| Error::Unreachable {
+                host: target.host.clone(),
+                reason: super::innermost(&error.without_url()),
+            })?;
+        Ok((client, target.url))
     }
 
     async fn follow(&self, first: Target, request: Request<'_>) -> Result<Answer, Error> {

@@ -28,6 +28,8 @@ use crate::sys::lock;
 use target::Target;
 pub(super) use target::names;
 
+pub(crate) use sign_in::code_of;
+
 /// The longest key, bytes; a service account's token of 4 KiB is the longest we know of.
 const MAX_KEY: u64 = 64 * 1024;
 

@@ -12,6 +12,7 @@ use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::auth::{Callback, Error, Flow, Granted, Listener};
 use crate::config::{Environment, Provider};
+use crate::secret::Secret;
 
 /// A person must have found their password by then.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -41,6 +42,30 @@ pub(super) async fn sign_in(
         Failure::new(Exit::Usage, format!("{name} offers no sign-in"))
             .hint(format!("agent-daemon login {name} --api-key"))
     })?;
+    let code = code_of(
+        (name, &format!("agent-daemon login {name} --oauth")),
+        (&flow, &listener),
+        env,
+        state,
+    )
+    .await?;
+    flow.exchange(&code).await.map_err(|error| match error {
+        Error::Refused { .. } => Failure::new(Exit::Failed, format!("{error}; nothing was stored"))
+            .hint(format!(
+                "codes live for a minute or so, once: agent-daemon login {name} --oauth"
+            )),
+        error => error.into(),
+    })
+}
+
+/// Sends the person to sign in at `name`, and returns the code that comes back; `again` is the command that tries it
+/// again.
+pub(crate) async fn code_of(
+    (name, again): (&str, &str),
+    (flow, listener): (&Flow, &Listener),
+    env: &Environment,
+    state: Option<&Path>,
+) -> Result<Secret, Failure> {
     let url = flow.url()?;
     // It lies there until the sign-in has ended, however it ends.
     let page = state
@@ -57,39 +82,24 @@ pub(super) async fn sign_in(
     cli::err(
         "when the browser is on another machine, it ends at a page that cannot be shown: paste its whole address here",
     );
-    let code = match tokio::time::timeout(PATIENCE, answer(&flow, &listener)).await {
-        Ok(Ok(Callback::Code(code))) => code,
-        Ok(Ok(Callback::Denied(words))) => {
-            return Err(Failure::new(
-                Exit::Failed,
-                format!("{name} did not sign you in: {words}; nothing was stored"),
-            )
-            .hint(format!(
-                "agent-daemon login {name} --oauth, and agree there"
-            )));
-        }
-        Ok(Ok(Callback::Foreign)) => {
-            return Err(Failure::new(
-                Exit::Bug,
-                "an answer of another sign-in was taken",
-            ));
-        }
-        Ok(Err(failure)) => return Err(failure),
-        Err(_) => {
-            return Err(Failure::new(
-                Exit::TryAgain,
-                "nobody came back from the browser within 5 minutes; nothing was stored",
-            )
-            .hint(format!("agent-daemon login {name} --oauth")));
-        }
-    };
-    flow.exchange(&code).await.map_err(|error| match error {
-        Error::Refused { .. } => Failure::new(Exit::Failed, format!("{error}; nothing was stored"))
-            .hint(format!(
-                "codes live for a minute or so, once: agent-daemon login {name} --oauth"
-            )),
-        error => error.into(),
-    })
+    match tokio::time::timeout(PATIENCE, answer(flow, listener)).await {
+        Ok(Ok(Callback::Code(code))) => Ok(code),
+        Ok(Ok(Callback::Denied(words))) => Err(Failure::new(
+            Exit::Failed,
+            format!("{name} did not sign you in: {words}; nothing was stored"),
+        )
+        .hint(format!("{again}, and agree there"))),
+        Ok(Ok(Callback::Foreign)) => Err(Failure::new(
+            Exit::Bug,
+            "an answer of another sign-in was taken",
+        )),
+        Ok(Err(failure)) => Err(failure),
+        Err(_) => Err(Failure::new(
+            Exit::TryAgain,
+            "nobody came back from the browser within 5 minutes; nothing was stored",
+        )
+        .hint(again)),
+    }
 }
 
 /// Waits for the browser or the person, whoever is first.

@@ -1,0 +1,126 @@
+//! `--mcp login` and `--mcp logout`: a sign-in with a browser at the authorization server of a tool server.
+
+use serde_json::json;
+
+use super::submit;
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure};
+use crate::app::daemon::code_of;
+use crate::app::render::Context;
+use crate::auth::{self, Client, Flow, Granted, Listener, Place, Renewals, ServerSignIns};
+use crate::config;
+use crate::control::{self, Command, Id};
+use crate::sys::fifo;
+use crate::text;
+
+/// `--mcp login NAME`.
+pub(super) fn login(context: &Context<'_>, words: &[String]) -> Result<Exit, Failure> {
+    let home = context.home;
+    cli::may_write(home)?;
+    let name = only(words)?;
+    let config = config::load_config(home, context.env)?;
+    let server = config.mcp.servers.get(name).ok_or_else(|| {
+        let what = format!("no tool server {:?}", text::visible(name));
+        Failure::new(Exit::Failed, what).hint("agent-send --mcp add NAME url=ADDRESS adds one")
+    })?;
+    if server.url.is_empty() {
+        let what = format!("{name} is a program on this machine: nobody signs in there");
+        return Err(Failure::new(Exit::Usage, what).hint("its secrets are in .env, see `env`"));
+    }
+    if !server.token_env.is_empty() {
+        let what = format!("{name} has a token already: {}", server.token_env);
+        return Err(Failure::new(Exit::Usage, what).hint("take token_env out of agent.toml first"));
+    }
+    let sign_ins = ServerSignIns::new(&home.server_auth(), Renewals::default());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
+    let (issuer, scope) = runtime.block_on(sign_in(context, (name, server), &sign_ins))?;
+    reload(context)?;
+    let words = format!("signed in at {issuer} for {name}; agent-send --mcp list shows its tools");
+    let document = json!({"signed_in": name, "issuer": issuer, "scope": scope});
+    Ok(context.done(&document, &text::visible(&words)))
+}
+
+/// `--mcp logout NAME`.
+pub(super) fn logout(context: &Context<'_>, words: &[String]) -> Result<Exit, Failure> {
+    let home = context.home;
+    cli::may_write(home)?;
+    let name = only(words)?;
+    let sign_ins = ServerSignIns::new(&home.server_auth(), Renewals::default());
+    if !sign_ins.remove(name)? {
+        let what = format!("nobody is signed in at {:?}", text::visible(name));
+        return Err(Failure::new(Exit::Failed, what).hint("agent-send --mcp list"));
+    }
+    reload(context)?;
+    let words = format!("signed out of {name}: its tokens are gone from here");
+    Ok(context.done(&json!({"signed_out": name}), &words))
+}
+
+fn only(words: &[String]) -> Result<&str, Failure> {
+    match words {
+        [name] => Ok(name),
+        _ => Err(
+            Failure::new(Exit::Usage, "--mcp login takes the name of a server")
+                .hint("agent-send --mcp list shows them"),
+        ),
+    }
+}
+
+/// Signs in and stores the tokens; returns where, and for what.
+async fn sign_in(
+    context: &Context<'_>,
+    (name, server): (&str, &config::McpServer),
+    sign_ins: &ServerSignIns,
+) -> Result<(String, Option<String>), Failure> {
+    let place = Place::new(&server.url, &server.issuer);
+    let failed = |error: auth::Error| {
+        let hint = match server.issuer.as_str() {
+            "" => "where one signs in can be written: [mcp.servers.NAME] issuer, client_id",
+            _ => "is [mcp.servers.NAME] issuer right?",
+        };
+        Failure::new(Exit::Failed, format!("{name}: {error}; nothing was stored")).hint(hint)
+    };
+    let issuer = auth::discover(&place, &server.issuer)
+        .await
+        .map_err(failed)?;
+    let listener = Listener::open(None).await.map_err(|error| {
+        let what = format!("no port of 127.0.0.1 can be opened for the browser: {error}");
+        Failure::new(Exit::TryAgain, what)
+    })?;
+    let client = match server.client_id.as_str() {
+        "" => {
+            let redirect = Flow::redirect(listener.port());
+            let client = auth::register(&place, &issuer, &redirect).await;
+            client.map_err(failed)?
+        }
+        id => Client {
+            id: id.to_owned(),
+            secret: None,
+        },
+    };
+    let flow = Flow::at_server(&issuer, client, listener.port());
+    let again = format!("agent-send --mcp login {name}");
+    let at = text::visible(&issuer.issuer);
+    let screen = Some(context.home.state());
+    let code = code_of((&at, &again), (&flow, &listener), context.env, screen).await?;
+    let http = place.client(&issuer.token_url).await.map_err(failed)?;
+    let Granted::Tokens(tokens) = flow.exchange_by(&http, &code).await.map_err(failed)? else {
+        return Err(Failure::new(Exit::Bug, "a tool server gave a key"));
+    };
+    let scope = tokens.scope.clone();
+    sign_ins.put(name, &server.url, *tokens)?;
+    Ok((issuer.issuer, scope))
+}
+
+fn reload(context: &Context<'_>) -> Result<(), Failure> {
+    if submit::is_running(context.home)? {
+        let _ = fifo::ring(
+            &context.home.fifo(),
+            &control::encode(&Id::new(), &Command::Reload),
+        )?;
+    }
+    Ok(())
+}
