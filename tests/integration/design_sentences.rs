@@ -76,6 +76,52 @@ fn what_is_said_beside_a_call_is_a_message_of_its_own_where_the_owner_wants_it()
 }
 
 #[test]
+fn no_part_the_first_or_all_of_a_long_answer_answer_the_message_as_the_settings_say() {
+    for (mode, answers) in [
+        ("off", [false, false]),
+        ("first", [true, false]),
+        ("all", [true, true]),
+    ] {
+        let house = House::with(&format!("[telegram]\nreply_to_mode = \"{mode}\""));
+        let words = "word ".repeat(1_200);
+        let asked = house
+            .telegram
+            .say(OWNER, OWNER, &format!("[[say {words}]]"))
+            .1;
+        let sent = wait_for("two parts", SOON, || {
+            let sent = house.telegram.sent();
+            (sent.len() == 2).then_some(sent)
+        });
+        let answering: Vec<bool> = sent
+            .iter()
+            .map(|part| part.reply_to == Some(asked))
+            .collect();
+        assert_eq!(answering, answers, "{mode}");
+    }
+}
+
+#[test]
+fn every_tool_of_the_design_is_offered_or_named() {
+    let house = House::new();
+    ask(&house, "hello");
+    let request = house.model.requests().pop().expect("a request");
+    let offered = request["tools"].as_array().expect("tools").clone();
+    let named = offered
+        .iter()
+        .find(|tool| tool["name"] == "more_tools")
+        .map_or_else(String::new, |tool| tool["description"].to_string());
+    // web_search and tts want a key and a voice: see web and voice.
+    for tool in "read write edit exec web_fetch memory_search memory_get memory_read memory_write memory_forget remember \
+                 commitment_update message react schedule_message list_scheduled cron session_status sessions_spawn load_skill"
+        .split_whitespace()
+    {
+        let is_there = offered.iter().any(|one| one["name"] == tool);
+        let mut words = named.split(|c: char| !c.is_alphanumeric() && c != '_');
+        assert!(is_there || words.any(|word| word == tool), "{tool}: {named}");
+    }
+}
+
+#[test]
 fn a_post_of_a_listed_channel_is_answered_there_and_any_other_is_not() {
     let house = House::with(
         "[telegram.groups.\"-100700\"]\nallow_from = [-100700]\nrequire_mention = false",

@@ -293,3 +293,26 @@ fn what_was_heard_moves_no_hands_and_is_not_lost_when_a_turn_fails() {
         SOON,
     );
 }
+
+#[test]
+fn the_answer_may_go_to_what_was_said_earlier() {
+    let house = House::with(ALLOWED);
+    let bot = format!("@{}", house.telegram.username());
+    let group = |person, text: &str| house.telegram.say(GROUP, person, text).1;
+    let earlier = group(GUEST, "the ferry leaves at nine");
+    settled(&house);
+    let words = format!("[[reply_to:{earlier}]] That is right.");
+    house.model.push(Reply::Text(words));
+    group(OWNER, &format!("{bot} is that so?"));
+    let sent = house.telegram.wait_sent(|sent| sent.chat == GROUP, SOON);
+    assert_eq!(
+        (sent.text.as_str(), sent.reply_to),
+        ("That is right.", Some(earlier))
+    );
+    let told = user(&house.model.requests()[0]);
+    assert!(
+        told.contains(&format!("[[reply_to:{earlier}]]"))
+            && told.contains("the ferry leaves at nine"),
+        "{told}"
+    );
+}

@@ -83,6 +83,7 @@ mod trouble;
 mod undo;
 mod units;
 mod upgrade;
+mod vectors;
 mod verdicts;
 mod voice;
 mod watchdog;

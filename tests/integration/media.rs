@@ -132,6 +132,33 @@ fn a_document_is_read_and_its_words_are_nobodys_orders() {
 }
 
 #[test]
+fn a_document_of_an_earlier_turn_ties_nobodys_hands() {
+    let house = House::new();
+    let file = house.telegram.offer_file(b"The ferry leaves at nine.");
+    let document = json!({"file_id": file, "file_unique_id": "u", "file_name": "notes.txt", "mime_type": "text/plain"});
+    house.telegram.inject(message(
+        1,
+        &json!({"document": document, "caption": "what is in it?"}),
+    ));
+    answer(&house, 1);
+    // Asked once more without the document, the model calls the same.
+    for _ in 0..2 {
+        house.model.push(Reply::Tool(
+            "exec".to_owned(),
+            json!({"command": "touch made-by-me"}),
+        ));
+    }
+    house
+        .telegram
+        .inject(message(2, &json!({"text": "make that file"})));
+    answer(&house, 2);
+    assert!(
+        house.sandbox.path("workspace/made-by-me").exists(),
+        "nobody was asked"
+    );
+}
+
+#[test]
 fn every_file_is_saved_where_commands_read_it() {
     let house = House::new();
     let offered = house.telegram.offer_file(b"PK\x03\x04 names");

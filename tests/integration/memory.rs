@@ -688,12 +688,16 @@ fn a_message_goes_out_once_and_the_receipt_is_the_daemons() {
 #[test]
 fn a_session_knows_itself() {
     let (_telegram, model, sandbox, _daemon) = house(&[]);
+    wait_for("what the daemon says of itself", SOON, || {
+        sandbox.read("state/monitor.json")
+    });
     let told = call(&sandbox, &model, "session_status", json!({}));
     assert!(
         told.contains("\nkey: cli:cli\n")
             && told.contains("\nmodel: primary\n")
             && told.contains("\ncontext tokens: ")
             && told.contains(" of 200000, ")
+            && told.contains("\nuptime: ")
             && told.contains("\ncost today: $"),
         "{told}"
     );

@@ -294,3 +294,15 @@ fn a_topic_is_a_place_and_its_beginning_no_question() {
     let own = private(&with(json!({"text": "x"}), &topic));
     assert_eq!(read(&own).chat.topic.as_deref(), Some("77"));
 }
+
+#[test]
+fn of_what_a_message_answers_300_characters_are_kept() {
+    let kept = |original: &str| {
+        let answered = json!({"message_id": 4, "date": 1, "from": us_as_user(), "text": original});
+        let update = private(&json!({"text": "and?", "reply_to_message": answered}));
+        read(&update).quoted.expect("a quote").text
+    };
+    let (whole, longer) = ("ä".repeat(300), "ä".repeat(301));
+    assert_eq!(kept(&whole), whole);
+    assert_eq!(kept(&longer), format!("{whole}…"));
+}
