@@ -39,6 +39,7 @@ mod index;
 mod injections;
 mod install;
 mod jobs;
+mod learned;
 mod load;
 mod long;
 mod r#loop;

@@ -275,7 +275,7 @@ fn what_another_user_could_have_written_waits_for_the_owners_word() {
         &["--skill", "love"],
         2,
         "usage",
-        "--skill takes list, trust NAME[@HASH] or distrust NAME",
+        "--skill takes list, show, accept, reject, remove, test, timeline, trust or distrust",
     );
 }
 

@@ -32,7 +32,10 @@ const MAX_OUTPUT: usize = 30_000;
 const ROOM: (u64, u64) = (8_000, 2_000);
 
 /// What no sub-agent does, whatever the settings say.
-const NOT_FOR_SUBAGENTS: &str = "sessions_spawn";
+const NOT_FOR_SUBAGENTS: [&str; 2] = ["sessions_spawn", SKILL_PROPOSE];
+
+/// The tool that keeps how something was done.
+pub(super) const SKILL_PROPOSE: &str = "skill_propose";
 
 /// The most characters of what a call is said to have done.
 const RECEIPT: usize = 160;
@@ -455,7 +458,7 @@ impl Offer {
         let Some(bounds) = bounds else { return self };
         let rules = self.rules.clone();
         let may = |name: &str| {
-            name != NOT_FOR_SUBAGENTS
+            !NOT_FOR_SUBAGENTS.contains(&name)
                 && !rules.denied.iter().any(|denied| denied == name)
                 && (bounds.tools.is_empty() || bounds.tools.iter().any(|tool| tool == name))
         };

@@ -227,7 +227,7 @@ impl Running<'_> {
             }
         }
         let Ends { silent, enough } = ends;
-        events.extend(self.reminder());
+        events.extend(self.reminder().or_else(|| self.skill_hint()));
         if !events.is_empty() {
             self.session.append(events, true).await?;
         }

@@ -17,6 +17,7 @@ mod intake;
 mod plan;
 mod retry;
 mod schedule;
+mod skills;
 mod stickers;
 mod subagents;
 mod suspend;
@@ -121,6 +122,8 @@ pub struct Pipeline {
     waiting: Mutex<HashMap<SessionKey, Waiting>>,
     /// Notified when the owner has answered a request.
     decided: Notify,
+    /// What is asked about skills at this moment.
+    asking_skills: Mutex<HashSet<String>>,
     /// Notified when an input has ended.
     ended: Notify,
     /// Notified when there are tasks of a plan, or no longer.
@@ -260,6 +263,7 @@ impl Pipeline {
             runs: Mutex::default(),
             waiting: Mutex::default(),
             decided: Notify::new(),
+            asking_skills: Mutex::default(),
             ended: Notify::new(),
             plan_news: Notify::new(),
             plans_open: AtomicBool::new(true),
@@ -317,6 +321,7 @@ impl Pipeline {
         let (begun, rest) = Bundle::recovered(inbox);
         let _ = self.signals.send(Signal::Recovered(begun));
         let _ = self.signals.send(Signal::Accepted(rest));
+        self.ask_about_skills(None);
         Ok(())
     }
 

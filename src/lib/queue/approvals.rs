@@ -15,6 +15,8 @@ use crate::message::{Approval, Wanted, approval_reply};
 
 /// How long the owner may take, milliseconds (specification §22).
 pub const PATIENCE_MS: i64 = 15 * 60 * 1000;
+/// How the keys of what is asked beside the turns begin: no turn waits for it.
+pub const BESIDE_TURNS: &str = "skill:";
 /// How long a yes is good for: others of its message may be answered later, and a place be free later.
 const GOOD_FOR_MS: i64 = 2 * PATIENCE_MS;
 /// Grants of conversations that were not renewed so long ago are forgotten.
@@ -471,6 +473,11 @@ fn only(
         .prepare_cached("SELECT * FROM approvals WHERE state = 'pending' AND expires_at > ?1 ORDER BY created_at, rowid")?
         .query_map([now], |row| Ok((request(row)?, row.get("state")?)))?
         .collect::<rusqlite::Result<Vec<(Request, String)>>>()?;
+    // Of both kinds the one is meant that a turn waits for.
+    let (beside, waited): (Vec<_>, Vec<_>) = open
+        .into_iter()
+        .partition(|(request, _)| request.session_key.starts_with(BESIDE_TURNS));
+    let open = if waited.is_empty() { beside } else { waited };
     Ok(if open.len() > 1 {
         Err(open.into_iter().map(|(request, _)| request.id).collect())
     } else {

@@ -31,7 +31,9 @@ mod tasks;
 mod trace;
 mod view;
 
-pub use approvals::{Decided, PATIENCE_MS, PutDown, Request, Standing, approvals, ending};
+pub use approvals::{
+    BESIDE_TURNS, Decided, PATIENCE_MS, PutDown, Request, Standing, approvals, ending,
+};
 pub use dead_letters::Which;
 pub use erase::erase;
 pub use inbox::{Accepted, Arrival, Ended, Finish, Known, Progress, Started, Verdict};

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use nix::fcntl::OFlag;
 
 use super::find::{Entry, Tree};
-use super::{MAX_FILE, Needs, Off, Shelf, Skill, Why, front_matter, hash, ownership, shown};
+use super::{
+    Learned, MAX_FILE, Needs, Off, Shelf, Skill, Why, front_matter, hash, ownership, shown,
+};
 use crate::config::Home;
 use crate::sys::Version;
 use crate::text;
@@ -33,6 +35,7 @@ pub struct Skills {
     workspace: PathBuf,
     bundled: Option<PathBuf>,
     approved: ApprovedHashes,
+    learned: Learned,
     seen: Mutex<Option<Seen>>,
 }
 
@@ -89,6 +92,7 @@ impl Skills {
             workspace: home.workspace().to_owned(),
             bundled: share.map(|share| share.join("skills")),
             approved: ApprovedHashes::new(&home.trusted_skills(), Subject::Skills),
+            learned: Learned::new(home),
             seen: Mutex::default(),
         }
     }
@@ -96,6 +100,11 @@ impl Skills {
     /// Returns what the owner says about skills.
     pub(crate) fn approved(&self) -> &ApprovedHashes {
         &self.approved
+    }
+
+    /// Returns what is proposed, and what is counted.
+    pub fn learned(&self) -> &Learned {
+        &self.learned
     }
 
     /// Returns what lies on the shelf now. While nothing below the directories has changed that costs an
@@ -197,6 +206,13 @@ impl Skills {
         statuses
     }
 
+    /// Returns whether a skill of this name comes with the programs, hidden or not. Blocks.
+    pub(super) fn bundled_has(&self, name: &str) -> bool {
+        let (_, bundled) = self.trees();
+        let mut files = bundled.skill_files().into_iter();
+        files.any(|entry| entry.path.parent().and_then(Path::file_name) == Some(OsStr::new(name)))
+    }
+
     fn own_dir(&self) -> PathBuf {
         self.workspace.join("skills")
     }
@@ -221,6 +237,7 @@ impl Skills {
                     always_on: contents.always_on,
                     brief: contents.brief,
                     needs: contents.needs,
+                    examples: contents.examples,
                     location,
                     body: contents.body.into(),
                 }),

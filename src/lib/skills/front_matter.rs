@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::draft::{Example, MAX_EXAMPLES};
 use super::is_name;
 use super::needs::Needs;
 use crate::text;
@@ -25,6 +26,7 @@ pub(super) struct Contents {
     pub always_on: bool,
     pub brief: bool,
     pub needs: Needs,
+    pub examples: Vec<Example>,
     pub body: String,
 }
 
@@ -36,6 +38,15 @@ struct Head {
     always_on: Option<bool>,
     brief: Option<bool>,
     needs: Option<Declared>,
+    examples: Option<Shown>,
+}
+
+/// `examples` as we read them; somebody else's may be anything.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Shown {
+    Ours(Vec<Example>),
+    Other(IgnoredAny),
 }
 
 /// `needs` as we read it; somebody else's may mean something else by the word.
@@ -113,6 +124,10 @@ pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Contents, Why> {
         needs: match head.needs {
             Some(Declared::Ours(needs)) => needs,
             Some(Declared::Other(_)) | None => Needs::default(),
+        },
+        examples: match head.examples {
+            Some(Shown::Ours(examples)) => examples.into_iter().take(MAX_EXAMPLES).collect(),
+            Some(Shown::Other(_)) | None => Vec::new(),
         },
         body: body.to_owned(),
     })

@@ -3,6 +3,7 @@
 //! ```text
 //! workspace/skills/…/NAME/SKILL.md     the owner's; one wins over a bundled one of its name
 //! share/skills/…/NAME/SKILL.md         come with the programs
+//! workspace/skills-proposed/NAME/SKILL.md   what the agent proposes, see `learned`
 //! state/skills.json                    {"v":1,"skills":{NAME:{"sha256":"…"|null,"at":MS}}}: what the owner
 //!                                      trusts as it is now, or (null) never
 //!
@@ -19,13 +20,20 @@
 //! is off until the owner trusts what it says now, and off again when that changes.
 
 mod catalog;
+mod counts;
+mod draft;
 mod find;
 mod front_matter;
 mod hash;
+mod learned;
 mod needs;
 mod ownership;
+mod places;
 
 pub use catalog::{SkillStatus, Skills};
+pub use counts::{Counts, Event, What};
+pub use draft::{Draft, Example};
+pub use learned::{Accept, Learned, Proposal, Refused};
 pub use needs::{Needs, Surroundings};
 
 use std::path::{Path, PathBuf};
@@ -50,6 +58,8 @@ pub struct Skill {
     pub brief: bool,
     /// What it needs to work.
     pub needs: Needs,
+    /// What it should be able to do, at most three.
+    pub examples: Vec<Example>,
     /// Where its SKILL.md lies, as the model is told: `skills/NAME/SKILL.md` of the workspace, or
     /// `share/skills/…`.
     pub location: String,

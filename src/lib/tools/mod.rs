@@ -15,6 +15,7 @@ mod server_pictures;
 mod server_questions;
 mod silent;
 mod skill;
+mod skill_propose;
 mod spawn;
 mod speech;
 mod status;
@@ -48,7 +49,7 @@ use crate::workspace::PathPolicy;
 use typed::tool;
 
 /// The names of all tools of this build, whatever is configured.
-pub const NAMES: [&str; 28] = [
+pub const NAMES: [&str; 29] = [
     "read",
     "write",
     "edit",
@@ -73,6 +74,7 @@ pub const NAMES: [&str; 28] = [
     "tts",
     "pin",
     "load_skill",
+    "skill_propose",
     "session_status",
     "silent",
     // What a plan does.
@@ -145,6 +147,7 @@ pub fn all(needs: Needs) -> Vec<Arc<dyn Tool>> {
     }
     tools.push(tool(pin::Pin));
     tools.push(tool(skill::LoadSkill(needs.clone())));
+    tools.push(tool(skill_propose::SkillPropose(needs.clone())));
     tools.push(tool(status::SessionStatus(needs)));
     tools.push(tool(silent::Silent));
     tools

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::typed::{About, Property, TypedTool};
 use super::{Needs, blocking};
 use crate::agent::{Context, Reach, ToolOutput};
+use crate::clock;
 use crate::config::Network;
 use crate::skills::Surroundings;
 
@@ -35,9 +36,15 @@ impl TypedTool for LoadSkill {
         Reach::Shows
     }
 
-    async fn run(&self, args: Args, _context: &Context) -> ToolOutput {
-        let needs = self.0.clone();
-        blocking(move || load(&needs, &args.name)).await
+    async fn run(&self, args: Args, context: &Context) -> ToolOutput {
+        let (needs, run) = (self.0.clone(), context.run_id.clone());
+        blocking(move || {
+            let loaded = load(&needs, &args.name)?;
+            let learned = needs.skills.learned();
+            learned.used(&args.name, &run, clock::now_ms());
+            Ok::<String, String>(loaded)
+        })
+        .await
     }
 }
 

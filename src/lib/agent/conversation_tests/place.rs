@@ -115,8 +115,12 @@ impl Tool for Fake {
         Rights::Owner
     }
 
-    fn reach(&self, input: &Value, _context: &Context) -> Reach {
-        (self.reach)(input)
+    /// What is refused is so of others' words only, as a proposed skill.
+    fn reach(&self, input: &Value, context: &Context) -> Reach {
+        match (self.reach)(input) {
+            Reach::Refused(_) if !context.untrusted => Reach::Free,
+            reach => reach,
+        }
     }
 
     fn brings_pages(&self) -> bool {

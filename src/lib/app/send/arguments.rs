@@ -224,7 +224,7 @@ pub(super) struct Verbs {
     /// Who may talk in Telegram: list (default), approve CODE, revoke ID, owner, block ID, unblock ID, mute ID, unmute ID
     #[arg(long, value_name = "VERB", num_args = 0..=2)]
     pub pair: Option<Vec<String>>,
-    /// Which skills the agent may use: list (default), trust NAME or NAME@HASH, distrust NAME
+    /// Which skills the agent may use: list (default), show, accept, reject, remove, test, timeline, trust NAME or NAME@HASH, distrust NAME
     #[arg(long, value_name = "VERB", num_args = 0..=2)]
     pub skill: Option<Vec<String>>,
     /// Which tool servers the agent may use: list (default), add NAME -- COMMAND, login NAME, logout NAME, trust NAME or NAME@HASH, distrust NAME

@@ -15,6 +15,7 @@ const PAIR_VERBS: [&str; 8] = [
     "list", "approve", "revoke", "owner", "block", "unblock", "mute", "unmute",
 ];
 const TRUST_VERBS: [&str; 3] = ["list", "trust", "distrust"];
+const SKILL_VERBS: [&str; 6] = ["show", "accept", "reject", "remove", "test", "timeline"];
 
 /// Returns the candidates behind `words`, those before the cursor without the program's name.
 pub(super) fn after(words: &[String]) -> Vec<String> {
@@ -70,8 +71,17 @@ fn candidates(words: &[String], env: &Environment, home: &Home) -> Result<Vec<St
                 .map(|one| one.id.to_string())
                 .collect()
         }
-        [.., "--skill" | "--mcp"] => owned(&TRUST_VERBS),
-        [.., "--skill", "trust" | "distrust"] => {
+        [.., "--mcp"] => owned(&TRUST_VERBS),
+        [.., "--skill"] => [owned(&TRUST_VERBS), owned(&SKILL_VERBS)].concat(),
+        [.., "--skill", "accept" | "reject"] => {
+            let skills = Skills::new(home, config::share_dir(env).as_deref());
+            skills.proposals().into_iter().map(|one| one.name).collect()
+        }
+        [
+            ..,
+            "--skill",
+            "trust" | "distrust" | "show" | "remove" | "test",
+        ] => {
             let skills = Skills::new(home, config::share_dir(env).as_deref());
             skills.statuses().into_iter().map(|one| one.name).collect()
         }

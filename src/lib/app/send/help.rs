@@ -51,7 +51,14 @@ Usage: agent-send --skill [VERB]
   list               all skills, and why one is off (default)
   trust NAME         use this skill as it is now
   trust NAME@HASH    the same, only when its hash begins so
-  distrust NAME      use it no more",
+  distrust NAME      use it no more
+  show NAME          its text, how often it was of use, and what is proposed
+  accept NAME        use what the agent proposed
+  accept NAME@HASH   the same, only when the hash of the draft begins so
+  reject NAME        drop what the agent proposed
+  remove NAME        use a learned skill no more; accept brings it back
+  test NAME          send its examples, and compare the answers
+  timeline           what was learned, and when",
     ),
     (
         "--mcp",

@@ -16,6 +16,7 @@ mod message;
 mod pair;
 mod progress;
 mod skill;
+mod skill_learned;
 mod stream;
 pub(super) mod submit;
 mod wait;

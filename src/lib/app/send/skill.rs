@@ -7,18 +7,19 @@ use std::io::IsTerminal;
 
 use serde_json::json;
 
+use super::skill_learned;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
 use crate::config;
 use crate::config::Home;
-use crate::skills::{SkillStatus, Skills, Surroundings, Why};
+use crate::skills::{Counts, SkillStatus, Skills, Surroundings, Why};
 use crate::trust::approved_hashes::Decision;
 use crate::{clock, logging, text};
 
 /// Digits of a hash that `list` prints, and the fewest that are taken.
 pub(super) const SHOWN: usize = 16;
-const FEWEST: usize = 8;
+pub(super) const FEWEST: usize = 8;
 /// Files of a skill that are named when it is trusted.
 const MAX_NAMED: usize = 40;
 
@@ -26,6 +27,13 @@ pub(super) fn skill(context: &Context<'_>, words: &[String]) -> Result<Exit, Fai
     let home = context.home;
     cli::must_be_there(home)?;
     let skills = Skills::new(home, config::share_dir(context.env).as_deref());
+    if let Some(verb) = skill_learned::Verb::parse(words) {
+        if verb.changes() {
+            cli::may_write(home)?;
+        }
+        let _guard = logging::init(&logging::Options::stderr_only(0, false));
+        return skill_learned::run(context, &skills, &verb);
+    }
     let verb = TrustVerb::parse("--skill", words)?;
     if let TrustVerb::List = verb {
         return list(context, &skills);
@@ -80,9 +88,10 @@ impl<'a> TrustVerb<'a> {
                 ),
             },
             _ => usage(
-                format!(
-                    "{flag} takes list, trust NAME[@HASH] or distrust NAME; --mcp also add, login and logout"
-                ),
+                match flag {
+                    "--skill" => "--skill takes list, show, accept, reject, remove, test, timeline, trust or distrust".to_owned(),
+                    _ => format!("{flag} takes list, trust NAME[@HASH], distrust NAME, add, login or logout"),
+                },
                 format!("agent-send {flag} --help"),
             ),
         }
@@ -195,15 +204,21 @@ fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
     let home = context.home;
     let standings = skills.statuses();
     let here = surroundings(context);
+    let proposals = skills.proposals();
+    let counts = |name: &str| skills.learned().counts(name);
     if context.json {
-        let skills: Vec<serde_json::Value> = standings
-            .iter()
-            .map(|standing| document(home, standing, &here))
-            .collect();
-        cli::json(&json!({"skills": skills}));
+        let document = |standing: &SkillStatus| {
+            let counts = counts(&standing.name);
+            document(home, standing, &here, &counts)
+        };
+        let skills: Vec<serde_json::Value> = standings.iter().map(document).collect();
+        let proposals: Vec<serde_json::Value> =
+            proposals.iter().map(skill_learned::document).collect();
+        cli::json(&json!({"skills": skills, "proposals": proposals}));
         return Ok(Exit::Ok);
     }
-    if standings.is_empty() {
+    let idle = skills.idle(clock::now_ms());
+    if standings.is_empty() && proposals.is_empty() {
         cli::err(
             "agent-send: no skills; a skill is a file workspace/skills/NAME/SKILL.md, see agent-daemon(1)",
         );
@@ -239,7 +254,16 @@ fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
             let words = format!("needs {}: {lacks}", standing.needs.words());
             cli::out(&format!("     {}", text::visible(&words)));
         }
+        if let Some(words) = skill_learned::counted(&counts(&standing.name)) {
+            cli::out(&format!("     {words}"));
+        }
+        if idle.contains(&standing.name) {
+            let remove = format!("agent-send --skill remove {name}");
+            cli::out(&format!("     of no use for 60 days: {remove}"));
+        }
     }
+    let proposed = skill_learned::proposed(home, &proposals);
+    proposed.iter().for_each(|line| cli::out(line));
     Ok(Exit::Ok)
 }
 
@@ -252,7 +276,12 @@ fn surroundings(context: &Context<'_>) -> Surroundings {
     Surroundings::of(&path.to_string_lossy(), &network, context.home.workspace())
 }
 
-fn document(home: &Home, standing: &SkillStatus, here: &Surroundings) -> serde_json::Value {
+fn document(
+    home: &Home,
+    standing: &SkillStatus,
+    here: &Surroundings,
+    counts: &Counts,
+) -> serde_json::Value {
     json!({
         "name": standing.name,
         "path": home.display(&standing.path),
@@ -263,5 +292,6 @@ fn document(home: &Home, standing: &SkillStatus, here: &Surroundings) -> serde_j
         "lacks": standing.needs.lacking(here),
         "sha256": standing.sha256.as_ref().ok(),
         "trusted_sha256": standing.trusted,
+        "counts": counts,
     })
 }

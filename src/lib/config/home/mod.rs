@@ -312,6 +312,11 @@ impl Home {
         self.state.join("skills.json")
     }
 
+    /// Returns what the agent proposed of skills, and how often each was of use.
+    pub fn learned_skills(&self) -> PathBuf {
+        self.state.join("learned.json")
+    }
+
     /// Returns what the tool servers offered when the daemon asked them last.
     pub fn tool_servers(&self) -> PathBuf {
         self.state.join("mcp.json")

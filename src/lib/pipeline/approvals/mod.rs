@@ -19,7 +19,7 @@ use crate::agent::{Asked, Owner, Verdict};
 use crate::control::replies::{Ask, Reply, Status};
 use crate::message::{Approval, ChatRef, Envelope, Route, SessionKey, Source, Trust};
 use crate::provider::BoxFuture;
-use crate::queue::{Decided, NewPart, PATIENCE_MS, Request, Standing, ending};
+use crate::queue::{Decided, NewPart, PATIENCE_MS, PutDown, Request, Standing, ending};
 use crate::trust::standing_rules::StandingRules;
 use crate::{clock, text};
 use serde_json::json;
@@ -59,6 +59,8 @@ pub(super) struct Asking {
     rounds: AtomicU32,
     /// The slot of the turn, lent while it waits for an answer.
     slot: Handle,
+    /// How long the owner may take, milliseconds.
+    patience_ms: i64,
 }
 
 impl Owner for Asking {
@@ -88,6 +90,15 @@ impl Asking {
             asked: Mutex::default(),
             rounds: AtomicU32::new(0),
             slot,
+            patience_ms: PATIENCE_MS,
+        }
+    }
+
+    /// Lets the owner take so long.
+    pub(super) fn with_patience(self, patience_ms: i64) -> Self {
+        Self {
+            patience_ms,
+            ..self
         }
     }
 
@@ -159,39 +170,7 @@ impl Asking {
     }
 
     async fn asked_for(&self, questions: &[Asked]) -> Result<Vec<Verdict>, String> {
-        let route = self.way().await;
-        let now = clock::now_ms();
-        self.may_ask(questions, route.as_ref(), now).await?;
-        let batch = new_id();
-        let requests: Vec<Request> = questions
-            .iter()
-            .map(|asked| self.request(asked, &batch, now))
-            .collect();
-        let (queue, pipeline) = (&self.pipeline.queue, &self.pipeline);
-        let put_down = || {
-            let (requests, route, whence) = (requests.clone(), route.clone(), self.whence());
-            let render = pipeline.clone();
-            queue.ask(requests, move |new| {
-                route
-                    .map(|route| render.question(new, &route, &whence))
-                    .unwrap_or_default()
-            })
-        };
-        let put = pipeline
-            .persist("a request for the owner", put_down)
-            .await
-            .map_err(|failed| match failed {
-                Unrecorded::Ending => NOBODY.to_owned(),
-                Unrecorded::Failed(why) => format!("this was not run: {why}"),
-            })?;
-        self.asked().extend(put.ids.iter().cloned());
-        pipeline.audit_asked(&requests, &put);
-        // The rest of a plan does not wait.
-        pipeline.plan_news.notify_one();
-        pipeline.deliver(put.parts);
-        if self.envelope.wants_reply && !put.ids.is_empty() {
-            self.tell_the_caller(&requests, &put.ids);
-        }
+        let put = self.put_down(questions).await?;
         let verdicts = if put.ids.is_empty() {
             Vec::new()
         } else {
@@ -211,6 +190,44 @@ impl Asking {
             }
         };
         Ok(put.granted.into_iter().map(one).collect())
+    }
+
+    /// Puts requests into the queue and sends the message that asks; those of before a restart are found again.
+    pub(super) async fn put_down(&self, questions: &[Asked]) -> Result<PutDown, String> {
+        let route = self.way().await;
+        let now = clock::now_ms();
+        self.may_ask(questions, route.as_ref(), now).await?;
+        let batch = new_id();
+        let requests: Vec<Request> = questions
+            .iter()
+            .map(|asked| self.request(asked, &batch, now))
+            .collect();
+        let (queue, pipeline) = (&self.pipeline.queue, &self.pipeline);
+        let write = || {
+            let (requests, route, whence) = (requests.clone(), route.clone(), self.whence());
+            let render = pipeline.clone();
+            queue.ask(requests, move |new| {
+                route
+                    .map(|route| render.question(new, &route, &whence))
+                    .unwrap_or_default()
+            })
+        };
+        let mut put = pipeline
+            .persist("a request for the owner", write)
+            .await
+            .map_err(|failed| match failed {
+                Unrecorded::Ending => NOBODY.to_owned(),
+                Unrecorded::Failed(why) => format!("this was not run: {why}"),
+            })?;
+        self.asked().extend(put.ids.iter().cloned());
+        pipeline.audit_asked(&requests, &put);
+        // The rest of a plan does not wait.
+        pipeline.plan_news.notify_one();
+        pipeline.deliver(std::mem::take(&mut put.parts));
+        if self.envelope.wants_reply && !put.ids.is_empty() {
+            self.tell_the_caller(&requests, &put.ids);
+        }
+        Ok(put)
     }
 
     /// Checks that somebody can be asked, that they can read it, and that others did not cause it too often.
@@ -276,7 +293,7 @@ impl Asking {
     }
 
     /// Returns where the owner is asked: in the chat if it is theirs alone, else in their own.
-    async fn way(&self) -> Option<Route> {
+    pub(super) async fn way(&self) -> Option<Route> {
         let own = self.envelope.from_owner
             && self.envelope.group.is_none()
             && self.envelope.source.is_chat();
@@ -346,7 +363,7 @@ impl Asking {
             }),
             wanted: asked.wanted.clone(),
             created_at: now,
-            expires_at: now + PATIENCE_MS,
+            expires_at: now + self.patience_ms,
         }
     }
 
@@ -355,31 +372,7 @@ impl Asking {
         let pipeline = &self.pipeline;
         let wait = self.slot.wait();
         pipeline.idles(&self.envelope, true).await;
-        // Whatever happens to the clock on the wall.
-        let until = Instant::now() + Duration::from_millis(PATIENCE_MS.unsigned_abs());
-        let standings = loop {
-            let word = pipeline.decided.notified();
-            tokio::pin!(word);
-            word.as_mut().enable();
-            let standings = pipeline
-                .persist("the owner's word", || {
-                    pipeline.queue.standing(ids.to_vec(), clock::now_ms())
-                })
-                .await;
-            let standings = match standings {
-                Ok(standings) => standings,
-                Err(Unrecorded::Ending) => return std::future::pending().await,
-                Err(Unrecorded::Failed(_)) => break vec![Standing::Over; ids.len()],
-            };
-            if !standings.contains(&Standing::Pending) || Instant::now() > until {
-                break standings;
-            }
-            // A daemon that ends asks again after its next start.
-            tokio::select! {
-                () = word => {}
-                () = tokio::time::sleep(LOOK) => {}
-            }
-        };
+        let standings = self.standings(ids).await;
         wait.reclaim().await;
         pipeline.idles(&self.envelope, false).await;
         let mut verdicts = Vec::with_capacity(ids.len());
@@ -403,6 +396,36 @@ impl Asking {
             });
         }
         verdicts
+    }
+
+    /// Waits until all requests are answered or over, and returns how each stands. Never returns while the daemon ends.
+    pub(super) async fn standings(&self, ids: &[String]) -> Vec<Standing> {
+        let pipeline = &self.pipeline;
+        // Whatever happens to the clock on the wall.
+        let until = Instant::now() + Duration::from_millis(self.patience_ms.unsigned_abs());
+        loop {
+            let word = pipeline.decided.notified();
+            tokio::pin!(word);
+            word.as_mut().enable();
+            let standings = pipeline
+                .persist("the owner's word", || {
+                    pipeline.queue.standing(ids.to_vec(), clock::now_ms())
+                })
+                .await;
+            let standings = match standings {
+                Ok(standings) => standings,
+                // A daemon that ends asks again after its next start.
+                Err(Unrecorded::Ending) => return std::future::pending().await,
+                Err(Unrecorded::Failed(_)) => return vec![Standing::Over; ids.len()],
+            };
+            if !standings.contains(&Standing::Pending) || Instant::now() > until {
+                return standings;
+            }
+            tokio::select! {
+                () = word => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
     }
 }
 

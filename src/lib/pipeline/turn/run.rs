@@ -80,6 +80,9 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, s
     // What fails now would fail again, and be paid for.
     let is_answered = was_turn && outcome.reply.status == Status::Done;
     pipeline.finish(&bundle, &run_id, outcome).await;
+    if was_turn && bundle.leader().from_owner {
+        pipeline.ask_about_skills(Some(bundle.leader()));
+    }
     // A crash or a failure before the end of this leaves the conversation as it is.
     if bundle.leader().task.is_some() {
         let _ = pipeline.archive(bundle.key()).await;
@@ -352,7 +355,11 @@ impl Pipeline {
         };
         self.sessions.put(session);
         let outcome = outcome.map(|outcome| outcome.mapped(named).untrusted(untrusted));
-        Ok(outcome.map(|outcome| noting_secrets(bundle, outcome)))
+        let outcome = outcome.map(|outcome| noting_secrets(bundle, outcome));
+        Ok(match outcome {
+            Some(outcome) => Some(self.noting_proposal(envelope, run_id, outcome).await),
+            None => None,
+        })
     }
 
     /// Waits for what keeps a message out of its transcript, or ends its turn.
@@ -468,6 +475,9 @@ impl Pipeline {
         asking.end().await;
         if !matches!(ended, TurnEnd::Waits(_)) {
             self.hide_notices(&ids);
+        }
+        if matches!(ended, TurnEnd::Failed { .. }) {
+            self.count_failure(run_id).await;
         }
         let state = session.state();
         let is_new = state.compaction_count > compactions;

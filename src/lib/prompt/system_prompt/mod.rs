@@ -205,6 +205,11 @@ impl Sources {
             .collect()
     }
 
+    /// Returns the skills.
+    pub fn skills(&self) -> &Arc<Skills> {
+        &self.skills
+    }
+
     pub(super) fn files(&self) -> &Files {
         &self.files
     }
