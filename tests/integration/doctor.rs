@@ -646,3 +646,38 @@ impl Nobody {
         line
     }
 }
+
+#[test]
+fn programs_that_commands_find_are_told_to_the_owner_and_the_model() {
+    let (model, sandbox) = Sandbox::with_model();
+    let dir = sandbox.home().with_file_name("programs");
+    fs::create_dir_all(&dir).expect("dir");
+    fs::write(dir.join("pandoc"), "#!/bin/sh\n").expect("write");
+    fs::set_permissions(dir.join("pandoc"), fs::Permissions::from_mode(0o755)).expect("own file");
+    let mut sandbox = sandbox.env("PATH", &dir.display().to_string());
+    let told = doctor(&sandbox, &["--json"]).json();
+    assert_eq!(told["programs"], json!(["pandoc"]), "{told}");
+    let missing = told["programs_missing"].as_array().expect("a list").clone();
+    assert!(missing.contains(&json!("pdftotext")), "{told}");
+    let description = |sandbox: &Sandbox| {
+        let daemon = sandbox.ready();
+        assert_eq!(sandbox.send(&["--wait", "hello"]).code, 0);
+        drop(daemon);
+        let request = model.requests().pop().expect("a request");
+        let mut tools = request["tools"]
+            .as_array()
+            .expect("tools")
+            .clone()
+            .into_iter();
+        let exec = tools.find(|tool| tool["name"] == "exec");
+        exec.map(|tool| tool["description"].to_string())
+    };
+    let told = description(&sandbox).expect("it is offered");
+    assert!(told.contains("Installed: pandoc."), "{told}");
+    sandbox.reconfigure("[tools.exec]\npolicy = \"off\"");
+    assert_eq!(description(&sandbox), None);
+    assert_eq!(
+        doctor(&sandbox, &["--json"]).json()["programs"],
+        Value::Null
+    );
+}

@@ -9,6 +9,7 @@
 mod approvals;
 mod audit;
 mod backup;
+mod browser;
 mod budget;
 mod channels;
 mod chaos;
@@ -18,6 +19,7 @@ mod completions;
 mod connection;
 mod consolidate;
 mod crash;
+mod day;
 mod descriptions;
 mod design_sentences;
 mod doctor;

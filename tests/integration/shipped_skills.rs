@@ -18,7 +18,8 @@ use crate::support::{FakeModel, Pages, Reply, Sandbox, pdf, result_text, wait_fo
 
 const SOON: Duration = Duration::from_secs(30);
 const MAX_LINES: usize = 120;
-const SHIPPED: [&str; 13] = [
+const SHIPPED: [&str; 15] = [
+    "browser",
     "calendar",
     "contacts",
     "git",
@@ -27,6 +28,7 @@ const SHIPPED: [&str; 13] = [
     "mail",
     "news",
     "notes",
+    "notify",
     "research",
     "system",
     "tasks",
@@ -52,7 +54,7 @@ fn blocks(skill: &str) -> Vec<String> {
 }
 
 /// Returns the shell block that has `words` in it, as the agent would fill it in.
-fn block(skill: &str, words: &str, filled: &[(&str, &str)]) -> String {
+pub(super) fn block(skill: &str, words: &str, filled: &[(&str, &str)]) -> String {
     let found = blocks(skill)
         .into_iter()
         .find(|block| block.contains(words));
@@ -111,11 +113,11 @@ impl Agent {
 }
 
 /// A server that ends with the test.
-struct Server(Child);
+pub(super) struct Server(Child);
 
 impl Server {
     /// Starts it, and waits until something listens at the port.
-    fn start(command: &mut Command, port: u16) -> Self {
+    pub(super) fn start(command: &mut Command, port: u16) -> Self {
         let quiet = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -137,7 +139,7 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
 }
@@ -154,6 +156,25 @@ fn installed(program: &str) -> Option<PathBuf> {
         println!("skipped: {program} is not installed");
     }
     found
+}
+
+/// Returns where the servers in Python lie that `.ci/run` installs, or those of this machine; `None`, and says so, where
+/// `module` is in neither.
+pub(super) fn python_servers(module: &str) -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("target"),
+        PathBuf::from,
+    );
+    let servers = target.join("ci-tools/servers");
+    let import = Command::new("python3")
+        .env("PYTHONPATH", &servers)
+        .args(["-c", &format!("import {module}")])
+        .output();
+    if import.is_ok_and(|import| import.status.success()) {
+        return Some(servers);
+    }
+    println!("skipped: the module {module} of Python is not installed");
+    None
 }
 
 #[test]
@@ -249,6 +270,80 @@ fn the_home_is_seen_and_switched() {
 }
 
 #[test]
+fn a_phone_and_a_program_are_notified() {
+    let pages = Pages::start();
+    pages.put("/topic", 200, "application/json", r#"{"id":"n1"}"#);
+    pages.put("/hooks/agent", 200, "text/plain", "ok");
+    let agent = Agent::reaching(&[pages.host()]);
+    agent
+        .sandbox
+        .put("workspace/notify-token", b"Authorization: Bearer abc\n");
+    let filled = |from: &str, path: &str| (from.to_owned(), format!("\"{}\"", pages.url(path)));
+    let run = |words: &str, (from, to): (String, String)| {
+        agent.exec(&block("notify", words, &[(&from, &to)]))
+    };
+    let taken = run("NTFY", filled("\"NTFY\"", "/topic"));
+    assert!(taken.contains(r#"{"id":"n1"}"#), "{taken}");
+    let taken = run("HOOK", filled("\"HOOK\"", "/hooks/agent"));
+    assert!(taken.contains("ok"), "{taken}");
+    let asked = pages.asked();
+    let [(topic, ntfy), (hook, json)] = asked.as_slice() else {
+        panic!("{asked:?}")
+    };
+    assert_eq!((topic.as_str(), hook.as_str()), ("/topic", "/hooks/agent"));
+    let of = |headers: &std::collections::BTreeMap<String, String>, name: &str| {
+        headers.get(name).cloned().unwrap_or_default()
+    };
+    for (name, value) in [
+        ("title", "Backup"),
+        ("priority", "4"),
+        ("authorization", "Bearer abc"),
+    ] {
+        assert_eq!(of(ntfy, name), value, "{name}");
+    }
+    assert_eq!(of(json, "idempotency-key"), "backup-2026-11-25");
+    let told = pages.told();
+    let parsed: serde_json::Value = serde_json::from_str(&told[1]).expect("JSON");
+    assert_eq!(told[0], "The backup failed: the disk is full.");
+    assert_eq!(parsed["text"], "The backup failed: the disk is full.");
+    // What is not taken is said, and the exit code is not 0.
+    let refused = run("NTFY", filled("\"NTFY\"", "/elsewhere"));
+    assert!(
+        refused.contains("404") && refused.contains("exit"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_mailbox_is_notified_on_a_real_server() {
+    let Some(servers) = python_servers("aiosmtpd") else {
+        return;
+    };
+    let (place, port) = (tempfile::tempdir().expect("dir"), free_port());
+    let mailbox = place.path().join("box");
+    let mut command = Command::new("python3");
+    command
+        .env("PYTHONPATH", servers)
+        .args(["-m", "aiosmtpd", "-n", "-l", &format!("127.0.0.1:{port}")])
+        .args(["-c", "aiosmtpd.handlers.Mailbox"])
+        .arg(&mailbox);
+    let _server = Server::start(&mut command, port);
+    let agent = Agent::reaching(&[format!("127.0.0.1:{port}")]);
+    agent.sandbox.put("workspace/.netrc", b"");
+    let smtp = format!("\"smtp://127.0.0.1:{port}\"");
+    let sent = agent.exec(&block("notify", "notify.eml", &[("\"SMTP\"", &smtp)]));
+    assert!(!sent.contains("curl: "), "{sent}");
+    let kept = wait_for("the mail", SOON, || {
+        let mut files = fs::read_dir(mailbox.join("new")).ok()?.flatten();
+        fs::read_to_string(files.next()?.path()).ok()
+    });
+    assert!(
+        kept.contains("Subject: Backup failed") && kept.contains("The disk is full."),
+        "{kept}"
+    );
+}
+
+#[test]
 fn lists_notes_and_invoices_are_found_by_their_commands() {
     let agent = Agent::reaching(&[]);
     let put = |path: &str, text: &str| {
@@ -328,15 +423,17 @@ fn a_repository_is_cloned_looked_at_and_changed_on_a_branch() {
 }
 
 /// Radicale: everybody in, one calendar and one address book.
-fn dav(agent_dir: &Path, port: u16, program: &Path) -> Server {
+pub(super) fn dav(agent_dir: &Path, port: u16, servers: &Path) -> Server {
     for (name, kind) in [("cal", "VCALENDAR"), ("book", "VADDRESSBOOK")] {
         let collection = agent_dir.join("collection-root/ada").join(name);
         fs::create_dir_all(&collection).expect("dir");
         let properties = json!({"tag": kind, "D:displayname": name}).to_string();
         fs::write(collection.join(".Radicale.props"), properties).expect("write");
     }
-    let mut command = Command::new(program);
+    let mut command = Command::new("python3");
     command
+        .env("PYTHONPATH", servers)
+        .args(["-m", "radicale"])
         .args([
             "--config",
             "/dev/null",
@@ -356,11 +453,11 @@ fn dav(agent_dir: &Path, port: u16, program: &Path) -> Server {
 
 #[test]
 fn events_and_people_are_added_found_and_deleted_on_a_real_server() {
-    let Some(program) = installed("radicale") else {
+    let Some(servers) = python_servers("radicale") else {
         return;
     };
     let (place, port) = (tempfile::tempdir().expect("dir"), free_port());
-    let _server = dav(place.path(), port, &program);
+    let _server = dav(place.path(), port, &servers);
     let agent = Agent::reaching(&[format!("127.0.0.1:{port}")]);
     agent.sandbox.put(
         "workspace/.netrc",

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use chrono_tz::Tz;
 
 pub use changed_files::ChangedFiles;
-pub use exec::ExecSettings;
+pub use exec::{ExecSettings, KNOWN_PROGRAMS, known_programs};
 pub use mcp::{SERVER_FILES, names_taken, of_servers};
 pub use media::copy_of_outbox;
 pub use speech::{SpeakProgram, Speaker};

@@ -15,6 +15,7 @@ mod pages;
 mod power;
 mod program;
 mod server;
+pub(crate) mod site;
 mod telegram;
 mod wait;
 
@@ -33,6 +34,7 @@ pub(crate) use self::{
     pages::{Pages, pdf},
     power::{Forgets, Power},
     program::{Output, Running, bin},
+    site::Site,
     telegram::{Call, FakeTelegram, Fault, FaultKind, Sent, Upload},
     wait::{OnDrop, wait_for},
 };

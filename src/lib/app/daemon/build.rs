@@ -349,6 +349,12 @@ pub(crate) fn exec_settings(
     let is_harmless = |(_, value): &(String, String)| crate::secret::redact(value) == *value;
     let mut hidden = vec![home.config_dir().to_owned(), home.state().to_owned()];
     hidden.extend(home_of_user(env));
+    let path = env.get("PATH").unwrap_or_default();
+    let has_path = exec.env.iter().any(|name| name == "PATH");
+    let programs = match has_path {
+        true => tools::known_programs(&path.to_string_lossy(), &hidden),
+        false => Vec::new(),
+    };
     Some(ExecSettings {
         workspace: home.workspace().to_owned(),
         hidden,
@@ -363,6 +369,7 @@ pub(crate) fn exec_settings(
             .filter(is_harmless)
             .collect(),
         reserve_mb: config.media.reserve_mb,
+        programs,
     })
 }
 

@@ -9,10 +9,12 @@ use notify::{RecursiveMode, Watcher};
 
 use super::Finding;
 use super::subject::{Patient, age, is_program, quote, user};
+use crate::app::daemon::build;
 use crate::app::unit;
 use crate::config::Sandbox;
 use crate::sandbox;
 use crate::sandbox::Level;
+use crate::tools::KNOWN_PROGRAMS;
 use crate::{app, clock};
 
 /// Less than this is too little for a day of the agent's files.
@@ -49,6 +51,15 @@ pub(super) fn sandbox_in_force(patient: &Patient) -> Option<(String, &'static st
         sandbox::level()
     };
     Some((level.to_string(), level.remaining_risk()))
+}
+
+/// Returns, where commands run, which of the programs that they are told of they find, and which not.
+pub(super) fn known_programs(patient: &Patient) -> Option<(Vec<&'static str>, Vec<&'static str>)> {
+    let config = &patient.settings.as_ref().ok()?.config;
+    let found = build::exec_settings(&patient.home, &patient.env, config, &[])?.programs;
+    let names = KNOWN_PROGRAMS.iter().map(|(name, _)| *name);
+    let missing = names.filter(|name| !found.contains(name)).collect();
+    Some((found, missing))
 }
 
 fn disks(patient: &Patient) -> Vec<Finding> {

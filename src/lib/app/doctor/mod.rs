@@ -187,6 +187,7 @@ fn see(
     let mut findings = examine(patient);
     let mut report = show::Report {
         sandbox: machine::sandbox_in_force(patient),
+        programs: machine::known_programs(patient),
         off_path: machine::off_path(patient),
         doctor: patient.agent("doctor --fix"),
         ..show::Report::default()

@@ -15,6 +15,8 @@ use crate::{secret, text};
 pub(super) struct Report {
     /// The wall around commands and what it lets through, if they run.
     pub sandbox: Option<(String, &'static str)>,
+    /// The programs that commands are told of: those that are there, and those that are not.
+    pub programs: Option<(Vec<&'static str>, Vec<&'static str>)>,
     /// Where the programs are, when `$PATH` does not say so.
     pub off_path: Option<String>,
     /// How to come back with `--fix`.
@@ -33,6 +35,10 @@ pub(super) fn json(findings: &[Finding], fix: bool, report: &Report) {
     if let Some((level, risk)) = &report.sandbox {
         document["sandbox"] = json!(level);
         document["sandbox_risk"] = json!(risk);
+    }
+    if let Some((found, missing)) = &report.programs {
+        document["programs"] = json!(found);
+        document["programs_missing"] = json!(missing);
     }
     say_failed(report);
     cli::out(&secret::redact(
@@ -125,7 +131,20 @@ fn sums(findings: &[Finding], fix: bool, report: &Report) -> Vec<String> {
         lines.push(format!("sandbox of exec: {level}"));
         lines.extend(wrap(risk, 78).into_iter().map(|line| format!("  {line}")));
     }
+    if let Some((found, missing)) = &report.programs {
+        lines.push(format!("programs for exec: {}", listed(found)));
+        if !missing.is_empty() {
+            lines.push(format!("  not installed, and useful: {}", listed(missing)));
+        }
+    }
     lines
+}
+
+fn listed(names: &[&str]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    }
 }
 
 /// Returns a block: what it is about, and below it lines with a word in front. Commands are not

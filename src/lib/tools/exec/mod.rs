@@ -1,6 +1,7 @@
 //! `exec`: run a shell command behind the sandbox.
 
 mod consent;
+mod known_programs;
 mod marked_files;
 mod named_files;
 mod output_tail;
@@ -33,6 +34,7 @@ use crate::trust::Provenance;
 use crate::undo;
 use crate::workspace::Marking;
 use consent::Pauses;
+pub use known_programs::{KNOWN_PROGRAMS, known_programs};
 use marked_files::{Command, MarkedFiles};
 use output_tail::Tail;
 
@@ -63,6 +65,8 @@ pub struct ExecSettings {
     pub env: Vec<(String, String)>,
     /// Megabytes of the disk that they leave free.
     pub reserve_mb: u64,
+    /// Programs that they find, of those the model is told of.
+    pub programs: Vec<&'static str>,
 }
 
 #[derive(Clone)]
@@ -92,13 +96,22 @@ impl TypedTool for Exec {
     };
 
     fn description(&self) -> Cow<'static, str> {
-        let ExecSettings { rules, off, .. } = &*self.settings;
+        let ExecSettings {
+            rules,
+            off,
+            programs,
+            ..
+        } = &*self.settings;
         let network = if *off {
             "There is no sandbox here, and the network is the machine's.".to_owned()
         } else {
             network::description(&rules.network)
         };
-        format!("{} {network}", Self::ABOUT.description).into()
+        let installed = match programs.is_empty() {
+            true => String::new(),
+            false => format!(" Installed: {}.", programs.join(", ")),
+        };
+        format!("{} {network}{installed}", Self::ABOUT.description).into()
     }
 
     fn policy(&self, args: &Args) -> Option<Policy> {
@@ -456,6 +469,7 @@ mod tests {
             off: false,
             env,
             reserve_mb: 0,
+            programs: Vec::new(),
         }
     }
 
