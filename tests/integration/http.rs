@@ -5,12 +5,15 @@ mod client;
 mod gate;
 mod hooks;
 mod limits;
+mod login;
 mod openai;
 mod orders;
 mod page;
 mod parity;
+mod reading;
 mod start;
 mod stream;
+mod web;
 
 use std::time::Duration;
 

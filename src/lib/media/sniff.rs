@@ -26,7 +26,6 @@ const BEGINNINGS: &[(&[u8], Kind)] = &[
     (b"\xff\xf3", Kind::Sound("audio/mpeg")),
     (b"\xff\xf1", Kind::Sound("audio/aac")),
     (b"#!AMR", Kind::Sound("audio/amr")),
-    (b"\x1a\x45\xdf\xa3", Kind::Film),
     (
         b"PK\x03\x04",
         Kind::Other("a ZIP archive or an office document"),
@@ -52,6 +51,10 @@ const BEGINNINGS: &[(&[u8], Kind)] = &[
     ),
 ];
 
+/// The mark of Matroska and WebM, and how far from the beginning the codecs of their tracks are named.
+const MATROSKA: &[u8] = b"\x1a\x45\xdf\xa3";
+const TRACKS_WITHIN: usize = 4096;
+
 /// How far from the beginning a PDF may say that it is one: readers accept 1024 bytes of anything
 /// before it (PDF 1.7 reference, appendix H, note 13).
 const PDF_WITHIN: usize = 1024;
@@ -60,6 +63,9 @@ const PDF_WITHIN: usize = 1024;
 pub fn sniff(bytes: &[u8]) -> Option<Kind> {
     if let Some((_, kind)) = BEGINNINGS.iter().find(|(mark, _)| bytes.starts_with(mark)) {
         return Some(*kind);
+    }
+    if bytes.starts_with(MATROSKA) {
+        return Some(matroska(bytes));
     }
     match (bytes.get(..4), bytes.get(8..12)) {
         (Some(b"RIFF"), Some(b"WEBP")) => return Some(Kind::Picture("image/webp")),
@@ -83,6 +89,18 @@ pub fn sniff(bytes: &[u8]) -> Option<Kind> {
         .get(..before)
         .is_some_and(|before| before.iter().any(|byte| byte.is_ascii_alphanumeric()));
     (!text).then_some(Kind::Pdf)
+}
+
+/// Returns whether it is a recording, as browsers make them of a voice, or a film (matroska.org, "Codec Mappings").
+fn matroska(bytes: &[u8]) -> Kind {
+    let head = bytes.get(..TRACKS_WITHIN).unwrap_or(bytes);
+    let names = |codec: &[u8]| head.windows(codec.len()).any(|window| window == codec);
+    let is_sound = (names(b"A_OPUS") || names(b"A_VORBIS")) && !names(b"V_");
+    if is_sound {
+        Kind::Sound("audio/webm")
+    } else {
+        Kind::Film
+    }
 }
 
 /// Returns the longer side of a picture in pixels; `None` when its head does not say.
@@ -142,6 +160,10 @@ mod tests {
             b"\xff\xd8\xff\xe0\0\x10JFIF",
             Some(Kind::Picture("image/jpeg")),
         );
+        let webm = |codecs: &str| [b"\x1a\x45\xdf\xa3webm".as_slice(), codecs.as_bytes()].concat();
+        check(&webm("\u{86}A_OPUS"), Some(Kind::Sound("audio/webm")));
+        check(&webm("V_VP9 A_OPUS"), Some(Kind::Film));
+        check(&webm(""), Some(Kind::Film));
         check(b"\x89PNG\r\n\x1a\n\0\0", Some(Kind::Picture("image/png")));
         check(b"GIF89a\x01\0", Some(Kind::Picture("image/gif")));
         check(b"RIFF\0\0\0\0WEBPVP8 ", Some(Kind::Picture("image/webp")));

@@ -23,6 +23,7 @@ mod subagents;
 mod suspend;
 mod turn;
 
+pub use commands::immediate::commands_for_owners;
 use deliver::delivery::Outgoing;
 pub use intake::channel_lines::Line;
 pub use intake::http::Refusal;
@@ -31,6 +32,7 @@ pub use intake::jobs::{heartbeat, waking};
 pub use plan::rounds::carry_out;
 use schedule::debounce::Bundle;
 pub use schedule::scheduler::drive;
+pub use turn::attachments::kept_files;
 pub use turn::transcribe::Listener;
 
 use schedule::slots::Handle;

@@ -1,4 +1,4 @@
-//! The page at `/`: it shows what there is, to whoever has the token, and nothing of it can act.
+//! The page at `/`: it shows what there is, to whoever has the token, and no words of others act in it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -49,9 +49,22 @@ fn a_browser_shows_what_the_agent_does_and_finds_what_it_remembers() {
     ] {
         assert!(text.contains(shown), "{shown}: {text}");
     }
-    for never in ["<script", "<img", "http://", "https://", TOKEN] {
+    for never in [
+        "<script>",
+        "<img",
+        "http://",
+        "https://",
+        "onerror=\"",
+        TOKEN,
+    ] {
         assert!(!text.contains(never), "{never}: {text}");
     }
+    assert_eq!(
+        text.matches("<script").count(),
+        text.matches("<script type=\"module\" src=\"/assets/app.js\"></script>")
+            .count(),
+        "the only script is our own"
+    );
     let policy = page.header("content-security-policy").expect("a policy");
     assert!(
         policy.contains("default-src 'none'")

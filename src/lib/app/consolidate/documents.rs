@@ -8,7 +8,7 @@ use crate::memory::facts::{Change, Fact, Origin};
 use crate::{clock, text};
 
 /// Returns a fact as the contract has it.
-pub(super) fn fact(fact: &Fact) -> Value {
+pub(crate) fn fact(fact: &Fact) -> Value {
     let mut document = json!({
         "id": fact.id, "entity": fact.entity, "attribute": fact.attribute, "value": fact.value,
         "confidence": fact.confidence, "source": fact.source, "source_line": fact.source_line,
@@ -38,7 +38,7 @@ pub(super) fn episode(one: &Episode) -> Value {
     })
 }
 
-pub(super) fn origin(one: &Origin) -> Value {
+pub(crate) fn origin(one: &Origin) -> Value {
     json!({
         "path": one.path, "line": one.line, "session_id": one.session_id, "seq": one.seq, "quote": one.quote,
         "at": clock::rfc3339(one.at),

@@ -1,6 +1,7 @@
 //! `agent-consolidate`: draws facts from notes and conversations, and shows them.
 
 mod documents;
+pub(crate) use documents::{fact, origin};
 mod forget;
 mod lists;
 mod maintain;

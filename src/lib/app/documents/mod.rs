@@ -12,6 +12,7 @@ pub(crate) mod queue;
 pub(crate) mod reply;
 pub(crate) mod sessions;
 pub(crate) mod status;
+pub(crate) mod titles;
 
 pub(crate) use audit::{audit, verify};
 pub(crate) use cost::cost;

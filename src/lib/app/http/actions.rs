@@ -16,7 +16,7 @@ use super::wait::{ReplyWatch, outcome};
 use super::{Api, body, chat};
 use crate::app::documents;
 use crate::control::{Command, Order};
-use crate::message::Approval;
+use crate::message::{Approval, DeadLetters, JobOrder};
 
 /// How long a request waits for the result. A stop takes 2 s at most (specification §5); a reset
 /// waits for the running turn.
@@ -76,6 +76,92 @@ pub(super) async fn stop(
         },
     )
     .await
+}
+
+/// The body of `forget`. Erasing for good needs a daemon that is down, so it is the shell's.
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with `target`")]
+pub(super) struct Forget {
+    target: String,
+}
+
+/// The body of an order about a dead letter.
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with `action`")]
+pub(super) struct Letter {
+    action: DeadLetters,
+}
+
+/// The body of an order about a job.
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object with `op`")]
+pub(super) struct JobChange {
+    op: Op,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Op {
+    Run,
+    Pause,
+    Resume,
+    Remove,
+}
+
+pub(super) async fn forget(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let id = body::id(request.headers())?;
+    let Forget { target } = body::json(request).await?;
+    let command = Command::Forget {
+        target,
+        hard: false,
+    };
+    let order = Order {
+        id,
+        answer: true,
+        command,
+    };
+    run_command(&api, order).await
+}
+
+pub(super) async fn settle(
+    State(api): State<Arc<Api>>,
+    path: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let Path(letter) = path.map_err(|_| ApiError::not_found("no dead letter has this id"))?;
+    let id = body::id(request.headers())?;
+    let Letter { action } = body::json(request).await?;
+    let order = Order {
+        id,
+        answer: true,
+        command: Command::DeadLetters { action, letter },
+    };
+    run_command(&api, order).await
+}
+
+pub(super) async fn change_job(
+    State(api): State<Arc<Api>>,
+    path: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let Path(job) = path.map_err(|_| ApiError::not_found("no job has this id"))?;
+    let id = body::id(request.headers())?;
+    let JobChange { op } = body::json(request).await?;
+    let order = match op {
+        Op::Run => JobOrder::Run { job },
+        Op::Pause => JobOrder::Pause { job },
+        Op::Resume => JobOrder::Resume { job },
+        Op::Remove => JobOrder::Remove { job },
+    };
+    let order = Order {
+        id,
+        answer: true,
+        command: Command::Job(order),
+    };
+    run_command(&api, order).await
 }
 
 pub(super) async fn decide(

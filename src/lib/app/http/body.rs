@@ -41,6 +41,10 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 /// # Errors
 /// 400, 408, 413 or 415.
 pub(super) async fn form<T: DeserializeOwned>(request: Request) -> Result<T, ApiError> {
+    form_of(request, MAX_BODY).await
+}
+
+async fn form_of<T: DeserializeOwned>(request: Request, max: usize) -> Result<T, ApiError> {
     if !has_type(request.headers(), "application/x-www-form-urlencoded") {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -48,12 +52,31 @@ pub(super) async fn form<T: DeserializeOwned>(request: Request) -> Result<T, Api
             "the body must be a form",
         ));
     }
-    let bytes = read_at_most(request, MAX_BODY).await?;
+    let bytes = read_at_most(request, max).await?;
     // A form is written as the query of an address is.
     let uri = [b"/?", bytes.as_slice()].concat();
     let uri = Uri::try_from(uri).map_err(|_| ApiError::bad("the form cannot be read"))?;
     let form = Query::try_from_uri(&uri).map_err(|error| ApiError::bad(error.body_text()))?;
     Ok(form.0)
+}
+
+/// Returns true when the body is JSON.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    has_type(headers, "application/json")
+}
+
+/// Reads the JSON or the form of a request that has at most `max` bytes.
+///
+/// # Errors
+/// 400, 408, 413 or 415.
+pub(super) async fn json_or_form<T: DeserializeOwned>(
+    request: Request,
+    max: usize,
+) -> Result<T, ApiError> {
+    if is_json(request.headers()) {
+        return parse(&read_at_most(request, max).await?);
+    }
+    form_of(request, max).await
 }
 
 /// Reads the bytes of a JSON request.

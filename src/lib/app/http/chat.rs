@@ -38,6 +38,8 @@ pub(super) struct Chat {
     untrusted: Option<bool>,
     trusted: Option<bool>,
     attachments: Option<Vec<File>>,
+    /// Whether the stream tells of each step, and not only of words.
+    steps: Option<bool>,
 }
 
 /// The body of `notify`.
@@ -82,9 +84,13 @@ pub(super) async fn chat_stream(
     request: Request,
 ) -> Result<Response, ApiError> {
     let id = body::id(request.headers())?;
-    let message = Message::try_from(body::json::<Chat>(request).await?)?;
+    let chat = body::json::<Chat>(request).await?;
+    let form = stream::Form::Own {
+        steps: chat.steps == Some(true),
+    };
+    let message = Message::try_from(chat)?;
     message.take_in(&api, id.clone(), true).await?;
-    Ok(stream::events(api, id, stream::Form::Own))
+    Ok(stream::events(api, id, form))
 }
 
 pub(super) async fn notify(
@@ -165,6 +171,7 @@ impl TryFrom<Chat> for Message {
             untrusted,
             trusted,
             attachments,
+            steps: _,
         } = chat;
         let files = files::decode(attachments.unwrap_or_default())?;
         let words = Words {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! connection ([`connections`]) → Telegram's webhook?
-//!   → [`request_checks`]: Host and Origin, the token, the rate limit → [`routes`]
+//!   → [`request_checks`]: Host and Origin, the token or the cookie of [`login`], the rate limit → [`routes`]
 //!   a message ([`chat`], [`openai`]) or an action ([`actions`]) → pipeline → queue.db
 //!                                   → wait for the reply ([`wait`]) or stream it ([`stream`])
 //!   a query ([`queries`], [`metrics`], [`page`]) → app::documents, as for the shell
@@ -18,6 +18,8 @@ mod error;
 mod files;
 mod hooks;
 mod hosts;
+mod knowledge;
+mod login;
 mod metrics;
 mod openai;
 mod page;
@@ -26,6 +28,7 @@ mod rate_limit;
 mod request_checks;
 mod routes;
 mod shared_look;
+mod steps;
 mod stream;
 mod token;
 mod wait;
@@ -51,6 +54,7 @@ use std::sync::atomic::AtomicI64;
 use tokio_util::sync::CancellationToken;
 
 use super::cli::{Exit, Failure};
+use super::documents::titles::Titles;
 use crate::channel::telegram::Telegram;
 use crate::config::{Config, Environment, Home, Http, Listen, Secrets};
 use crate::control::Id;
@@ -59,6 +63,7 @@ use crate::net::Listener;
 use crate::pipeline::Pipeline;
 use crate::secret::Secret;
 use hosts::Hosts;
+use login::Logins;
 use metrics::Counters;
 use rate_limit::Bucket;
 use shared_look::SharedLook;
@@ -162,6 +167,8 @@ impl BoundServer {
                 },
         } = self;
         let api = Arc::new(Api {
+            titles: Arc::default(),
+            logins: Logins::open(&http, &home, token.as_ref()),
             status: queries::look_at_status(home.clone(), env.clone()),
             pipeline,
             home,
@@ -202,6 +209,10 @@ struct Api {
     home: Home,
     env: Environment,
     token_check: TokenCheck,
+    /// What conversations are about.
+    titles: Arc<Titles>,
+    /// Browsers that are signed in.
+    logins: Logins,
     hooks: hooks::Hooks,
     /// Bodies of events that may be read at a time.
     hook_bodies: tokio::sync::Semaphore,

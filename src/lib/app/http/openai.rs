@@ -390,6 +390,7 @@ impl Chunks {
     /// Returns a piece as server-sent events.
     pub(super) fn piece(&self, piece: &Piece<'_>) -> String {
         match piece {
+            Piece::Step(_) => String::new(),
             Piece::Accepted(_) => self.chunk(&json!({"role": "assistant", "content": ""}), None),
             Piece::Delta(text) => self.chunk(&json!({"content": text}), None),
             // The OpenAI protocol has no event for it. Clients show this beside the answer, and SDKs pass over it.

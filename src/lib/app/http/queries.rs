@@ -7,7 +7,7 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use clap::ValueEnum;
 use futures_util::stream;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -28,10 +28,10 @@ use crate::queue;
 const PIECE: usize = 64 << 10;
 const BEHIND: usize = 4;
 
-type Asked = Result<Json<Value>, ApiError>;
+pub(super) type Asked = Result<Json<Value>, ApiError>;
 
 /// Answers from files, beside the event loop.
-async fn ask<T: Serialize + Send + 'static>(
+pub(super) async fn ask<T: Serialize + Send + 'static>(
     api: &Api,
     question: impl FnOnce(&Home, &Environment) -> Result<T, Failure> + Send + 'static,
 ) -> Asked {
@@ -61,8 +61,34 @@ pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Response, ApiE
     Ok(response)
 }
 
-pub(super) async fn sessions(State(api): State<Arc<Api>>) -> Asked {
-    ask(&api, documents::sessions).await
+/// What `sessions` is asked.
+#[derive(Debug, Deserialize)]
+pub(super) struct Listed {
+    titles: Option<String>,
+}
+
+pub(super) async fn sessions(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<Listed>, QueryRejection>,
+) -> Asked {
+    let Query(Listed { titles }) = query.map_err(|error| ApiError::bad(error.body_text()))?;
+    if !flag("titles", titles.as_deref())? {
+        return ask(&api, documents::sessions).await;
+    }
+    let titles = api.titles.clone();
+    ask(&api, move |home, env| {
+        titles.of(home, documents::sessions(home, env)?)
+    })
+    .await
+}
+
+/// Reads a yes or no; without a word it is no.
+fn flag(field: &str, said: Option<&str>) -> Result<bool, ApiError> {
+    match said {
+        None | Some("false" | "0" | "no") => Ok(false),
+        Some("" | "true" | "1" | "yes") => Ok(true),
+        Some(_) => Err(ApiError::bad(format!("`{field}` must be true or false"))),
+    }
 }
 
 pub(super) async fn monitor(State(api): State<Arc<Api>>) -> Asked {
@@ -118,7 +144,12 @@ fn one_of<T: ValueEnum>(field: &str, name: &str) -> Result<T, ApiError> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Shown {
     full: Option<String>,
+    last: Option<usize>,
+    before: Option<u64>,
 }
+
+/// Events of a conversation that are sent at once to those who read along.
+const MOST_EVENTS: usize = 500;
 
 pub(super) async fn history(
     State(api): State<Arc<Api>>,
@@ -128,12 +159,22 @@ pub(super) async fn history(
     let target = path
         .map_err(|_| ApiError::bad("the id is not valid UTF-8"))?
         .0;
-    let Query(Shown { full }) = query.map_err(|error| ApiError::bad(error.body_text()))?;
-    let full = match full.as_deref() {
-        None | Some("false" | "0" | "no") => false,
-        Some("" | "true" | "1" | "yes") => true,
-        Some(_) => return Err(ApiError::bad("`full` must be true or false")),
-    };
+    let Query(Shown { full, last, before }) =
+        query.map_err(|error| ApiError::bad(error.body_text()))?;
+    let full = flag("full", full.as_deref())?;
+    if let Some(last) = last {
+        if full || !(1..=MOST_EVENTS).contains(&last) {
+            let words = format!("`last` must be 1 to {MOST_EVENTS}, and goes without `full`");
+            return Err(ApiError::bad(words));
+        }
+        let end = ask(&api, move |home, env| {
+            Ok(documents::history(home, env, &target, false)?.newest(last, before)?)
+        });
+        return end.await.map(IntoResponse::into_response);
+    }
+    if before.is_some() {
+        return Err(ApiError::bad("`before` goes with `last`"));
+    }
     let (home, env) = (api.home.clone(), api.env.clone());
     let found = crate::sys::blocking(move || documents::history(&home, &env, &target, full)).await;
     let history = found?;

@@ -26,7 +26,20 @@ impl Bucket {
         self.take_at(Instant::now())
     }
 
+    /// Looks whether there is one, and leaves it.
+    ///
+    /// # Errors
+    /// As [`Bucket::take`].
+    pub(super) fn look(&self) -> Result<(), Duration> {
+        self.at(Instant::now(), 0.0)
+    }
+
     fn take_at(&self, now: Instant) -> Result<(), Duration> {
+        self.at(now, 1.0)
+    }
+
+    /// Takes `out` out when there is one.
+    fn at(&self, now: Instant, out: f64) -> Result<(), Duration> {
         let mut state = self.state.lock();
         let (left, since) = *state;
         let grown = now.saturating_duration_since(since).as_secs_f64() * self.per_minute / 60.0;
@@ -37,7 +50,7 @@ impl Bucket {
                 (1.0 - left) * 60.0 / self.per_minute,
             ));
         }
-        *state = (left - 1.0, now);
+        *state = (left - out, now);
         Ok(())
     }
 }

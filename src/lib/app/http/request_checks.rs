@@ -12,8 +12,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, HeaderValue, ORIGIN,
-    VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CACHE_CONTROL,
+    HeaderValue, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, StatusCode};
 use serde_json::json;
@@ -22,7 +22,7 @@ use super::Api;
 use super::connections::Connection;
 use super::error::ApiError;
 use super::token::Credentials;
-use super::{hooks, hosts, page};
+use super::{hooks, hosts, login, page};
 use crate::clock;
 
 /// The one path that strangers get an answer from: that we are there, and nothing else.
@@ -42,9 +42,11 @@ pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Ne
                 .is_ok_and(|origin| hosts::is_listed(&api.origins, origin))
         })
         .cloned();
+    let is_shown = page::is_page(&path) && login::wants_page(request.headers());
+    let arrived = page::login::Arrived::of(request.headers());
     let mut response = match check(&api, &request) {
         Ok(Passed::Preflight) => preflight(),
-        Ok(Passed::Owner | Passed::Hook) => AssertUnwindSafe(next.run(request))
+        Ok(Passed::Owner | Passed::Hook | Passed::Public) => AssertUnwindSafe(next.run(request))
             .catch_unwind()
             .await
             .unwrap_or_else(|_| {
@@ -52,13 +54,16 @@ pub(super) async fn pass(State(api): State<Arc<Api>>, request: Request, next: Ne
                 ApiError::bug().into_response()
             }),
         Ok(Passed::Missing) => Json(json!({"status": "ok"})).into_response(),
+        Err(refusal) if is_shown => page::login::instead_of(&path, &arrived, refusal),
         Err(refusal) => refusal.into_response(),
     };
     let status = response.status().as_u16();
     api.counters.count(status);
     tracing::debug!(%method, path, status, "a request");
     let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(origin) = foreign {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -84,6 +89,8 @@ enum Passed {
     Owner,
     /// A webhook, which has a secret of its own.
     Hook,
+    /// What anybody may ask: the form to sign in, and what it looks like.
+    Public,
     Missing,
     /// A browser asks for a page of an allowed site; it sends no token.
     Preflight,
@@ -105,21 +112,22 @@ fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
             false => Ok(Passed::Hook),
         };
     }
+    let (path, headers) = (request.uri().path(), request.headers());
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    let is_page = page::is_page(request.uri().path());
-    // A browser cannot be told to send a bearer token.
-    let by_browser = || api.token_check.basic(request.headers());
-    let bearer = match api.token_check.bearer(request.headers()) {
-        Credentials::Invalid if is_page => by_browser(),
-        bearer => bearer,
-    };
-    match bearer {
+    if path == login::LOGIN || (reads && page::assets::is_one(path)) {
+        return Ok(Passed::Public);
+    }
+    match credentials(api, request) {
         Credentials::Valid => {}
-        Credentials::Missing if reads && request.uri().path() == OPEN => {
+        Credentials::Missing if reads && path == OPEN => {
             return Ok(Passed::Missing);
         }
         Credentials::Missing | Credentials::Invalid => {
-            tell(api);
+            let is_page = page::is_page(path);
+            // Who only comes to sign in tries no token.
+            if headers.contains_key(AUTHORIZATION) || !is_page {
+                tell(api);
+            }
             return Err(if is_page {
                 ApiError::unauthorized_page()
             } else {
@@ -136,6 +144,26 @@ fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
     let bucket = if reads { &api.reads } else { &api.writes };
     bucket.take().map_err(ApiError::too_many)?;
     Ok(Passed::Owner)
+}
+
+/// Returns the credentials of a request: those of the header `Authorization` when it has one, else those of the cookie.
+fn credentials(api: &Api, request: &Request) -> Credentials {
+    let headers = request.headers();
+    match api.token_check.bearer(headers) {
+        // A browser cannot be told to send a bearer token.
+        Credentials::Invalid if page::is_page(request.uri().path()) => {
+            api.token_check.basic(headers)
+        }
+        Credentials::Missing if login::is_from_our_page(request.method(), headers) => {
+            api.logins.credentials(headers)
+        }
+        other => other,
+    }
+}
+
+/// Returns true for a request that is the owner's.
+pub(super) fn is_owner(api: &Api, request: &Request) -> bool {
+    credentials(api, request) == Credentials::Valid
 }
 
 /// Somebody may be trying tokens.

@@ -8,7 +8,7 @@ use axum::routing::{MethodRouter, get, post};
 use hyper::header::CONTENT_TYPE;
 
 use super::error::ApiError;
-use super::{Api, actions, chat, hooks, metrics, openai, page, queries};
+use super::{Api, actions, chat, hooks, knowledge, login, metrics, openai, page, queries};
 
 /// The OpenAPI description.
 const OPENAPI: &str = include_str!("openapi.json");
@@ -28,6 +28,16 @@ fn table() -> Vec<Route> {
         ("get", "/api/v1/cost", get(queries::cost)),
         ("get", "/api/v1/monitor", get(queries::monitor)),
         ("get", "/api/v1/queue", get(queries::queued)),
+        ("post", "/api/v1/queue/{id}", post(actions::settle)),
+        ("get", "/api/v1/search", get(knowledge::search)),
+        ("get", "/api/v1/lines", get(knowledge::lines)),
+        ("get", "/api/v1/facts", get(knowledge::facts)),
+        ("get", "/api/v1/facts/{id}", get(knowledge::why)),
+        ("post", "/api/v1/forget", post(actions::forget)),
+        ("get", "/api/v1/jobs", get(knowledge::jobs)),
+        ("post", "/api/v1/jobs/{id}", post(actions::change_job)),
+        ("get", "/api/v1/commands", get(knowledge::commands)),
+        ("get", "/api/v1/settings", get(knowledge::settings)),
         ("get", "/api/v1/replies/{id}", get(queries::reply)),
         ("get", "/api/v1/explain/{id}", get(queries::explain)),
         ("get", "/api/v1/approvals", get(queries::approvals)),
@@ -61,6 +71,9 @@ pub(super) fn router() -> Router<Arc<Api>> {
             get(page::media::show).post(page::media::change),
         )
         .route(page::media::PICTURE, get(page::media::picture))
+        .route(login::LOGIN, get(login::form).post(login::login))
+        .route(login::LOGOUT, post(login::logout))
+        .route("/assets/{name}", get(page::assets::serve))
         .fallback(|| async { ApiError::not_found("nothing is here").hint("GET /openapi.json") })
         // The router adds the header Allow.
         .method_not_allowed_fallback(|| async { ApiError::method() })

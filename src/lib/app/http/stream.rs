@@ -4,6 +4,7 @@
 //! event: accepted     data: {"id":"…"}
 //! event: delta        data: {"text":"Let me "}        … put together they end with the reply
 //! event: approval     data: {"id","tool","text","why","expires_at"}       it waits for the owner's word
+//! event: step         data: {"state","turn"?,"tool"?,"tail"?,"duration_ms"?,"is_error"?,"why"?}     with "steps": true
 //! event: done         data: the document of `chat`     or     event: error   data: {"error":{…}}
 //! ```
 //!
@@ -16,10 +17,11 @@ use axum::body::{Body, Bytes};
 use axum::response::Response;
 use futures_util::stream;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::error::ApiError;
+use super::steps::Steps;
 use super::wait::{Answer, ReplyWatch, Update, outcome};
 use super::{Api, openai};
 use crate::app::documents;
@@ -35,8 +37,8 @@ const BEHIND: usize = 16;
 
 /// How the pieces are written.
 pub(super) enum Form {
-    /// As above.
-    Own,
+    /// As above; with `steps`, what it does is told too.
+    Own { steps: bool },
     /// As OpenAI's chat completions.
     OpenAi(openai::Chunks),
 }
@@ -46,6 +48,7 @@ pub(super) enum Piece<'a> {
     Accepted(&'a Id),
     Delta(&'a str),
     Ask(&'a Ask),
+    Step(&'a Value),
     Done(&'a Answer),
     Failed(&'a ApiError),
 }
@@ -118,7 +121,7 @@ struct Writer {
 impl Writer {
     async fn put(&mut self, piece: Piece<'_>) -> Result<(), Gone> {
         let text = match &self.form {
-            Form::Own => own(&piece),
+            Form::Own { .. } => own(&piece),
             Form::OpenAi(chunks) => chunks.piece(&piece),
         };
         if text.is_empty() {
@@ -149,6 +152,7 @@ async fn write(api: &Api, id: &Id, writer: &mut Writer) -> Result<(), Gone> {
     writer.put(Piece::Accepted(id)).await?;
     let watch = ReplyWatch::new(api, id);
     let mut part = documents::reply::Part::of(&api.home, id);
+    let mut steps = matches!(writer.form, Form::Own { steps: true }).then(|| Steps::of(api));
     let mut told: Vec<String> = Vec::new();
     let mut looked = Instant::now();
     let mut known = match documents::reply(&api.home, id) {
@@ -156,6 +160,10 @@ async fn write(api: &Api, id: &Id, writer: &mut Writer) -> Result<(), Gone> {
         Err(failure) => return writer.put(Piece::Failed(&failure.into())).await,
     };
     loop {
+        let run = known.as_ref().and_then(|reply| reply.run_id.as_deref());
+        for step in steps.iter_mut().flat_map(|steps| steps.new_of(run)) {
+            writer.put(Piece::Step(&step)).await?;
+        }
         let words = part.read();
         if !words.is_empty() {
             writer.put(Piece::Delta(&words)).await?;
@@ -201,6 +209,7 @@ fn own(piece: &Piece<'_>) -> String {
         Piece::Accepted(id) => event("accepted", &json!({"id": id.as_str()})),
         Piece::Delta(text) => event("delta", &json!({"text": text})),
         Piece::Ask(ask) => event("approval", ask),
+        Piece::Step(step) => event("step", step),
         Piece::Done(answer) => event("done", answer),
         Piece::Failed(refusal) => event("error", &refusal.document()),
     }

@@ -2,6 +2,7 @@
 
 mod batch;
 mod search;
+pub(crate) use search::result;
 mod status;
 mod sync;
 mod watch;

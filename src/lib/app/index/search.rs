@@ -102,7 +102,7 @@ fn document(found: &Found, explain: bool) -> Value {
 }
 
 /// Returns a hit as the contract has it; scores have four decimals.
-pub(super) fn result(hit: &Hit) -> Value {
+pub(crate) fn result(hit: &Hit) -> Value {
     let round = |score: f32| (f64::from(score) * 10_000.0).round() / 10_000.0;
     json!({
         "path": hit.path, "start_line": hit.start_line, "end_line": hit.end_line, "source": hit.source,

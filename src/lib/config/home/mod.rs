@@ -292,6 +292,11 @@ impl Home {
         self.state.join("rules.json")
     }
 
+    /// Returns which browsers are signed in.
+    pub fn http_sessions(&self) -> PathBuf {
+        self.state.join("http_sessions.json")
+    }
+
     /// Returns the list of people.
     pub fn people(&self) -> PathBuf {
         self.state.join("people.json")

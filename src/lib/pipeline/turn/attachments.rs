@@ -22,6 +22,17 @@ use crate::text;
 use crate::trust::{Provenance, fence};
 use crate::workspace::Marking;
 
+/// What stands before the paths of files that were kept.
+const KEPT: &str = "⟦saved as ";
+
+/// Returns the paths below the workspace of the files that came with a message, by the head that tells of them.
+pub fn kept_files(head: &str) -> impl Iterator<Item = &str> {
+    let paths = head
+        .strip_prefix(KEPT)
+        .and_then(|rest| rest.strip_suffix('⟧'));
+    paths.into_iter().flat_map(|paths| paths.split(", "))
+}
+
 /// Characters of a file that the model reads (specification §6); of a longer one its head and tail.
 const MAX_CHARS: usize = 30_000;
 /// The share of the head, percent.
@@ -90,7 +101,7 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
     };
     let is_cancelled = place.cancel.run_until_cancelled(all).await.is_none();
     if !files.kept.is_empty() {
-        let kept = format!("⟦saved as {}⟧", files.kept.join(", "));
+        let kept = format!("{KEPT}{}⟧", files.kept.join(", "));
         // Whoever sends a file chooses its name.
         let names = place.envelope.attachments.iter().map(|file| &file.filename);
         let of_media = place.envelope.media.iter();

@@ -19,7 +19,10 @@ use crate::sys;
 use crate::sys::jsonl;
 use crate::text;
 
+/// Characters that are shown of words, and of what tools are asked and answer.
 const SHORT: (usize, usize) = (2000, 300);
+/// The same where a person reads along: words are whole.
+const LONG: (usize, usize) = (usize::MAX, 4000);
 
 /// `history`.
 #[derive(Debug, Serialize)]
@@ -183,7 +186,7 @@ impl Events {
     fn shown(&self, line: &[u8]) -> Option<Shown> {
         match serde_json::from_slice::<Event>(line) {
             Ok(event) if !self.full => Some(Event {
-                kind: short(event.kind)?,
+                kind: short(event.kind, SHORT)?,
                 ..event
             }),
             Ok(event) if event.kind != Kind::Unknown => Some(event),
@@ -222,10 +225,13 @@ impl Serialize for Events {
 }
 
 /// Returns what a reader wants to see of an event; `None` for what is no conversation.
-fn short(kind: Kind) -> Option<Kind> {
+fn short(kind: Kind, limits: (usize, usize)) -> Option<Kind> {
     match kind {
         Kind::Message(spoken) => {
-            let content: Vec<Block> = spoken.content.into_iter().filter_map(short_block).collect();
+            let blocks = spoken.content.into_iter();
+            let content: Vec<Block> = blocks
+                .filter_map(|block| short_block(block, limits))
+                .collect();
             // A message of context alone is a word of ours to the model.
             let said =
                 !content.is_empty() || spoken.role == Role::Assistant || spoken.inbox_id.is_some();
@@ -238,7 +244,7 @@ fn short(kind: Kind) -> Option<Kind> {
             receipt,
             mut result,
         } => {
-            result.text = text::shorten(&result.text, SHORT.1);
+            result.text = text::shorten(&result.text, limits.1);
             Some(Kind::ToolResult {
                 run_id,
                 name,
@@ -261,32 +267,35 @@ fn short(kind: Kind) -> Option<Kind> {
     }
 }
 
-fn short_block(block: Block) -> Option<Block> {
+fn short_block(block: Block, limits: (usize, usize)) -> Option<Block> {
     match block {
         Block::Text { text } => Some(Block::Text {
-            text: text::shorten(&text, SHORT.0),
+            text: text::shorten(&text, limits.0),
         }),
         Block::Context { .. } | Block::Thinking(_) => None,
         Block::Image { .. } => Some(block),
         Block::ToolCall(mut call) => {
-            shorten_texts(&mut call.input);
+            shorten_texts(&mut call.input, limits.1);
             Some(Block::ToolCall(call))
         }
         Block::ToolResult(mut result) => {
-            result.text = text::shorten(&result.text, SHORT.1);
+            result.text = text::shorten(&result.text, limits.1);
             Some(Block::ToolResult(result))
         }
     }
 }
 
-fn shorten_texts(value: &mut Value) {
+fn shorten_texts(value: &mut Value, most: usize) {
     match value {
-        Value::String(text) => *text = text::shorten(text, SHORT.1),
-        Value::Array(items) => items.iter_mut().for_each(shorten_texts),
-        Value::Object(fields) => fields.values_mut().for_each(shorten_texts),
+        Value::String(text) => *text = text::shorten(text, most),
+        Value::Array(items) => items.iter_mut().for_each(|item| shorten_texts(item, most)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| shorten_texts(field, most)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
+mod newest;
 #[cfg(test)]
 mod tests;

@@ -43,7 +43,10 @@ impl Html {
         if table.rows.is_empty() {
             return;
         }
-        self.raw("<table>");
+        // What is wider than the page can be moved with the keyboard.
+        self.raw(
+            "<div class=\"scroll\" role=\"group\" aria-label=\"Table\" tabindex=\"0\"><table>",
+        );
         if table
             .columns
             .iter()
@@ -65,7 +68,7 @@ impl Html {
             }
             self.raw("</tr>");
         }
-        self.raw("</tbody></table>");
+        self.raw("</tbody></table></div>");
     }
 
     pub(super) fn into_text(self) -> String {

@@ -13,7 +13,7 @@ use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION,
 use serde::Deserialize;
 
 use super::html::Html;
-use super::{MAX_QUESTION, begin, document, end, stamp};
+use super::{Look, MAX_QUESTION, begin, document, end, policy, stamp};
 use crate::app::documents;
 use crate::app::http::error::ApiError;
 use crate::app::http::{Api, body};
@@ -119,7 +119,7 @@ pub(in crate::app::http) async fn show(
     let downloads = api.home.downloads();
     let draw = move || {
         let (zone, _) = documents::zone(&home, &env);
-        let mut page = begin("agent: pictures in words", None);
+        let mut page = begin("agent: pictures in words");
         page.raw("<header><h1>Pictures in words</h1><p><a href=\"/\">the agent</a></p></header>");
         page.raw("<section><form method=\"get\" action=\"/media\"><input type=\"search\" name=\"q\" maxlength=\"400\" ");
         page.raw("aria-label=\"Search the descriptions\" placeholder=\"Search the descriptions\" value=\"")
@@ -153,7 +153,11 @@ pub(in crate::app::http) async fn show(
     };
     let text = crate::sys::blocking(draw).await;
     // A form that a page without a referrer sends has no Origin either.
-    Ok(document(text, "same-origin", "; img-src 'self'"))
+    let look = Look {
+        referrer: "same-origin",
+        policy: format!("{}; img-src 'self'", policy()),
+    };
+    Ok(document(text, look))
 }
 
 /// Returns the newest records in which all words of the question stand, and how many more there are.

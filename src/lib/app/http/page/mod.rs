@@ -1,10 +1,13 @@
-//! The page at `/`: what the agent is doing, for a person with a browser. It only shows; it has no script, takes
-//! nothing from anywhere else, and looks again every half minute.
+//! The page at `/`: a chat, and what the agent is doing. The script in `web/` makes the chat and uses the API that is
+//! everybody's; the status is drawn here and can be read without it, then looked at again every half minute. Nothing is
+//! taken from anywhere else.
 //!
-//! A browser asks for the token by itself (any name, the token as password); no cookie, no session.
+//! A browser signs in with the form of [`login`]; a program may send the token as the password of any name.
 
+pub(super) mod assets;
 mod chart;
 mod html;
+pub(super) mod login;
 pub(super) mod media;
 
 use std::sync::Arc;
@@ -41,6 +44,10 @@ pub(super) fn is_page(path: &str) -> bool {
     [PATH, media::PATH, media::PICTURE].contains(&path)
 }
 
+/// The chat, with places for the status and for what loads it again.
+const APP: &str = include_str!("web/app.html");
+/// The chat runs its own script and uses its own server.
+const APP_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 const STYLE: &str = include_str!("page.css");
 /// Conversations, jobs and dead letters that are shown.
 const SHOWN: usize = 12;
@@ -74,12 +81,23 @@ pub(super) async fn page(
         api.pipeline.memory().clone(),
     );
     let text = crate::sys::blocking(move || draw(&home, &env, &memory, &question)).await;
-    Ok(document(text, "no-referrer", ""))
+    let look = Look {
+        referrer: "no-referrer",
+        policy: APP_POLICY.to_owned(),
+    };
+    Ok(document(text, look))
 }
 
-/// Returns a page as it is sent; `referrer` says which pages are told where their visitor comes from, `more` what it may
-/// load beside its style.
-fn document(text: String, referrer: &'static str, more: &str) -> Response {
+/// What a page may do.
+struct Look {
+    /// Which pages are told where their visitor comes from.
+    referrer: &'static str,
+    /// What it may load and run.
+    policy: String,
+}
+
+/// Returns a page as it is sent.
+fn document(text: String, Look { referrer, policy }: Look) -> Response {
     let mut response = text.into_response();
     let headers = response.headers_mut();
     headers.insert(
@@ -91,7 +109,7 @@ fn document(text: String, referrer: &'static str, more: &str) -> Response {
         HeaderName::from_static("cross-origin-resource-policy"),
         HeaderValue::from_static("same-origin"),
     );
-    if let Ok(policy) = HeaderValue::from_str(&format!("{}{more}", policy())) {
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
         headers.insert(CONTENT_SECURITY_POLICY, policy);
     }
     response
@@ -108,32 +126,37 @@ fn policy() -> String {
     )
 }
 
-/// Draws the page; a part that cannot be read says so in its place.
+/// Draws the page: the chat, then the status; a part that cannot be read says so in its place.
 fn draw(home: &Home, env: &Environment, memory: &Memory, question: &str) -> String {
     let (zone, _) = documents::zone(home, env);
     let now = clock::now_ms();
     // A question that is being read is not taken away.
-    let mut page = begin("agent", question.is_empty().then_some(30));
+    let refresh = if question.is_empty() {
+        "<noscript><meta http-equiv=\"refresh\" content=\"30\"></noscript>"
+    } else {
+        ""
+    };
+    let (head, rest) = APP.split_once("<!--refresh-->").unwrap_or((APP, ""));
+    let (app, foot) = rest.split_once("<!--status-->").unwrap_or((rest, ""));
+    let mut page = Html::default();
+    page.raw(head).raw(refresh).raw(app);
     state(&mut page, home, env, zone);
     search(&mut page, memory, question, zone);
     costs(&mut page, home, env, zone, now);
     queue(&mut page, home);
     sessions(&mut page, home, env, now);
     jobs(&mut page, home, zone);
-    end(page, zone)
+    footer(&mut page, zone);
+    page.raw(foot);
+    page.into_text()
 }
 
-/// Begins a page, which is loaded again after `refresh` seconds.
-fn begin(title: &str, refresh: Option<u32>) -> Html {
+/// Begins a page without a script.
+fn begin(title: &str) -> Html {
     let mut page = Html::default();
     page.raw("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
     page.text(title).raw("</title>");
     page.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    if let Some(seconds) = refresh {
-        page.raw(&format!(
-            "<meta http-equiv=\"refresh\" content=\"{seconds}\">"
-        ));
-    }
     page.raw("<style>")
         .raw(STYLE)
         .raw("</style></head><body><main>");
@@ -141,13 +164,18 @@ fn begin(title: &str, refresh: Option<u32>) -> Html {
 }
 
 fn end(mut page: Html, zone: Tz) -> String {
+    footer(&mut page, zone);
+    page.raw("</main></body></html>");
+    page.into_text()
+}
+
+fn footer(page: &mut Html, zone: Tz) {
     page.raw("<footer>").text(&format!(
         "{} · agent-toolkit {}",
         clock::local_text(clock::now_ms(), zone),
         env!("CARGO_PKG_VERSION")
     ));
-    page.raw("</footer></main></body></html>");
-    page.into_text()
+    page.raw("</footer>");
 }
 
 fn stamp(at: &str, zone: Tz) -> String {
@@ -323,12 +351,13 @@ mod tests {
 
     #[test]
     fn the_page_allows_its_own_style_and_nothing_else() {
-        let policy = policy();
-        assert!(
-            policy.starts_with("default-src 'none'; style-src 'sha256-")
-                && !policy.contains("unsafe"),
-            "{policy}"
-        );
+        for policy in [policy(), APP_POLICY.to_owned()] {
+            assert!(
+                policy.starts_with("default-src 'none'; ") && !policy.contains("unsafe"),
+                "{policy}"
+            );
+        }
+        assert!(policy().contains("style-src 'sha256-"), "{}", policy());
         assert!(
             !STYLE.contains("url(") && !STYLE.contains("@import") && !STYLE.contains('<'),
             "nothing is loaded"

@@ -1,0 +1,401 @@
+//! Signing in with a browser: `POST /login` takes the token once and gives a cookie for it, `POST /logout` ends it.
+//!
+//! The cookie is 256 random bits and says nothing. What is kept of it, in `state/http_sessions.json`, is its HMAC under
+//! the token: the file alone opens nothing, and another token ends every session.
+//!
+//! A cookie goes along whichever page makes the browser ask, so it counts only for requests of our own pages (see
+//! [`is_from_our_page`]).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use hyper::header::{
+    ACCEPT, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderValue, LOCATION, ORIGIN, SET_COOKIE,
+};
+use hyper::{Method, StatusCode};
+use parking_lot::Mutex;
+use ring::{hmac, rand};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::error::ApiError;
+use super::rate_limit::Bucket;
+use super::token::Credentials;
+use super::{Api, body, page, request_checks};
+use crate::config::{Home, Http};
+use crate::secret::Secret;
+use crate::sys::atomic;
+use crate::sys::atomic::Durability;
+use crate::{clock, text};
+
+/// Where it stands.
+pub(super) const LOGIN: &str = "/login";
+/// Where a session ends.
+pub(super) const LOGOUT: &str = "/logout";
+/// How long a browser stays signed in, seconds: 30 days.
+const MAX_AGE: i64 = 30 * 24 * 3600;
+/// Browsers that are signed in at a time; the oldest goes.
+const MAX_SESSIONS: usize = 32;
+/// Wrong tokens a minute. Who has the right one and meets a full bucket waits seconds.
+const TRIES_PER_MINUTE: u32 = 10;
+/// The largest form; a stranger may send it.
+const MAX_FORM: usize = 16 << 10;
+
+/// A browser that is signed in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Session {
+    /// HMAC-SHA256 of its cookie under the token, hexadecimal.
+    tag: String,
+    /// Milliseconds since 1970 UTC.
+    expires_at: i64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    v: u32,
+    sessions: Vec<Session>,
+}
+
+/// The browsers that are signed in.
+pub(super) struct Logins {
+    /// `None` where no token is needed.
+    key: Option<hmac::Key>,
+    /// The cookie's name: two daemons on one machine share a host and so its cookies.
+    cookie: String,
+    path: PathBuf,
+    sessions: Mutex<Vec<Session>>,
+    tries: Bucket,
+}
+
+/// What `POST /login` is sent.
+#[derive(Debug, Deserialize)]
+#[serde(expecting = "an object or form with `token`")]
+struct Given {
+    token: String,
+    /// The page that was asked for.
+    #[serde(default)]
+    next: Option<String>,
+}
+
+impl Logins {
+    /// Returns those of earlier daemons that the token still opens.
+    pub(super) fn open(http: &Http, home: &Home, token: Option<&Secret>) -> Self {
+        let path = home.http_sessions();
+        // Whoever cannot be read signs in again.
+        let kept = atomic::read_json::<Kept>(&path).unwrap_or_else(|error| {
+            tracing::warn!(%error, "browsers must sign in again");
+            None
+        });
+        let port = http
+            .listen
+            .rsplit_once(':')
+            .map_or("", |(_, port)| port)
+            .chars()
+            .filter(char::is_ascii_alphanumeric);
+        let key = |token: &Secret| hmac::Key::new(hmac::HMAC_SHA256, token.expose().as_bytes());
+        Self {
+            key: token.map(key),
+            cookie: format!("agent_session_{}", port.collect::<String>()),
+            path,
+            sessions: Mutex::new(kept.unwrap_or_default().sessions),
+            tries: Bucket::new(TRIES_PER_MINUTE),
+        }
+    }
+
+    /// Returns the credentials of the cookie.
+    pub(super) fn credentials(&self, headers: &HeaderMap) -> Credentials {
+        let Some(tag) = self.tag_of(headers) else {
+            return Credentials::Missing;
+        };
+        let now = clock::now_ms();
+        let sessions = self.sessions.lock();
+        let is_it = |session: &Session| session.tag == tag && now < session.expires_at;
+        if sessions.iter().any(is_it) {
+            Credentials::Valid
+        } else {
+            Credentials::Missing
+        }
+    }
+
+    /// Signs a browser in and returns its cookie: always a new one, whatever it came with.
+    fn begin(&self, secure: bool) -> Result<Option<HeaderValue>, ApiError> {
+        let Some(key) = &self.key else {
+            return Ok(None);
+        };
+        let random = rand::generate::<[u8; 32]>(&rand::SystemRandom::new());
+        let value = text::hex(&random.map_err(|_| ApiError::bug())?.expose());
+        let now = clock::now_ms();
+        let mut sessions = self.sessions.lock();
+        sessions.retain(|session| now < session.expires_at);
+        let surplus = (sessions.len() + 1).saturating_sub(MAX_SESSIONS);
+        sessions.drain(..surplus);
+        sessions.push(Session {
+            tag: tag(key, &value),
+            expires_at: now + MAX_AGE * 1000,
+        });
+        self.keep(&sessions)?;
+        Ok(Some(self.header(&value, MAX_AGE, secure)?))
+    }
+
+    /// Ends the session of this request, on the disk too.
+    fn end(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        let Some(tag) = self.tag_of(headers) else {
+            return Ok(());
+        };
+        let mut sessions = self.sessions.lock();
+        let before = sessions.len();
+        sessions.retain(|session| session.tag != tag);
+        if sessions.len() == before {
+            return Ok(());
+        }
+        self.keep(&sessions)
+    }
+
+    fn keep(&self, sessions: &[Session]) -> Result<(), ApiError> {
+        let kept = Kept {
+            v: 1,
+            sessions: sessions.to_vec(),
+        };
+        let bytes = serde_json::to_vec(&kept).map_err(|_| ApiError::bug())?;
+        atomic::write(&self.path, &bytes, Durability::Full).map_err(ApiError::not_stored)
+    }
+
+    fn header(&self, value: &str, age: i64, secure: bool) -> Result<HeaderValue, ApiError> {
+        let secure = if secure { "; Secure" } else { "" };
+        let cookie = format!(
+            "{}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}",
+            self.cookie
+        );
+        HeaderValue::from_str(&cookie).map_err(|_| ApiError::bug())
+    }
+
+    /// Returns the tag of the request's cookie; nothing when there is none or two.
+    fn tag_of(&self, headers: &HeaderMap) -> Option<String> {
+        let key = self.key.as_ref()?;
+        let lines = headers.get_all(COOKIE).iter();
+        let pairs = lines
+            .filter_map(|line| line.to_str().ok())
+            .flat_map(|line| line.split(';'));
+        let mut ours = pairs
+            .filter_map(|pair| pair.trim().split_once('='))
+            .filter(|(name, _)| *name == self.cookie);
+        let (Some((_, value)), None) = (ours.next(), ours.next()) else {
+            return None;
+        };
+        Some(tag(key, value))
+    }
+}
+
+fn tag(key: &hmac::Key, value: &str) -> String {
+    text::hex(hmac::sign(key, value.as_bytes()).as_ref())
+}
+
+/// Returns true for a request that one of our own pages makes, or a person who types an address. No page of another
+/// site can send JSON without asking first, and no browser of today leaves both headers out.
+pub(super) fn is_from_our_page(method: &Method, headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    let site = text("sec-fetch-site");
+    if let Some(origin) = text(ORIGIN.as_str()) {
+        let host = origin.split_once("://").map(|(_, host)| host);
+        let named = text(HOST.as_str());
+        let is_same = host
+            .zip(named)
+            .is_some_and(|(host, named)| host.eq_ignore_ascii_case(named));
+        return is_same && site.is_none_or(|site| site == "same-origin");
+    }
+    match site {
+        Some("same-origin") => true,
+        Some("none") => reads,
+        Some(_) => false,
+        None => {
+            reads
+                || text(CONTENT_TYPE.as_str())
+                    .is_some_and(|kind| kind.starts_with("application/json"))
+        }
+    }
+}
+
+/// Returns true for a browser that shows a page of ours.
+pub(super) fn wants_page(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
+/// Shows the form; who is signed in may sign out.
+pub(super) async fn form(State(api): State<Arc<Api>>, request: Request) -> Response {
+    let known = request_checks::is_owner(&api, &request);
+    page::login::form(StatusCode::OK, known, page::PATH, None)
+}
+
+/// Takes the token.
+pub(super) async fn login(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let headers = request.headers().clone();
+    let is_form = !body::is_json(&headers);
+    let Given { token, next } = body::json_or_form(request, MAX_FORM).await?;
+    let next = next.filter(|next| page::is_page(next));
+    let next = next.unwrap_or_else(|| page::PATH.to_owned());
+    let shown = is_form && wants_page(&headers);
+    if let Err(wait) = api.logins.tries.look() {
+        if shown {
+            let words = format!("Too many wrong tokens. Wait {} s.", wait.as_secs() + 1);
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            return Ok(page::login::form(status, false, &next, Some(&words)));
+        }
+        return Err(ApiError::too_many(wait));
+    }
+    if !api.token_check.is(token.trim().as_bytes()) {
+        // The bucket may have been emptied meanwhile.
+        let _ = api.logins.tries.take();
+        request_checks::tell(&api);
+        if shown {
+            let words = "This is not the token.";
+            let status = StatusCode::UNAUTHORIZED;
+            return Ok(page::login::form(status, false, &next, Some(words)));
+        }
+        return Err(
+            ApiError::unauthorized().hint("it is AGENT_HTTP_TOKEN, or what [http] token_env names")
+        );
+    }
+    // The browser says whether the last part of its way is encrypted, whatever stands between.
+    let secure = headers
+        .get(ORIGIN)
+        .is_some_and(|origin| origin.as_bytes().starts_with(b"https://"));
+    // Whoever signs in again has one session.
+    api.logins.end(&headers)?;
+    let cookie = api.logins.begin(secure)?;
+    let mut response = if is_form {
+        let mut response = StatusCode::SEE_OTHER.into_response();
+        let next = HeaderValue::from_str(&next).map_err(|_| ApiError::bug())?;
+        response.headers_mut().insert(LOCATION, next);
+        response
+    } else {
+        Json(json!({"status": "ok"})).into_response()
+    };
+    if let Some(cookie) = cookie {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    Ok(response)
+}
+
+/// Ends the session of this browser.
+pub(super) async fn logout(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let headers = request.headers();
+    api.logins.end(headers)?;
+    let mut response = if body::is_json(headers) {
+        Json(json!({"status": "ok"})).into_response()
+    } else {
+        let mut response = StatusCode::SEE_OTHER.into_response();
+        let form = HeaderValue::from_static(LOGIN);
+        response.headers_mut().insert(LOCATION, form);
+        response
+    };
+    let gone = api.logins.header("", 0, false)?;
+    response.headers_mut().insert(SET_COOKIE, gone);
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_token_ends_every_session() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let logins = |token: &str| {
+            let path = dir.path().join("http_sessions.json");
+            let kept = atomic::read_json::<Kept>(&path).expect("readable");
+            Logins {
+                key: Some(hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes())),
+                cookie: "c".to_owned(),
+                path,
+                sessions: Mutex::new(kept.unwrap_or_default().sessions),
+                tries: Bucket::new(1),
+            }
+        };
+        let cookie = logins("one").begin(false).expect("kept").expect("a cookie");
+        let pair = cookie
+            .to_str()
+            .expect("text")
+            .split(';')
+            .next()
+            .expect("a pair");
+        let mut headers = HeaderMap::new();
+        headers.insert(COOKIE, pair.parse().expect("a value"));
+        assert_eq!(logins("one").credentials(&headers), Credentials::Valid);
+        assert_eq!(logins("two").credentials(&headers), Credentials::Missing);
+        for _ in 0..MAX_SESSIONS {
+            logins("one").begin(false).expect("kept");
+        }
+        assert_eq!(
+            logins("one").credentials(&headers),
+            Credentials::Missing,
+            "the oldest goes"
+        );
+    }
+
+    #[test]
+    fn a_cookie_counts_for_requests_of_our_own_pages() {
+        let check = |method: Method, headers: &[(&'static str, &str)], expected: bool| {
+            let mut map = HeaderMap::new();
+            map.insert(HOST, HeaderValue::from_static("localhost:8100"));
+            for (name, value) in headers {
+                map.insert(*name, value.parse().expect("a value"));
+            }
+            assert_eq!(
+                is_from_our_page(&method, &map),
+                expected,
+                "{method} {headers:?}"
+            );
+        };
+        let (ours, json) = (
+            ("origin", "http://localhost:8100"),
+            ("content-type", "application/json"),
+        );
+        check(Method::GET, &[], true);
+        check(Method::GET, &[("sec-fetch-site", "none")], true);
+        check(Method::GET, &[("sec-fetch-site", "same-site")], false);
+        check(Method::GET, &[("sec-fetch-site", "cross-site")], false);
+        check(Method::GET, &[("origin", "http://localhost:3000")], false);
+        check(Method::POST, &[ours], true);
+        check(
+            Method::POST,
+            &[ours, ("sec-fetch-site", "same-origin")],
+            true,
+        );
+        check(
+            Method::POST,
+            &[ours, ("sec-fetch-site", "cross-site")],
+            false,
+        );
+        check(Method::POST, &[("origin", "null"), json], false);
+        check(
+            Method::POST,
+            &[("origin", "http://localhost:3000"), json],
+            false,
+        );
+        check(
+            Method::POST,
+            &[("origin", "https://chat.example"), json],
+            false,
+        );
+        check(Method::POST, &[("sec-fetch-site", "none"), json], false);
+        check(Method::POST, &[("content-type", "text/plain")], false);
+        check(
+            Method::POST,
+            &[("content-type", "application/x-www-form-urlencoded")],
+            false,
+        );
+        check(Method::POST, &[], false);
+        check(Method::POST, &[json], true);
+    }
+}
