@@ -4,15 +4,17 @@
 mod attacks;
 mod deaths;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, FakeModel, Reply, Sandbox, wait_for};
+use crate::support::{Daemon, FakeModel, Reply, Sandbox, Schema, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
@@ -32,6 +34,8 @@ struct Wire<'a> {
     sandbox: &'a Sandbox,
     channel: &'static str,
     count: AtomicUsize,
+    /// What was put, by id.
+    lines: Mutex<BTreeMap<String, Value>>,
 }
 
 impl<'a> Wire<'a> {
@@ -40,6 +44,7 @@ impl<'a> Wire<'a> {
             sandbox,
             channel,
             count: AtomicUsize::new(0),
+            lines: Mutex::default(),
         }
     }
 
@@ -64,6 +69,8 @@ impl<'a> Wire<'a> {
         let mut line = json!({"v": 1, "id": id, "channel": self.channel});
         let all = line.as_object_mut().expect("an object");
         all.extend(fields.as_object().expect("fields").clone());
+        let mut lines = self.lines.lock().expect("no panic");
+        lines.insert(id.to_owned(), line.clone());
         let draft = spool.join(format!("tmp/{id}.json"));
         write(&draft, line.to_string());
         fs::rename(draft, spool.join(format!("new/{id}.json"))).expect("a line");
@@ -90,7 +97,15 @@ impl<'a> Wire<'a> {
     /// Returns why a line was refused.
     fn refusal(&self, id: &str) -> Option<String> {
         self.wait_taken(id);
-        let reply = fs::read(self.path(&format!("replies/{id}.json"))).ok()?;
+        let Ok(reply) = fs::read(self.path(&format!("replies/{id}.json"))) else {
+            // What the daemon takes, the schema takes.
+            let lines = self.lines.lock().expect("no panic");
+            let trouble = lines
+                .get(id)
+                .and_then(|line| Schema::read("channel/line").trouble(line));
+            assert_eq!(trouble, None);
+            return None;
+        };
         let reply: Value = serde_json::from_slice(&reply).expect("json");
         assert_eq!(reply["status"], "error");
         Some(reply["error"].as_str().expect("why").to_owned())
@@ -114,7 +129,11 @@ impl<'a> Wire<'a> {
         names
             .iter()
             .filter_map(|path| fs::read(path).ok())
-            .map(|bytes| serde_json::from_slice(&bytes).expect("whole json"))
+            .map(|bytes| {
+                let message = serde_json::from_slice(&bytes).expect("whole json");
+                assert_eq!(Schema::read("channel/message").trouble(&message), None);
+                message
+            })
             .collect()
     }
 
@@ -528,6 +547,7 @@ fn events_are_heard_by_whoever_reads_them() {
     let mut next = |name: &str| loop {
         let line = lines.next().expect("a line").expect("text");
         let event: Value = serde_json::from_str(&line).expect("json");
+        assert_eq!(Schema::read("channel/event").trouble(&event), None);
         if event["event"] == name {
             return event;
         }
@@ -636,4 +656,69 @@ fn sh(script: &str) -> String {
         .args(["-c", script])
         .output();
     String::from_utf8_lossy(&output.expect("a shell").stdout).into_owned()
+}
+
+#[test]
+fn the_schemas_say_no_to_what_the_daemon_refuses() {
+    let line = Schema::read("channel/line");
+    let good = |fields: Value| {
+        let mut line = json!({"v": 1, "id": "a-1", "channel": "sms"});
+        line.as_object_mut()
+            .expect("an object")
+            .extend(fields.as_object().expect("fields").clone());
+        line
+    };
+    for (fields, fits) in [
+        (said("ada", "1", "hi"), true),
+        (
+            json!({"cmd": "user", "chat": 7, "message_id": 8, "sender": {"id": 9}, "text": "hi"}),
+            true,
+        ),
+        (
+            json!({"cmd": "user", "chat": "c", "message_id": "1", "sender": {"id": "a"}, "reply_to": {"message_id": 3}}),
+            true,
+        ),
+        (
+            json!({"cmd": "delivered", "key": "1-2", "message_id": "x"}),
+            true,
+        ),
+        (
+            json!({"cmd": "delivered", "key": "1-2", "error": "slow down", "retry_after": 30}),
+            true,
+        ),
+        (json!({"cmd": "delivered", "key": "1-2"}), false),
+        (json!({"cmd": "delivered", "message_id": "x"}), false),
+        (json!({"cmd": "reload"}), false),
+        (
+            json!({"cmd": "user", "chat": "c", "message_id": "1", "text": "hi"}),
+            false,
+        ),
+        (
+            json!({"cmd": "user", "chat": "c\n", "message_id": "1", "sender": {"id": "a"}}),
+            false,
+        ),
+        (
+            json!({"cmd": "user", "chat": "c", "message_id": "", "sender": {"id": "a"}}),
+            false,
+        ),
+        (
+            json!({"cmd": "user", "chat": "c", "message_id": "1", "sender": {"id": "a"}, "text": 1}),
+            false,
+        ),
+        (
+            json!({"cmd": "user", "chat": "c", "message_id": "1", "sender": {"id": "a"}, "button": "x".repeat(65)}),
+            false,
+        ),
+    ] {
+        let line_of = good(fields);
+        assert_eq!(line.trouble(&line_of).is_none(), fits, "{line_of}");
+    }
+    let can = Schema::read("channel/capabilities");
+    assert_eq!(
+        can.trouble(&json!({"length": 2000, "formats": ["plain"]})),
+        None
+    );
+    assert!(can.trouble(&json!({"length": "long"})).is_some());
+    let told = Schema::read("channel/event");
+    assert!(told.trouble(&json!({"event": "typing"})).is_some());
 }

@@ -51,6 +51,49 @@ fn a_template_is_its_service_with_the_instance_in_every_directory() {
 }
 
 #[test]
+fn a_channel_sees_its_own_directory_and_has_the_walls_of_the_others() {
+    let (channel, index) = (
+        text("systemd/agent-channel@.service"),
+        text("systemd/agent-index.service"),
+    );
+    let channel = settings(&channel);
+    // What the index needs and a channel must not have: the agent's own directories, and a timer's manners.
+    let own = [
+        "Type",
+        "ExecStart",
+        "TimeoutStart",
+        "Nice",
+        "IOSch",
+        "Configuration",
+        "State",
+        "Description",
+        "Memory",
+    ];
+    let walls = settings(&index);
+    let walls = walls
+        .iter()
+        .filter(|line| !own.iter().any(|own| line.starts_with(own)));
+    for wall in walls {
+        assert!(channel.contains(wall), "{wall}");
+    }
+    for line in [
+        "TemporaryFileSystem=/var/lib/agent:mode=0755",
+        "BindPaths=/var/lib/agent/channels/%i",
+        "InaccessiblePaths=-/etc/agent",
+        "ExecStart=/usr/local/bin/agent-channel-%i",
+    ] {
+        assert!(channel.contains(&line), "{line}");
+    }
+    let user = text("systemd/user/agent-channel@.service");
+    for line in [
+        "ExecStart=/usr/local/bin/agent-channel-%i",
+        "NoNewPrivileges=yes",
+    ] {
+        assert!(settings(&user).contains(&line), "{line}");
+    }
+}
+
+#[test]
 fn the_timers_and_the_crontab_say_the_same() {
     let crontab = text("crontab.example");
     let home = tempfile::tempdir().expect("dir");

@@ -14,6 +14,7 @@ mod nasty;
 mod pages;
 mod power;
 mod program;
+mod schema;
 mod server;
 pub(crate) mod site;
 mod telegram;
@@ -35,6 +36,7 @@ pub(crate) use self::{
     power::{Forgets, Power},
     program::{Output, Running, bin},
     site::Site,
+    schema::Schema,
     telegram::{Call, FakeTelegram, Fault, FaultKind, Sent, Upload},
     wait::{OnDrop, wait_for},
 };
