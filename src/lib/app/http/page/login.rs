@@ -75,6 +75,8 @@ fn shown(
                 .raw("</p>");
         }
         page.raw("<form method=\"post\" action=\"/login\"><label for=\"token\">Token</label>");
+        // Programs that keep passwords ask for a name.
+        page.raw("<input hidden name=\"username\" autocomplete=\"username\" value=\"owner\">");
         page.raw("<input id=\"token\" name=\"token\" type=\"password\" required autofocus autocomplete=\"current-password\"");
         if trouble.is_some() {
             page.raw(" aria-invalid=\"true\" aria-describedby=\"trouble\"");

@@ -19,7 +19,9 @@ let open = null;
 let listeners = [];
 
 export const current = () => open;
-export const busy = () => Boolean(open && (sending.get(open.key) || []).length) || lanes.some((lane) => open && lane.session === open.key);
+/** Returns the run of the open conversation. What ended a moment ago may still be listed. */
+const laneHere = () => open && lanes.find((lane) => lane.session === open.key && Date.now() - (open.settledAt || 0) > 2500);
+export const busy = () => Boolean((open && (sending.get(open.key) || []).length) || laneHere());
 /** Returns true while a message is not on the server. */
 export const unsent = () => [...sending.values()].flat().some((one) => !one.isTaken);
 export const onChange = (call) => { listeners.push(call); };
@@ -67,7 +69,7 @@ async function follow() {
 
 /** Says what another door's message makes the agent do here. */
 function showLane() {
-  const lane = lanes.find((lane) => lane.session === open.key);
+  const lane = laneHere();
   const there = $('lines').querySelector('.elsewhere');
   if (there) there.remove();
   if (!lane || (sending.get(open.key) || []).length) return;
@@ -304,6 +306,7 @@ async function describe(one) {
 
 /** Puts what the server wrote down in the place of what was drawn meanwhile. */
 async function settle(mine, one, ended, isCommand) {
+  mine.settledAt = Date.now();
   const trouble = ended.refused || ended.error;
   const said = ended.done ? ended.done.reply : '';
   if (trouble) {

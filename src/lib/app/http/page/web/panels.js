@@ -37,7 +37,7 @@ function act(label, words, order, again, sure) {
 
 /** Where something stands: a line of a file, or a conversation. */
 function placeOf(path, line, words) {
-  const session = /^state\/sessions\/(?:archive\/)?([^/]+?)(?:\.\d+)?\.jsonl$/.exec(path);
+  const session = /^state\/sessions\/(?:archive\/)?([^/.]+)\.[^/]*jsonl$/.exec(path);
   const to = session ? `#/c/${encodeURIComponent(session[1])}` : `#/lines/${encodeURIComponent(path)}/${line}`;
   return path.startsWith('workspace/') || session ? el('a', { href: to }, words) : el('span', {}, words);
 }
