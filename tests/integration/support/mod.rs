@@ -35,8 +35,8 @@ pub(crate) use self::{
     pages::{Pages, pdf},
     power::{Forgets, Power},
     program::{Output, Running, bin},
-    site::Site,
     schema::Schema,
+    site::Site,
     telegram::{Call, FakeTelegram, Fault, FaultKind, Sent, Upload},
     wait::{OnDrop, wait_for},
 };
