@@ -11,6 +11,7 @@ mod more_tools;
 mod owner_words;
 pub mod plan;
 mod single_call;
+mod skill_hint;
 mod subagents;
 pub(crate) mod tool;
 mod tool_calls;

@@ -15,7 +15,7 @@ use super::compaction::{Need, Room};
 use super::consent::{Consent, Waiting};
 use super::end_turn::{break_off, message};
 use super::loop_detector::Guard;
-use super::tool::{Context, Offer, Progress, Registry, SKILL_PROPOSE};
+use super::tool::{Context, Offer, Progress, Registry};
 use super::turn_request::{Ended, Formed, Limits, Order, Reply, Written};
 use crate::audit;
 use crate::config::Compaction;
@@ -33,8 +33,6 @@ use crate::sys;
 
 /// From this many calls left on, the model is reminded (specification §7).
 const REMIND: u32 = 5;
-/// At this many calls the model is told, once, that it may keep what it found out.
-const HARD: u32 = 8;
 /// What a vendor that made a pause is told.
 const GO_ON: &str = "(go on)";
 /// The answer that says nothing, in a form.
@@ -672,22 +670,6 @@ impl Running<'_> {
                 1 => "This is the last step of this turn: answer now, without tools.".to_owned(),
                 left => format!("{left} steps are left in this turn: come to an end."),
             };
-            self.message(Role::User, Block::Context { text })
-        })
-    }
-
-    /// Returns what a long turn is told once, where a skill could be proposed.
-    pub(super) fn skill_hint(&self) -> Option<Kind> {
-        let calls = self.session.state().turn.as_ref()?.calls;
-        let is_owners = self.order.from_owner && self.order.is_of_person && !self.others_read;
-        let may = is_owners
-            && self.order.form.is_none()
-            && self.offer.get(SKILL_PROPOSE).is_some()
-            && !self.session.state().exposure().any();
-        (calls == HARD && may).then(|| {
-            let text = format!(
-                "This has taken {HARD} steps. If it is likely to be asked again, propose a skill ({SKILL_PROPOSE}) before you answer; else go on."
-            );
             self.message(Role::User, Block::Context { text })
         })
     }
