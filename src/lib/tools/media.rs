@@ -34,7 +34,7 @@ impl TypedTool for SendMedia {
 
     const ABOUT: About = About {
         name: "send_media",
-        description: "Send files of outbox/ into this chat; several pictures are an album.",
+        description: "Send files of outbox/ into this chat.",
         properties: &[],
     };
 

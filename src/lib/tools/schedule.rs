@@ -102,7 +102,7 @@ impl TypedTool for Cron {
 
     const ABOUT: About = About {
         name: "cron",
-        description: "Do something by yourself at its time: add a job (at, every or cron; text: what you are told then), list, \
+        description: "Do something at its time: add a job (at, every or cron; text: what you are told then), list, \
                       run, pause, resume or remove jobs.",
         properties: &[Property::RareWhereDear],
     };

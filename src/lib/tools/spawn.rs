@@ -51,7 +51,7 @@ impl TypedTool for Spawn {
 
     const ABOUT: About = About {
         name: "sessions_spawn",
-        description: "Send a sub-agent that works beside you and knows only its task; several calls in one step run at once. \
+        description: "Send a sub-agent that knows only its task; several in one step run at once. \
                       You are told when it has ended; with wait the result is its answer.",
         properties: &[
             Property::RareWhereDear,

@@ -91,7 +91,7 @@ impl TypedTool for Exec {
 
     const ABOUT: About = About {
         name: "exec",
-        description: "Run a shell command in a sandbox: the workspace is writable, the system read-only, the owner's files invisible.",
+        description: "Run a shell command in a sandbox: workspace writable, system read-only, the owner's files invisible.",
         properties: &[],
     };
 

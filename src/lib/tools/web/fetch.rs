@@ -48,7 +48,7 @@ impl TypedTool for WebFetch {
 
     const ABOUT: About = About {
         name: "web_fetch",
-        description: "Read a web page, PDF or JSON document as text, 10,000 characters a call.",
+        description: "Read a web page, PDF or JSON as text, 10,000 characters a call.",
         properties: &[Property::ReadOnly, Property::BringsPages],
     };
 
