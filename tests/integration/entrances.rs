@@ -117,6 +117,8 @@ fn survives(kills: usize, config: &str, doors: &[Door]) {
             "[telegram]\nowner = [{ASKS}, {SENDS}]\nallow_from = [1002, 1003]\n[agent]\nmax_concurrent_runs = 4\n\
              [tools.exec]\npolicy = \"ask\"\n[http]\nenabled = true\nlisten = \"127.0.0.1:{port}\"\nwrites_per_minute = 6000\nreads_per_minute = 6000"
         ))
+        // A job that a kill made late waits at night for the morning.
+        .config("[heartbeat]\nactive_start = \"00:00\"\nactive_end = \"23:59\"")
         .config(config);
     let (sandbox, mut clock) = sandbox.with_clock();
     let world = World {
