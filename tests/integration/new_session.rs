@@ -244,6 +244,7 @@ fn the_menu_and_the_help_name_what_there_is() {
             "status",
             "approve",
             "deny",
+            "answer",
             "retry",
             "model",
             "undo",
