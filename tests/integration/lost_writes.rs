@@ -6,7 +6,7 @@ use std::{fs, path::Path, time::Duration};
 use rusqlite::types::Value as SqlValue;
 use serde_json::Value;
 
-use crate::support::{Daemon, FakeModel, FakeTelegram, Sandbox, wait_for};
+use crate::support::{Daemon, FakeModel, FakeTelegram, Reply, Sandbox, wait_for};
 
 const SOON: Duration = Duration::from_secs(20);
 const OWNER: i64 = 1001;
@@ -99,4 +99,53 @@ fn an_old_log_of_the_queue_is_told_once() {
         |log, old| fs::write(log, old).expect("write"),
         "that had been accepted",
     );
+}
+
+#[test]
+fn a_row_that_cannot_be_read_is_a_dead_letter_and_keeps_nobody_waiting() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model);
+    let daemon = sandbox.ready();
+    model.push(Reply::Held("never read".to_owned()));
+    telegram.say(OWNER, OWNER, "first");
+    wait_for("the model to be asked", SOON, || {
+        (model.in_flight() > 0).then_some(())
+    });
+    for words in ["second", "third", "fourth"] {
+        telegram.say(OWNER, OWNER, words);
+    }
+    let rows = "SELECT seq FROM inbox WHERE state IN ('pending', 'running')";
+    wait_for("four messages", SOON, || {
+        (sandbox.query("queue", rows).len() == 4).then_some(())
+    });
+    daemon.kill9();
+    model.go_on();
+    let queue = rusqlite::Connection::open(sandbox.path("state/queue.db")).expect("open");
+    let deep = format!("{{\"v\":{}{}}}", "[".repeat(200), "]".repeat(200));
+    for (words, damaged) in [("second", "{\"v\":1}"), ("third", deep.as_str())] {
+        let changed = queue.execute(
+            "UPDATE inbox SET envelope = ?2 WHERE instr(envelope, ?1)",
+            (format!("\"{words}\""), damaged),
+        );
+        assert_eq!(changed.expect("a row"), 1, "{words}");
+    }
+    drop(queue);
+    let _daemon = sandbox.ready();
+    for words in ["first", "fourth"] {
+        telegram.wait_sent(|sent| sent.text == format!("echo: {words}"), SOON);
+    }
+    wait_for("two notices", SOON, || {
+        let told = telegram.sent();
+        let told = told
+            .iter()
+            .filter(|sent| sent.text.contains("cannot be read in queue.db"));
+        (told.count() == 2).then_some(())
+    });
+    let dead = sandbox.query("queue", "SELECT id FROM inbox WHERE state = 'dead'");
+    assert_eq!(dead.len(), 2);
+    for query in ["--queue", "--status"] {
+        assert_eq!(sandbox.send(&[query]).code, 0, "{query}");
+    }
 }

@@ -324,6 +324,10 @@ impl Pipeline {
         let _ = self.signals.send(Signal::Recovered(begun));
         let _ = self.signals.send(Signal::Accepted(rest));
         self.ask_about_skills(None);
+        for loss in &recovered.unreadable {
+            tracing::error!("{loss}");
+            self.tell_loss(loss).await?;
+        }
         Ok(())
     }
 

@@ -589,11 +589,31 @@ fn is_changed(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<
     Ok(before.is_none_or(|before| before.text != envelope.text || before.kind != envelope.kind))
 }
 
+/// What is not answered yet.
+const OPEN: &str = "SELECT seq, attempts, run_id, envelope, wake_at, suspended, deaths, deaths_alone, first_death_at FROM inbox
+    WHERE state IN ('pending', 'running') ORDER BY seq";
+
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Accepted>> {
-    connection
-        .prepare("SELECT seq, attempts, run_id, envelope, wake_at, suspended, deaths, deaths_alone, first_death_at FROM inbox WHERE state IN ('pending', 'running') ORDER BY seq")?
-        .query_map([], accepted)?
-        .collect()
+    connection.prepare(OPEN)?.query_map([], accepted)?.collect()
+}
+
+/// Makes dead letters of open rows that cannot be read, so that they keep nothing else from being answered. Returns what to
+/// say of each.
+pub(super) fn bury_unreadable(connection: &Connection, now: i64) -> rusqlite::Result<Vec<String>> {
+    let unreadable = super::unreadable(connection, OPEN, |row| accepted(row).map(drop))?;
+    let mut told = Vec::new();
+    for (seq, why) in unreadable {
+        let id: String = connection.query_row(
+            "UPDATE inbox SET state = 'dead', finished_at = ?2, reason = ?3, suspended = NULL, wake_at = NULL
+             WHERE seq = ?1 RETURNING id",
+            (seq, now, format!("its row in queue.db cannot be read: {why}")),
+            |row| row.get(0),
+        )?;
+        told.push(format!(
+            "the message {id} cannot be read in queue.db and will not be answered: {why}"
+        ));
+    }
+    Ok(told)
 }
 
 fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {

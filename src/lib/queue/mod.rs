@@ -77,6 +77,8 @@ pub struct Recovered {
     pub outbox: Vec<Part>,
     /// The newest row of the inbox and when it was received, milliseconds since 1970 UTC; zeros when there is none.
     pub newest: (i64, i64),
+    /// What to say of rows that could not be read and are dead letters now.
+    pub unreadable: Vec<String>,
 }
 
 impl Store {
@@ -110,12 +112,15 @@ impl Store {
                     known.execute((part.0, part.1, &part.2))?;
                 }
                 drop(known);
+                let mut unreadable = inbox::bury_unreadable(connection, now)?;
+                unreadable.extend(outbox::bury_unreadable(connection)?);
                 connection.execute("UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE state = 'sending'", [])?;
                 suspend::note_deaths(connection, now)?;
                 Ok(Recovered {
                     inbox: inbox::open(connection)?,
                     outbox: outbox::open(connection)?,
                     newest: inbox::newest(connection)?,
+                    unreadable,
                 })
             })
             .await
@@ -223,6 +228,27 @@ impl Store {
             })
             .await
     }
+}
+
+/// Returns the first column of each row that `read` cannot make sense of, and why.
+fn unreadable(
+    connection: &rusqlite::Connection,
+    sql: &str,
+    read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<()>,
+) -> rusqlite::Result<Vec<(i64, String)>> {
+    use rusqlite::Error::{FromSqlConversionFailure, InvalidColumnType};
+    let mut found = Vec::new();
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        match read(row) {
+            Err(error @ (FromSqlConversionFailure(..) | InvalidColumnType(..))) => {
+                found.push((row.get(0)?, error.to_string()));
+            }
+            done => done?,
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the key by which the command with this id is remembered.

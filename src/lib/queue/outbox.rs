@@ -391,6 +391,25 @@ pub(super) fn insert(
 
 const COLUMNS: &str = "id, channel, chat, topic, reply_to, markup, plain, unknowns, sending_at, created_at, files, reaction, buttons, asks, task";
 
+/// Makes dead letters of open parts that cannot be read; their words stay. Returns what to say of each.
+pub(super) fn bury_unreadable(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let open = format!(
+        "SELECT {COLUMNS} FROM outbox WHERE state IN ('pending', 'sending', 'unknown') ORDER BY id"
+    );
+    let unreadable = super::unreadable(connection, &open, |row| part(row).map(drop))?;
+    let mut told = Vec::new();
+    for (id, why) in unreadable {
+        connection.execute(
+            "UPDATE outbox SET state = 'dead', reason = ?2, files = NULL, buttons = NULL WHERE id = ?1",
+            (id, format!("its row in queue.db cannot be read: {why}")),
+        )?;
+        told.push(format!(
+            "the answer out-{id} cannot be read in queue.db and was not sent: {why}"
+        ));
+    }
+    Ok(told)
+}
+
 /// Returns what is to be sent. The parts of a task that is to be tried again are sent when it is done.
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Part>> {
     connection
