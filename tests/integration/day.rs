@@ -73,7 +73,7 @@ impl Day {
         self.house.telegram.wait_sent(answers, SOON).text
     }
 
-    fn begin_anew(&self) {
+    fn begin_again(&self) {
         self.house.telegram.say(OWNER, OWNER, "/new");
     }
 
@@ -200,7 +200,7 @@ fn invoice_filed(day: &Day) {
     );
     let kept = day.house.sandbox.read("workspace/invoices/invoices.csv");
     assert_eq!(kept.as_deref(), Some(table));
-    day.begin_anew();
+    day.begin_again();
 }
 
 fn form_filled(day: &Day, site: &Site) {
@@ -226,7 +226,7 @@ fn form_filled(day: &Day, site: &Site) {
         "{}",
         day.newest()
     );
-    day.begin_anew();
+    day.begin_again();
 }
 
 fn skill_learned(day: &Day) {

@@ -121,7 +121,7 @@ impl Agent {
         };
         match owner.ask(std::slice::from_ref(&asked)).await.pop() {
             Some(Verdict::Yes) => Ok(()),
-            Some(Verdict::No(why)) => Err(why),
+            Some(Verdict::SaidNo(why) | Verdict::No(why)) => Err(why),
             Some(Verdict::Words(_)) | None => Err("nobody answered".to_owned()),
         }
     }

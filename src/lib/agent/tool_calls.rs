@@ -179,7 +179,7 @@ impl Running<'_> {
             Some(Verdict::Yes) => Fate::Runs {
                 approved: Some(asked.question.bound_to),
             },
-            Some(Verdict::No(why)) => Fate::Refused(not_run(&why)),
+            Some(Verdict::SaidNo(why) | Verdict::No(why)) => Fate::Refused(not_run(&why)),
             Some(Verdict::Words(_)) | None => Fate::Refused(not_run(
                 "this was not run: it needs the owner's yes, and nobody answered",
             )),

@@ -127,23 +127,17 @@ pub enum Verdict {
     Yes,
     /// What the owner said where words were wanted.
     Words(String),
-    /// It is not done. Carries what the model is told.
+    /// The owner said no themselves. Carries what the model is told.
+    SaidNo(String),
+    /// It is not done, for another reason. Carries what the model is told.
     No(String),
 }
 
 impl Verdict {
-    /// How a no of the owner begins.
-    const SAID_NO: &'static str = "this was not run: the owner said no";
-
     /// Returns the owner's no, and why, if they said so.
     pub fn said_no(why: Option<&str>) -> Self {
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        Self::No(format!("{}{why}", Self::SAID_NO))
-    }
-
-    /// Returns true for a no that the owner said themselves.
-    pub fn is_said_no(&self) -> bool {
-        matches!(self, Self::No(why) if why.starts_with(Self::SAID_NO))
+        Self::SaidNo(format!("this was not run: the owner said no{why}"))
     }
 }
 

@@ -408,6 +408,18 @@ pub fn must_be_whole(home: &Home) -> Result<(), Failure> {
     ))
 }
 
+/// Returns an event loop with one thread beside this one, for a command that asks the net.
+///
+/// # Errors
+/// When there are no threads left.
+pub(super) fn event_loop() -> Result<tokio::runtime::Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))
+}
+
 /// Runs a program to its end: says a failure, chooses the exit code. A panic is a bug of ours, and
 /// said like one.
 pub fn end(program: &str, json: bool, work: impl FnOnce() -> Result<Exit, Failure>) -> ExitCode {

@@ -300,11 +300,11 @@ impl Field {
             .collect();
         let about = match about.is_empty() {
             true => String::new(),
-            false => format!(": {}", one_line(&about.join(". "))),
+            false => format!(": {}", text::one_line(&about.join(". "))),
         };
         let mut lines = vec![format!(
             "- {} ({kind}{may}{default}){about}",
-            one_line(&self.name)
+            text::one_line(&self.name)
         )];
         if let Kind::Choice(choices) = &self.kind {
             let choice = |(at, (_, label)): (usize, &(Value, String))| format!("  #{at} {label}");
@@ -388,7 +388,7 @@ impl Field {
 
 /// Returns the choices of a field, in the ways in which versions of the protocol write them; `None` when it is none.
 fn choices(schema: &Value) -> Option<Result<Vec<(Value, String)>, String>> {
-    let label = |words: &str| one_line(&text::shorten(words, 60));
+    let label = |words: &str| text::one_line(&text::shorten(words, 60));
     let found: Vec<(Value, String)> = if let Some(values) = schema["enum"].as_array() {
         let names = &schema["enumNames"];
         let one = |(at, value): (usize, &Value)| {
@@ -428,10 +428,6 @@ fn has_format(words: &str, format: &str) -> bool {
 
 fn folded(words: &str) -> String {
     words.to_lowercase()
-}
-
-fn one_line(words: &str) -> String {
-    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn list<T>(all: &[T], one: impl Fn(&T) -> String, between: &str) -> String {

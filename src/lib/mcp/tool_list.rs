@@ -247,7 +247,7 @@ impl Offered {
 }
 
 fn tamed(words: &str, max: usize) -> String {
-    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = text::one_line(words);
     text::shorten(&fence::tame(&line), max)
 }
 

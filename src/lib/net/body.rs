@@ -98,6 +98,6 @@ pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
 
 /// Returns text of a server fit for an error or a log: redacted, one line, at most 300 characters.
 pub(crate) fn server_text(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = text::one_line(text);
     text::shorten(&text::visible(&redact(&line)), MAX_CHARS)
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::Pipeline;
 use super::approvals::Asking;
 use super::turn::outcome::Outcome;
-use super::{Pipeline, Signal};
 use crate::agent::{Asked, Question};
 use crate::clock;
-use crate::message::{Command, Envelope, Route, Sender, SessionKey, Source, Trust};
-use crate::queue::{Arrival, BESIDE_TURNS, Standing, Verdict};
+use crate::message::{Envelope, Route, Sender, SessionKey, Source, Trust};
+use crate::queue::{BESIDE_TURNS, Standing};
 use crate::skills::{Accept, Proposal, Skills};
 
 /// How long the owner may take before a proposal waits for `agent-send --skill` alone, milliseconds.
@@ -184,26 +184,11 @@ impl Pipeline {
         let text = format!("The skill {} is as it was: {why}.", open.name());
         self.note_trouble(&text);
         let Some(route) = route else { return };
-        let id = format!("{}-nothing", open.id());
-        let envelope = Envelope {
-            route: Some(route),
-            command: Some(Command::Deliver { emoji: None }),
-            text,
-            id: id.clone(),
-            ..envelope(open, None)
+        let tell = || {
+            let key = format!("{}-nothing", open.id());
+            self.tell_owner(key, "skills", text.clone(), &route)
         };
-        let arrival = Arrival {
-            digest: None,
-            key: id,
-            verdict: Verdict::Accept(vec![envelope]),
-        };
-        let accept = || {
-            self.queue
-                .accept(vec![arrival.clone()], None, clock::now_ms())
-        };
-        if let Ok((accepted, _)) = self.persist("a word to the owner", accept).await {
-            let _ = self.signals.send(Signal::Accepted(accepted));
-        }
+        drop(self.persist("a word to the owner", tell).await);
     }
 }
 

@@ -259,12 +259,7 @@ fn name(text: &str) -> String {
 
 /// Makes words that stand between the markers one line.
 fn line(text: &str) -> String {
-    text::visible(
-        &plain(text)
-            .split_whitespace()
-            .collect::<Vec<&str>>()
-            .join(" "),
-    )
+    text::visible(&text::one_line(&plain(text)))
 }
 
 /// Takes the markers out that only the system may write.

@@ -66,10 +66,7 @@ impl Draft {
         }
         let file = compose(name, description, examples, body.trim());
         // What is read back is what was meant: no part of it has become a field of the head.
-        let meant = description
-            .split_whitespace()
-            .collect::<Vec<&str>>()
-            .join(" ");
+        let meant = text::one_line(description);
         let read = front_matter::parse(file.as_bytes(), name).map_err(|why| why.to_string())?;
         let is_meant = read.description == meant
             && !read.always_on

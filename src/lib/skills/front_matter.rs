@@ -97,12 +97,7 @@ pub(super) fn parse(bytes: &[u8], dir: &str) -> Result<Contents, Why> {
             text::visible(dir)
         )));
     }
-    let description = head
-        .description
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect::<Vec<&str>>()
-        .join(" ");
+    let description = text::one_line(&head.description.unwrap_or_default());
     match description.chars().count() {
         0 => return Err(wrong("it has no `description`")),
         count if count > MAX_DESCRIPTION => {

@@ -8,6 +8,7 @@
 //! Written down in this order: the draft, its record; then the skill, then the end of its record. A crash between the
 //! last two leaves a proposal that says what is there already, and [`Skills::proposals`] ends it.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -109,7 +110,12 @@ impl Learned {
 
     /// Returns how often a skill was of use. Blocks.
     pub fn counts(&self, name: &str) -> Counts {
-        self.book().skills.remove(name).unwrap_or_default()
+        self.all_counts().remove(name).unwrap_or_default()
+    }
+
+    /// Returns how often each skill was of use that was read or learned. Blocks.
+    pub fn all_counts(&self) -> BTreeMap<String, Counts> {
+        self.book().skills
     }
 
     /// Returns what became of skills, the oldest first. Blocks.
@@ -231,13 +237,17 @@ impl Skills {
 
     /// Returns what waits for the owner's word, by name. Blocks.
     pub fn proposals(&self) -> Vec<Proposal> {
-        let learned = self.learned();
-        let Ok(root) = learned.root() else {
+        let records = self.learned().book().proposals;
+        // This is looked at after every turn of the owner, and nearly always nothing waits.
+        if records.is_empty() {
+            return Vec::new();
+        }
+        let Ok(root) = self.learned().root() else {
             return Vec::new();
         };
         let mut proposals = Vec::new();
         let mut done = Vec::new();
-        for (name, record) in learned.book().proposals {
+        for (name, record) in records {
             let draft = text_at(&root, &draft_of(&name)).ok().flatten();
             let current = text_at(&root, &skill_of(&name)).ok().flatten();
             let is_there = current
@@ -366,12 +376,13 @@ impl Skills {
     /// Returns the learned skills that did not help for long and whose removal was not offered lately. Blocks.
     pub fn idle(&self, now: i64) -> Vec<String> {
         let book = self.learned().book();
-        let shelf = self.shelf();
         let names = book.skills.keys().filter(|name| book.is_idle(name, now));
+        let mut names: Vec<String> = names.cloned().collect();
+        if !names.is_empty() {
+            let shelf = self.shelf();
+            names.retain(|name| shelf.get(name).is_some());
+        }
         names
-            .filter(|name| shelf.get(name).is_some())
-            .cloned()
-            .collect()
     }
 
     /// Notes that the removal of a skill was offered. Blocks.

@@ -117,6 +117,11 @@ pub fn count(number: u64) -> String {
     }
 }
 
+/// Returns words on one line, with single spaces between them.
+pub fn one_line(words: &str) -> String {
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Returns `1 file`, `2 files`.
 pub fn counted<T: std::fmt::Display + PartialEq + From<u8> + Copy>(count: T, what: &str) -> String {
     let many = if count == T::from(1) { "" } else { "s" };

@@ -47,7 +47,7 @@ impl Questions {
             let words = match verdict {
                 Verdict::Yes => String::new(),
                 Verdict::Words(words) => words,
-                no if no.is_said_no() => return Elicited::Decline,
+                Verdict::SaidNo(_) => return Elicited::Decline,
                 Verdict::No(_) => return Elicited::Cancel,
             };
             match form.fill(&words) {
@@ -116,7 +116,7 @@ impl Questions {
                 };
                 match self.context.consent.ask(question).await {
                     Verdict::Yes => {}
-                    Verdict::Words(_) | Verdict::No(_) => {
+                    Verdict::Words(_) | Verdict::SaidNo(_) | Verdict::No(_) => {
                         return Err("the owner did not allow it".to_owned());
                     }
                 }

@@ -171,7 +171,7 @@ fn another_sites_page_can_do_nothing_with_the_cookie() {
         let answer = browser.request("GET", "/api/v1/sessions", &headers, b"");
         assert_eq!(answer.status, 401, "{site}");
     }
-    // A name that was bound to this address anew.
+    // A name that was bound to this address since.
     let rebound = [("cookie", pair.as_str()), ("host", "evil.example")];
     assert_eq!(browser.request("GET", "/", &rebound, b"").status, 403);
     // A link from another site leads to the page all the same: it is asked for once more by itself.

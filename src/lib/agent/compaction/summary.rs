@@ -152,12 +152,7 @@ pub(super) fn statistics(
     if !tools.is_empty() {
         text.push_str(&format!(" Tools: {}.", tools.join(", ")));
     }
-    let quote = |text: &String| {
-        text::shorten(
-            &text::visible(&text.split_whitespace().collect::<Vec<_>>().join(" ")),
-            QUOTED.1,
-        )
-    };
+    let quote = |text: &String| text::shorten(&text::visible(&text::one_line(text)), QUOTED.1);
     let newest: Vec<String> = asked
         .iter()
         .rev()

@@ -142,11 +142,7 @@ fn ask_all(
     env: &Environment,
     keys: &Arc<Keys>,
 ) -> Result<HashMap<String, Verdict>, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
+    let runtime = cli::event_loop()?;
     let http = net::client()
         .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
     let mut verdicts = HashMap::new();

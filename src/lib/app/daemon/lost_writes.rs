@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::Home;
 use crate::pipeline::Pipeline;
-use crate::{clock, db, monitor_state, queue, sys};
+use crate::{clock, db, monitor_state, queue, sys, text};
 
 /// What was lost.
 pub(super) struct Losses {
@@ -71,15 +71,11 @@ fn damaged_log(path: &Path) -> Result<Option<String>, sys::Error> {
     std::fs::copy(&log, &kept).map_err(sys::Error::at("copy", &log))?;
     // A database that is damaged, too, is seen by who opens it next.
     let _ = db::empty_log(path);
-    let least = if lost == 1 {
-        "one transaction is".to_owned()
-    } else {
-        format!("{lost} transactions are")
-    };
     let loss = format!(
-        "{} was damaged: {least} lost at least; as it was it is kept as {}. Messages that came just before the end and have no \
+        "{} was damaged and lost {} at least; as it was it is kept as {}. Messages that came just before the end and have no \
          answer are to be sent again",
         log.display(),
+        text::counted(lost, "transaction"),
         kept.display()
     );
     tracing::error!("{loss}");
@@ -98,10 +94,10 @@ fn missing_inputs(
     // What is older may have been pruned.
     let missing = accepted - newest.0;
     (missing > 0 && now.saturating_sub(at) < keep).then(|| {
-        let count = if missing == 1 { "one input".to_owned() } else { format!("{missing} inputs") };
         format!(
-            "queue.db lost {count} that had been accepted, the last at {}: queue.db-wal or queue.db was removed, damaged or \
+            "queue.db lost {} that had been accepted, the last at {}: queue.db-wal or queue.db was removed, damaged or \
              replaced by an older one. Messages that have no answer are to be sent again",
+            text::counted(missing, "input"),
             clock::rfc3339(at)
         )
     })

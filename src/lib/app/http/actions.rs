@@ -15,7 +15,7 @@ use super::error::ApiError;
 use super::wait::{ReplyWatch, outcome};
 use super::{Api, body, chat};
 use crate::app::documents;
-use crate::control::{Command, Order};
+use crate::control::{Command, Id, Order};
 use crate::message::{Approval, DeadLetters, JobOrder};
 
 /// How long a request waits for the result. A stop takes 2 s at most (specification §5); a reset
@@ -50,15 +50,7 @@ pub(super) async fn reset(
 ) -> Result<Response, ApiError> {
     let id = body::id(request.headers())?;
     let Reset { target } = body::json(request).await?;
-    run_command(
-        &api,
-        Order {
-            id,
-            answer: true,
-            command: Command::Reset { target },
-        },
-    )
-    .await
+    run_command(&api, id, Command::Reset { target }).await
 }
 
 pub(super) async fn stop(
@@ -67,15 +59,7 @@ pub(super) async fn stop(
 ) -> Result<Response, ApiError> {
     let id = body::id(request.headers())?;
     let Stop { session } = body::json_or_nothing(request).await?;
-    run_command(
-        &api,
-        Order {
-            id,
-            answer: true,
-            command: Command::Stop { session },
-        },
-    )
-    .await
+    run_command(&api, id, Command::Stop { session }).await
 }
 
 /// The body of `forget`. Erasing for good needs a daemon that is down, so it is the shell's.
@@ -118,12 +102,7 @@ pub(super) async fn forget(
         target,
         hard: false,
     };
-    let order = Order {
-        id,
-        answer: true,
-        command,
-    };
-    run_command(&api, order).await
+    run_command(&api, id, command).await
 }
 
 pub(super) async fn settle(
@@ -134,12 +113,7 @@ pub(super) async fn settle(
     let Path(letter) = path.map_err(|_| ApiError::not_found("no dead letter has this id"))?;
     let id = body::id(request.headers())?;
     let Letter { action } = body::json(request).await?;
-    let order = Order {
-        id,
-        answer: true,
-        command: Command::DeadLetters { action, letter },
-    };
-    run_command(&api, order).await
+    run_command(&api, id, Command::DeadLetters { action, letter }).await
 }
 
 pub(super) async fn change_job(
@@ -156,12 +130,7 @@ pub(super) async fn change_job(
         Op::Resume => JobOrder::Resume { job },
         Op::Remove => JobOrder::Remove { job },
     };
-    let order = Order {
-        id,
-        answer: true,
-        command: Command::Job(order),
-    };
-    run_command(&api, order).await
+    run_command(&api, id, Command::Job(order)).await
 }
 
 pub(super) async fn decide(
@@ -196,22 +165,23 @@ pub(super) async fn decide(
     }
     run_command(
         &api,
-        Order {
-            id,
-            answer: true,
-            command: Command::Approval {
-                request: asked,
-                verdict,
-                why,
-            },
+        id,
+        Command::Approval {
+            request: asked,
+            verdict,
+            why,
         },
     )
     .await
 }
 
 /// Runs a command and returns its result, or 202 when it takes longer.
-async fn run_command(api: &Api, order: Order) -> Result<Response, ApiError> {
-    let id = order.id.clone();
+async fn run_command(api: &Api, id: Id, command: Command) -> Result<Response, ApiError> {
+    let order = Order {
+        id: id.clone(),
+        answer: true,
+        command,
+    };
     chat::take(api, order, Vec::new()).await?;
     match tokio::time::timeout(ACTION_TIMEOUT, ReplyWatch::new(api, &id).end()).await {
         Ok(reply) => {

@@ -126,7 +126,7 @@ pub(super) fn clean(words: &str) -> String {
     {
         return text::visible(&words);
     }
-    text::visible(&words.split_whitespace().collect::<Vec<_>>().join(" "))
+    text::visible(&text::one_line(&words))
 }
 
 /// Returns how many columns `words` takes at most.

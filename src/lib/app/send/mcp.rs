@@ -204,7 +204,7 @@ fn of_tool(tool: &Offered) -> Vec<String> {
 }
 
 fn shown(words: &str) -> String {
-    text::visible(&words.split_whitespace().collect::<Vec<_>>().join(" "))
+    text::visible(&text::one_line(words))
 }
 
 /// Collects the parameters, and all words of a schema that a model reads, with their places.

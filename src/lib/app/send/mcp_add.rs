@@ -18,9 +18,7 @@ use crate::app::cli::{self, Exit, Failure};
 use crate::app::daemon::{append, set_secret};
 use crate::app::render::Context;
 use crate::config::{self, Secrets};
-use crate::control::{self, Command, Id};
 use crate::mcp::{Off, ServerStatus};
-use crate::sys::fifo;
 use crate::trust::approved_hashes::Decision;
 use crate::{clock, logging, text};
 
@@ -71,10 +69,7 @@ pub(super) fn add(
     // A damaged file of trust is set aside; that must be seen.
     let _guard = logging::init(&logging::Options::stderr_only(0, false));
     write(context, &entries)?;
-    let is_running = submit::is_running(home)?;
-    if is_running {
-        let _ = fifo::ring(&home.fifo(), &control::encode(&Id::new(), &Command::Reload))?;
-    }
+    let is_running = submit::reload(home)?;
     let mut shown = Vec::new();
     let mut exit = Exit::Ok;
     for entry in &entries {

@@ -9,8 +9,6 @@ use crate::app::daemon::code_of;
 use crate::app::render::Context;
 use crate::auth::{self, Client, Flow, Granted, Listener, Place, Renewals, ServerSignIns};
 use crate::config;
-use crate::control::{self, Command, Id};
-use crate::sys::fifo;
 use crate::text;
 
 /// `--mcp login NAME`.
@@ -32,13 +30,9 @@ pub(super) fn login(context: &Context<'_>, words: &[String]) -> Result<Exit, Fai
         return Err(Failure::new(Exit::Usage, what).hint("take token_env out of agent.toml first"));
     }
     let sign_ins = ServerSignIns::new(&home.server_auth(), Renewals::default());
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
+    let runtime = cli::event_loop()?;
     let (issuer, scope) = runtime.block_on(sign_in(context, (name, server), &sign_ins))?;
-    reload(context)?;
+    submit::reload(home)?;
     let words = format!("signed in at {issuer} for {name}; agent-send --mcp list shows its tools");
     let document = json!({"signed_in": name, "issuer": issuer, "scope": scope});
     Ok(context.done(&document, &text::visible(&words)))
@@ -54,7 +48,7 @@ pub(super) fn logout(context: &Context<'_>, words: &[String]) -> Result<Exit, Fa
         let what = format!("nobody is signed in at {:?}", text::visible(name));
         return Err(Failure::new(Exit::Failed, what).hint("agent-send --mcp list"));
     }
-    reload(context)?;
+    submit::reload(home)?;
     let words = format!("signed out of {name}: its tokens are gone from here");
     Ok(context.done(&json!({"signed_out": name}), &words))
 }
@@ -113,14 +107,4 @@ async fn sign_in(
     let scope = tokens.scope.clone();
     sign_ins.put(name, &server.url, *tokens)?;
     Ok((issuer.issuer, scope))
-}
-
-fn reload(context: &Context<'_>) -> Result<(), Failure> {
-    if submit::is_running(context.home)? {
-        let _ = fifo::ring(
-            &context.home.fifo(),
-            &control::encode(&Id::new(), &Command::Reload),
-        )?;
-    }
-    Ok(())
 }

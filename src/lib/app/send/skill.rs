@@ -205,7 +205,8 @@ fn list(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
     let standings = skills.statuses();
     let here = surroundings(context);
     let proposals = skills.proposals();
-    let counts = |name: &str| skills.learned().counts(name);
+    let counts = skills.learned().all_counts();
+    let counts = |name: &str| counts.get(name).cloned().unwrap_or_default();
     if context.json {
         let document = |standing: &SkillStatus| {
             let counts = counts(&standing.name);

@@ -296,6 +296,15 @@ pub(super) fn is_running(home: &Home) -> Result<bool, Failure> {
     Ok(lock::holder(&home.lock())?.is_some())
 }
 
+/// Has the daemon read its settings again; false when none runs.
+pub(super) fn reload(home: &Home) -> Result<bool, Failure> {
+    let is_running = is_running(home)?;
+    if is_running {
+        let _ = fifo::ring(&home.fifo(), &encode(&Id::new(), &Command::Reload))?;
+    }
+    Ok(is_running)
+}
+
 /// Returns the failure of what needs a daemon.
 pub(super) fn no_daemon(home: &Home) -> Failure {
     let unit = Unit::of(&Environment::of_process(), home).and_then(|unit| unit.start());

@@ -62,8 +62,7 @@ fn push(found: &mut Vec<Sentence>, raw: &[char], seen: &[char], line: u32) {
 }
 
 fn one_line(chars: &[char]) -> String {
-    let text: String = chars.iter().collect();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    text::one_line(&chars.iter().collect::<String>())
 }
 
 /// Returns true when a sentence ends with the character at `at`; its line begins at `line_start`.

@@ -45,7 +45,7 @@ use std::path::PathBuf;
 
 use super::scope::Scope;
 use crate::config::Home;
-use crate::{db, sys};
+use crate::{db, sys, text};
 
 /// Returns the database of `home`.
 pub fn database(home: &Home) -> PathBuf {
@@ -93,7 +93,7 @@ impl Fact {
     /// Returns it in plain words on one line: `Ana: lives in Porto`.
     pub fn words(&self) -> String {
         let words = format!("{}: {} {}", self.entity, self.attribute, self.value);
-        words.split_whitespace().collect::<Vec<_>>().join(" ")
+        text::one_line(&words)
     }
 
     /// Returns true when it holds now.

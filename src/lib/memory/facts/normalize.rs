@@ -35,7 +35,7 @@ pub(crate) fn folded(text: &str) -> String {
         .flat_map(char::to_lowercase)
         .map(|c| if c == '_' { ' ' } else { c })
         .collect();
-    lower.split_whitespace().collect::<Vec<_>>().join(" ")
+    crate::text::one_line(&lower)
 }
 
 /// Returns the form in which values are compared: the dot at the end of a sentence is no part of it.

@@ -127,7 +127,7 @@ impl Candidate {
             MAX_LINE
         };
         let text = plain(&line.text);
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = text::one_line(&text);
         let text = format!("- {}", text::shorten(&text, longest));
         let line = Line { text, ..line };
         Self {

@@ -81,7 +81,9 @@ pub(super) fn ask(context: &Context, command: &str, pauses: &Pauses) -> Option<A
             let verdict = match verdict {
                 Verdict::Yes => Ok(()),
                 Verdict::Words(_) => Err("nobody said yes".to_owned()),
-                Verdict::No(why) => Err(why.trim_start_matches("this was not run: ").to_owned()),
+                Verdict::SaidNo(why) | Verdict::No(why) => {
+                    Err(why.trim_start_matches("this was not run: ").to_owned())
+                }
             };
             decided.insert(destination, verdict.clone());
             verdict

@@ -11,7 +11,7 @@ use super::Web;
 use super::content_type;
 use super::content_type::{ContentType, Kind};
 use super::readable;
-use super::readable::{Page, Task, one_line};
+use super::readable::{Page, Task};
 use crate::agent::{Context, Question, Reach, Rule, ToolOutput};
 use crate::net;
 use crate::net::{Answer, Request};
@@ -112,7 +112,7 @@ impl WebFetch {
         let content_type = ContentType::of(answer.content_type.as_deref());
         let read = readable(&answer, &content_type, context).await;
         if !(200..300).contains(&answer.status) {
-            let words = read.map(|page| one_line(&format!("{} {}", page.title, page.text)));
+            let words = read.map(|page| text::one_line(&format!("{} {}", page.title, page.text)));
             let words = text::shorten(words.unwrap_or_default().trim(), FIRST_WORDS);
             let colon = if words.is_empty() { "" } else { ": " };
             let status = status(answer.status);

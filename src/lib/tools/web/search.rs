@@ -10,7 +10,7 @@ use super::Web;
 use super::content_type::ContentType;
 use super::fetch::{STOPPED, network_error};
 use super::readable;
-use super::readable::{Hit, Task, one_line};
+use super::readable::{Hit, Task};
 use crate::agent::{Context, Reach, ToolOutput};
 use crate::config::SearchEngine;
 use crate::net;
@@ -56,7 +56,7 @@ impl TypedTool for WebSearch {
     }
 
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
-        let query = one_line(&args.query);
+        let query = text::one_line(&args.query);
         if query.is_empty() {
             return ToolOutput::error("`query` must say what to look for");
         }
@@ -190,7 +190,7 @@ fn hits(engine: SearchEngine, body: &[u8]) -> Result<Vec<Hit>, String> {
         SearchEngine::Brave => (&document["web"]["results"], "description"),
         _ => (&document["results"], "content"),
     };
-    let words = |value: &Value| one_line(&unmarked(value.as_str().unwrap_or_default()));
+    let words = |value: &Value| text::one_line(&unmarked(value.as_str().unwrap_or_default()));
     let hit = |result: &Value| {
         let url = net::join(result["url"].as_str()?, "")?;
         Some(Hit {

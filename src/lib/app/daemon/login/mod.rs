@@ -127,11 +127,7 @@ fn obtain(
         .then(|| ask_for_key(shared, target))
         .transpose()?;
     // Not before: a second thread would take the signals that the prompt waits for.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
+    let runtime = cli::event_loop()?;
     let granted = match typed {
         Some(key) => Granted::Key(key),
         None => {

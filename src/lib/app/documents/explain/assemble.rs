@@ -222,13 +222,13 @@ fn waits_for(suspended: &Suspended) -> String {
 fn said(known: &Known) -> String {
     let heard = known.messages().filter(|spoken| spoken.inbox_id.is_some());
     let heard: Vec<String> = heard.map(|spoken| spoken.message().plain_text()).collect();
-    let said = one_line(&heard.join(" "));
+    let said = text::one_line(&heard.join(" "));
     if !said.is_empty() {
         return said;
     }
     let inputs = known.trace.inputs.iter();
     let texts: Vec<&str> = inputs.map(|input| input.envelope.text.as_str()).collect();
-    let said = one_line(&texts.join(" "));
+    let said = text::one_line(&texts.join(" "));
     let command = known
         .input()
         .and_then(|input| input.envelope.command.as_ref());
@@ -240,17 +240,13 @@ fn said(known: &Known) -> String {
     }
 }
 
-fn one_line(words: &str) -> String {
-    words.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 fn reply(known: &Known) -> Option<String> {
     let last = known.messages().rfind(|spoken| is_final(spoken));
     let reply = match last {
         Some(last) => last.message().plain_text(),
         None => known.input()?.result.as_ref()?.reply.clone()?,
     };
-    Some(one_line(&reply)).filter(|reply| !reply.is_empty())
+    Some(text::one_line(&reply)).filter(|reply| !reply.is_empty())
 }
 
 fn receipts(events: &[Event]) -> Vec<String> {

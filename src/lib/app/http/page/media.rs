@@ -262,7 +262,7 @@ fn carry_out(
         Deed::Agent => first()?.join("agents").join(agent).join("media"),
         Deed::All => first()?.join("media"),
     };
-    let words = change.description.split_whitespace().collect::<Vec<_>>();
+    let words = crate::text::one_line(&change.description);
     if words.is_empty() {
         return Err("the description is empty".to_owned());
     }
@@ -271,7 +271,7 @@ fn carry_out(
         &dir,
         Record {
             unique_id: id,
-            description: Some(words.join(" ")),
+            description: Some(words),
             ..record
         },
     )

@@ -246,7 +246,7 @@ impl Page {
         if self.full {
             return text::visible(words);
         }
-        let one_line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        let one_line = text::one_line(words);
         text::visible(&text::shorten(&one_line, LINE))
     }
 

@@ -387,7 +387,7 @@ impl<'a> Evidence<'a> {
             ended: fact.ended == Some(true),
             confidence: fact.confidence,
             line: 0,
-            quote: one_line(&line.words),
+            quote: text::one_line(&line.words),
         };
         Some(line.statement(&Scope::Owner, self.session, claim))
     }
@@ -402,7 +402,7 @@ impl<'a> Evidence<'a> {
             self.session,
             promised,
             deadline,
-            one_line(&line.words),
+            text::one_line(&line.words),
         ))
     }
 
@@ -427,10 +427,6 @@ impl<'a> Evidence<'a> {
             at: last.at,
         })
     }
-}
-
-fn one_line(words: &str) -> String {
-    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

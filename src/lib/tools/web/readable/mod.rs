@@ -18,6 +18,7 @@ use super::content_type::decode;
 use crate::net;
 use crate::sandbox;
 use crate::sandbox::{Limits, Status};
+use crate::text;
 
 /// The hidden first argument with which a program of ours must call [`html_main`] before it does anything
 /// else.
@@ -142,7 +143,7 @@ fn page_of(html: &str, url: &str) -> Page {
     let document = Document::from(html);
     without_the_unseen(&document);
     // Only now: pictures have titles, too.
-    let title = one_line(&document.select_single("title").text());
+    let title = text::one_line(&document.select_single("title").text());
     with_whole_links(&document, url);
     let whole = document.clone();
     let config = Config {
@@ -168,7 +169,7 @@ fn page_of(html: &str, url: &str) -> Page {
         _ => whole(),
     };
     let better = article
-        .map(|article| one_line(&article.title))
+        .map(|article| text::one_line(&article.title))
         .filter(|title| !title.is_empty());
     Page {
         title: better.unwrap_or(title),
@@ -240,9 +241,9 @@ fn hits(html: &str) -> Vec<Hit> {
     let hit = |result: dom_query::Selection| {
         let link = result.select_single("a.result__a");
         let url = unwrapped(&link.attr("href")?)?;
-        let snippet = one_line(&result.select_single(".result__snippet").text());
+        let snippet = text::one_line(&result.select_single(".result__snippet").text());
         Some(Hit {
-            title: one_line(&link.text()),
+            title: text::one_line(&link.text()),
             url,
             snippet,
         })
@@ -260,11 +261,6 @@ fn unwrapped(link: &str) -> Option<String> {
         return Some(url);
     };
     net::parameter(query, "uddg").and_then(|to| net::join(&to, ""))
-}
-
-/// Returns words on one line.
-pub(super) fn one_line(words: &str) -> String {
-    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Reads bytes as a page, and as one of results.

@@ -136,7 +136,7 @@ async function load() {
   mine.id = history.session_id;
   mine.count = events.length;
   mine.first = events.length ? events[0].seq : null;
-  // What is read, marked or unfolded is not drawn anew without need.
+  // What is read, marked or unfolded is not drawn again without need.
   const shown = [mine.id, mine.first, events.length && events[events.length - 1].seq].join(' ');
   if (mine.shown === shown) return;
   mine.shown = shown;

@@ -88,7 +88,7 @@ export class Growing {
       this.plain = null;
       this.tail.replaceChildren(...markdown(rest));
     } else {
-      // A block without an end is not drawn anew for each word of it.
+      // A block without an end is not drawn again for each word of it.
       if (!this.plain || this.plainFrom !== this.whole) {
         this.plain = document.createTextNode('');
         this.plainFrom = this.whole;
