@@ -243,14 +243,7 @@ fn the_way_to_the_owner_follows_the_owner_and_leaves_who_is_none_any_more() {
     );
     // It is on the disk: a restart changes nothing.
     house.talk(OWNER, OWNER, "still here");
-    let House {
-        daemon,
-        telegram,
-        model,
-        sandbox,
-    } = house;
-    daemon.kill9();
-    let house = House::of(sandbox, telegram, model);
+    let house = house.killed();
     assert_eq!(house.notify("four").code, 0);
     house
         .telegram

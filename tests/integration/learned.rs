@@ -172,14 +172,7 @@ fn a_change_is_shown_as_a_diff_a_no_is_heard_and_a_restart_loses_no_answer() {
     // The next message is no answer to it.
     house.model.push(Reply::Text("Hello.".to_owned()));
     assert_eq!(ask(&house, "hello"), "Hello.");
-    let House {
-        daemon,
-        telegram,
-        model,
-        sandbox,
-    } = house;
-    daemon.kill9();
-    let house = House::of(sandbox, telegram, model);
+    let house = house.killed();
     press(&house, &asked, "Yes");
     wait_for("the skill", SOON, || {
         is_on(&house.sandbox, "total").then_some(())

@@ -260,14 +260,7 @@ fn the_end_of_a_sub_agent_outlives_the_daemon() {
             .any(|text| text.contains("dig deep"))
             .then_some(())
     });
-    let House {
-        daemon,
-        telegram,
-        model,
-        sandbox,
-    } = house;
-    daemon.kill9();
-    let house = House::of(sandbox, telegram, model);
+    let house = house.killed();
     house
         .sandbox
         .send(&["--wait", "--raw", "--to", &OWNER.to_string(), "mark"]);

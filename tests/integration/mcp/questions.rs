@@ -32,6 +32,18 @@ fn with_server(sandbox: Sandbox, way: &str, more: &str) -> Option<(Sandbox, Opti
     Some((sandbox.env("PYTHONPATH", &path).config(&section), None))
 }
 
+/// Starts a house with the server at a pipe, which the owner trusts; `None` when the SDK is not there.
+fn house_with_server() -> Option<House> {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model);
+    let (sandbox, _) = with_server(sandbox, "stdio", "")?;
+    let house = House::of(sandbox, telegram, model);
+    trust(&house.sandbox, "desk");
+    Some(house)
+}
+
 /// Waits for a question and returns it as `--queue` shows it.
 fn asked(sandbox: &Sandbox) -> Value {
     wait_for("a question", SOON, || {
@@ -169,15 +181,9 @@ fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
 
 #[test]
 fn a_choice_is_a_button_and_another_message_cancels() {
-    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
-    let sandbox = Sandbox::new()
-        .with_telegram(&telegram)
-        .with_anthropic(&model);
-    let Some((sandbox, _server)) = with_server(sandbox, "stdio", "") else {
+    let Some(house) = house_with_server() else {
         return;
     };
-    let house = House::of(sandbox, telegram, model);
-    trust(&house.sandbox, "desk");
     house.telegram.say(OWNER, OWNER, "[[tool desk_color {}]]");
     let sent = house
         .telegram
@@ -334,15 +340,9 @@ fn a_model_is_asked_for_a_server_when_the_settings_say_so() {
 
 #[test]
 fn nobody_is_asked_where_nobody_is() {
-    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
-    let sandbox = Sandbox::new()
-        .with_telegram(&telegram)
-        .with_anthropic(&model);
-    let Some((sandbox, _server)) = with_server(sandbox, "stdio", "") else {
+    let Some(house) = house_with_server() else {
         return;
     };
-    let house = House::of(sandbox, telegram, model);
-    trust(&house.sandbox, "desk");
     house
         .model
         .push(Reply::Tool("desk_order".to_owned(), json!({})));

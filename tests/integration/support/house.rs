@@ -27,6 +27,12 @@ impl House {
         Self::of(sandbox, telegram, model)
     }
 
+    /// Kills the daemon as a power cut would, and starts another.
+    pub(crate) fn killed(self) -> Self {
+        self.daemon.kill9();
+        Self::of(self.sandbox, self.telegram, self.model)
+    }
+
     /// Starts the daemon of a sandbox that these two are set up in.
     pub(crate) fn of(sandbox: Sandbox, telegram: FakeTelegram, model: FakeModel) -> Self {
         Self {

@@ -4,7 +4,7 @@ import * as api from './api.js';
 import * as chat from './chat.js';
 import * as panels from './panels.js';
 import { Composer } from './composer.js';
-import { announce, el, iconButton } from './dom.js';
+import { announce, iconButton } from './dom.js';
 import { note } from './transcript.js';
 
 /** Seconds between two looks: in sight, and in the background. */
@@ -112,11 +112,9 @@ function closeSide() {
 }
 
 function start() {
-  document.documentElement.classList.add('js');
   const menu = iconButton('menu', 'Conversations and views', openSide, { id: 'menu' });
   $('bar').prepend(menu);
   $('side').querySelector('.side-head').append(iconButton('close', 'Close', () => { closeSide(); menu.focus(); }, { id: 'close-side' }));
-  $('views').querySelector('[href="#/status"]').parentNode.before(el('li', {}, el('a', { href: '#/settings' }, 'Settings')));
   $('new').addEventListener('click', () => { location.hash = `#/c/${encodeURIComponent(chat.newConversation())}`; });
   $('shade').addEventListener('click', closeSide);
   $('filter').addEventListener('input', chat.drawList);

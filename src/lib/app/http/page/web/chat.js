@@ -28,7 +28,7 @@ export const onChange = (call) => { listeners.push(call); };
 const changed = () => listeners.forEach((call) => call());
 
 /** Returns what a conversation is called. */
-export function titleOf(session) {
+function titleOf(session) {
   return plain(session.title || session.contact || session.key);
 }
 
@@ -180,7 +180,7 @@ function undo(run) {
 const isAtEnd = () => $('log').scrollHeight - $('log').scrollTop - $('log').clientHeight < 120;
 
 /** Shows the end, when it was in sight before. */
-export function toEnd(force) {
+function toEnd(force) {
   if (force || isAtEnd()) $('log').scrollTop = $('log').scrollHeight;
 }
 

@@ -43,7 +43,7 @@ function isEnd(line, mark) {
 }
 
 /** Returns a block of code with a button that copies it. */
-export function codeBlock(code, language) {
+function codeBlock(code, language) {
   const copy = el('button', { type: 'button', class: 'copy', onclick: () => copyText(copy, code) }, 'Copy');
   return el('div', { class: 'code' }, el('div', { class: 'code-head' }, el('span', {}, language || 'text'), copy), el('pre', { tabindex: '0' }, el('code', {}, code)));
 }
