@@ -8,7 +8,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     io::{Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
@@ -21,7 +20,7 @@ use std::{
 
 use crate::{
     crash::{RESENT, Random},
-    support::{Daemon, FakeModel, FakeTelegram, Sandbox, wait_for},
+    support::{Daemon, FakeModel, FakeTelegram, Figures, Sandbox, wait_for},
 };
 
 /// Unless `CHAOS_SECONDS` says otherwise.
@@ -193,58 +192,6 @@ fn read_request(client: &mut TcpStream) -> Option<Vec<u8>> {
             _ => return None,
         }
     }
-}
-
-/// What the daemon takes of the machine.
-struct Figures {
-    resident_kb: u64,
-    descriptors: usize,
-    threads: u64,
-    disk_kb: u64,
-}
-
-impl Figures {
-    fn of(daemon: &Daemon, sandbox: &Sandbox) -> Self {
-        let proc = format!("/proc/{}", daemon.pid());
-        let status = fs::read_to_string(format!("{proc}/status")).unwrap_or_default();
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-            number.unwrap_or(0)
-        };
-        Self {
-            resident_kb: field("VmRSS:"),
-            descriptors: fs::read_dir(format!("{proc}/fd")).map_or(0, Iterator::count),
-            threads: field("Threads:"),
-            disk_kb: size(&sandbox.home()) >> 10,
-        }
-    }
-}
-
-impl std::fmt::Display for Figures {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            resident_kb,
-            descriptors,
-            threads,
-            disk_kb,
-        } = self;
-        write!(
-            f,
-            "{resident_kb} kB resident, {descriptors} descriptors, {threads} threads, {disk_kb} kB of disk"
-        )
-    }
-}
-
-fn size(dir: &std::path::Path) -> u64 {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
-        .map(|entry| match entry.metadata() {
-            Ok(is) if is.is_dir() => size(&entry.path()),
-            Ok(is) => is.len(),
-            Err(_) => 0,
-        })
-        .sum()
 }
 
 /// A message: its place, and a word of it; none for an order to start over.

@@ -20,7 +20,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{Daemon, FakeModel, Sandbox};
-use client::{Answer, Client};
+pub(crate) use client::{Answer, Client};
 
 /// Long against everything that happens here.
 const SOON: Duration = Duration::from_secs(20);

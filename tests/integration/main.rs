@@ -73,6 +73,7 @@ mod shell;
 mod shipped_skills;
 mod signin;
 mod skills;
+mod soak;
 mod speech;
 mod stdin;
 mod stickers;

@@ -1,8 +1,9 @@
 //! Every write, sync, creation, rename and removal on the path of a message fails once, or from then on, or is
-//! the last thing the daemon does. Whatever it was: what was accepted is answered once, or visibly given up.
+//! the last thing the daemon does; and so does every read, every use of a socket, every descriptor that is needed,
+//! every thread and program that is started. Whatever it was: what was accepted is answered once, or visibly given up.
 //!
-//! The gate runs a sample. `SWEEP=all` runs everything (see `docs/crash-table.md`), and `SWEEP=write-ENOSPC-17`
-//! those cases whose name begins so.
+//! The gate runs a sample. `SWEEP=all` runs everything (see `docs/crash-table.md`), and `SWEEP=write-enospc-17,local`
+//! those cases whose names begin so.
 #![allow(clippy::print_stdout, reason = "a sweep says what it did")]
 
 mod story;
@@ -18,7 +19,10 @@ use std::{
 
 use nix::errno::Errno;
 
-use self::story::{Story, Trouble};
+use self::{
+    story::{Story, Trouble},
+    verdict::Verdict,
+};
 use crate::support::{Action, Calls, Plan};
 
 /// Homes that are tried side by side: a run mostly waits.
@@ -70,7 +74,9 @@ impl Case {
 
 /// What can go wrong with a disk, and with a daemon.
 fn troubles() -> Vec<Trouble> {
-    use Calls::{Any, Create, Cut, Make, Remove, Rename, Sync, Write};
+    use Calls::{
+        Any, Create, Cut, Descriptor, Local, Make, Read, Remove, Rename, Socket, Start, Sync, Write,
+    };
     let once = |calls, action| Trouble {
         calls,
         action,
@@ -100,6 +106,17 @@ fn troubles() -> Vec<Trouble> {
         lasting(Sync, fails(Errno::EIO)),
         lasting(Any, fails(Errno::EIO)),
         lasting(Any, fails(Errno::EROFS)),
+        once(Read, fails(Errno::EIO)),
+        once(Read, fails(Errno::EINTR)),
+        once(Descriptor, fails(Errno::EMFILE)),
+        once(Socket, fails(Errno::ECONNRESET)),
+        once(Socket, fails(Errno::EINTR)),
+        once(Local, fails(Errno::EINTR)),
+        once(Start, fails(Errno::EAGAIN)),
+        lasting(Read, fails(Errno::EIO)),
+        lasting(Descriptor, fails(Errno::EMFILE)),
+        lasting(Socket, fails(Errno::ENETDOWN)),
+        lasting(Start, fails(Errno::EAGAIN)),
     ]
 }
 
@@ -108,20 +125,16 @@ fn whatever_call_fails_each_message_is_answered_once_or_visibly_given_up() {
     let wanted = std::env::var("SWEEP").unwrap_or_default();
     let counts = learn();
     let all = troubles().into_iter().flat_map(|trouble| {
-        let count = if trouble.calls == Calls::Any {
-            counts.values().sum()
-        } else {
-            counts[&format!("{:?}", trouble.calls)]
-        };
+        let count = counts[&format!("{:?}", trouble.calls)];
         (1..=count).map(move |number| Case { trouble, number })
     });
     let all: Vec<Case> = all.collect();
     let cases: Vec<Case> = match wanted.as_str() {
         "all" => all,
         "" => sample(&all),
-        name => all
+        names => all
             .into_iter()
-            .filter(|case| case.name().starts_with(name))
+            .filter(|case| names.split(',').any(|name| case.name().starts_with(name)))
             .collect(),
     };
     let started = Instant::now();
@@ -183,43 +196,60 @@ fn whatever_call_fails_each_message_is_answered_once_or_visibly_given_up() {
 
 /// Returns how many calls of each kind one run without a fault makes.
 fn learn() -> BTreeMap<String, i32> {
+    let mut counts: BTreeMap<String, i32> =
+        ["Write", "Sync", "Create", "Rename", "Remove", "Cut", "Make"]
+            .map(|kind| (kind.to_owned(), 0))
+            .into();
+    for line in play_without_fault(Calls::Any).log.lines() {
+        let kind = match line.split(' ').nth(1).unwrap_or_default() {
+            "write" | "pwrite" | "writev" => "Write",
+            "fsync" | "fdatasync" => "Sync",
+            "open" | "open64" | "openat" | "openat64" => "Create",
+            "rename" | "renameat" => "Rename",
+            "unlink" | "unlinkat" | "rmdir" => "Remove",
+            "ftruncate64" | "ftruncate" => "Cut",
+            "mkdir" | "mkdirat" | "linkat" => "Make",
+            other => panic!("{other}: {line}"),
+        };
+        *counts.entry(kind.to_owned()).or_default() += 1;
+    }
+    let any = counts.values().sum();
+    let others = [
+        Calls::Read,
+        Calls::Descriptor,
+        Calls::Socket,
+        Calls::Local,
+        Calls::Start,
+    ];
+    for calls in others {
+        let count = play_without_fault(calls).log.lines().count();
+        counts.insert(format!("{calls:?}"), i32::try_from(count).expect("few"));
+    }
+    assert!(
+        counts
+            .iter()
+            .all(|(kind, count)| *count > 0 || kind == "Cut"),
+        "not counted: {counts:?}"
+    );
+    counts.insert("Any".to_owned(), any);
+    counts
+}
+
+/// Plays the story once while these calls are counted.
+fn play_without_fault(calls: Calls) -> Verdict {
     let none = Trouble {
-        calls: Calls::Any,
+        calls,
         action: Action::Pass,
         lasting: false,
     };
-    let story = Story::new(none);
-    let verdict = story.play(Plan {
-        calls: Calls::Any,
+    let verdict = Story::new(none).play(Plan {
+        calls,
         action: Action::Pass,
         from: 1,
         until: i32::MAX,
     });
     assert_eq!(verdict.wrong, [] as [String; 0], "without a fault");
-    let mut counts: BTreeMap<String, i32> =
-        ["Write", "Sync", "Create", "Rename", "Remove", "Cut", "Make"]
-            .map(|kind| (kind.to_owned(), 0))
-            .into();
-    for line in verdict.log.lines() {
-        let kind = match line.split(' ').nth(1).unwrap_or_default() {
-            "write" | "pwrite" | "writev" => "Write",
-            "fsync" | "fdatasync" => "Sync",
-            "open" | "open64" => "Create",
-            "rename" | "renameat" => "Rename",
-            "unlink" | "unlinkat" | "rmdir" => "Remove",
-            "ftruncate64" | "ftruncate" => "Cut",
-            "mkdir" => "Make",
-            other => panic!("{other}: {line}"),
-        };
-        *counts.entry(kind.to_owned()).or_default() += 1;
-    }
-    assert!(
-        ["Write", "Sync", "Create", "Rename", "Remove", "Make"]
-            .iter()
-            .all(|kind| counts[*kind] > 0),
-        "not counted: {counts:?}"
-    );
-    counts
+    verdict
 }
 
 /// Returns cases from all over, some of each trouble.

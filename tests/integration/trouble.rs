@@ -629,6 +629,80 @@ fn a_read_only_home_is_named_and_nothing_is_pretended() {
     );
 }
 
+// ------------------------------------------------------------------ memory
+
+/// A control group of this machine, for what may not have more memory.
+struct Confined(PathBuf);
+
+impl Confined {
+    /// Makes one; `None`, with a word why, where this machine does not let us.
+    fn to(bytes: u64) -> Option<Self> {
+        let name = format!("agent-test-{}", std::process::id());
+        for (below, limit) in [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max"),
+        ] {
+            let group = Path::new(below).join(&name);
+            if fs::create_dir(&group).is_err() {
+                continue;
+            }
+            let group = Self(group);
+            if fs::write(group.0.join(limit), bytes.to_string()).is_ok() {
+                return Some(group);
+            }
+        }
+        println!("skipped: no control group of memory can be made here");
+        None
+    }
+}
+
+impl Drop for Confined {
+    fn drop(&mut self) {
+        // It is gone when the last process in it is.
+        let until = std::time::Instant::now() + SOON;
+        while fs::remove_dir(&self.0).is_err() && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn with_48_mb_of_memory_everything_is_answered() {
+    let Some(group) = Confined::to(48 << 20) else {
+        return;
+    };
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model);
+    let join = format!("echo $$ > {}/cgroup.procs", group.0.display());
+    let Some(mut daemon) = OnSmallDisk::start(&sandbox, &join) else {
+        return;
+    };
+    let long = "much to say ".repeat(300);
+    let ask = |number: i64| {
+        let chat = 1001 + number % 2;
+        let text = match number % 10 {
+            9 if chat == 1001 => format!(
+                "[[tool exec {}]]",
+                serde_json::json!({"command": "seq 1 20000; echo done"})
+            ),
+            _ => format!("{number} {long}"),
+        };
+        (chat, telegram.say(chat, chat, &text).1)
+    };
+    let asked: Vec<(i64, i64)> = (0..60).map(ask).collect();
+    for (chat, id) in asked {
+        telegram.wait_sent(
+            |sent| sent.chat == chat && sent.reply_to == Some(id),
+            Duration::from_secs(60),
+        );
+    }
+    let ended = daemon.child.try_wait().expect("own child");
+    assert_eq!(ended, None, "{}", daemon.log());
+    assert!(!daemon.log().contains("ERROR"), "{}", daemon.log());
+}
+
 // ------------------------------------------------------------------ beginnings
 
 #[test]

@@ -310,8 +310,13 @@ fn open_regular(file: &Path) -> Result<File, Error> {
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)
         .open(file);
-    let source = open.map_err(|error| unfit(reason(&error)))?;
-    let meta = source.metadata().map_err(|error| unfit(reason(&error)))?;
+    // What says nothing about the file, only about the machine at this moment, is no fault of the file.
+    let failed = |error: std::io::Error| match sys::Error::at("open", file)(error) {
+        error if error.is_retryable() => Error::Io(error),
+        error => unfit(reason(&error.source)),
+    };
+    let source = open.map_err(failed)?;
+    let meta = source.metadata().map_err(failed)?;
     if !meta.is_file() {
         let why = if meta.is_dir() {
             "it is a directory"

@@ -155,7 +155,8 @@ pub struct Store {
 #[derive(Debug, Default)]
 struct Cached {
     version: Option<Version>,
-    people: Arc<People>,
+    /// `None` until it was read for the first time.
+    people: Option<Arc<People>>,
 }
 
 /// What changes when the file does. The time alone does not: two writes may share a tick.
@@ -170,21 +171,41 @@ impl Store {
         }
     }
 
-    /// Returns what is known now; it is read once for each change of the file.
+    /// Returns what is known now; it is read once for each change of the file. While it cannot be read, what was
+    /// known before holds: nobody's message is refused because the disk did not answer for a moment.
     ///
     /// # Errors
-    /// When the file cannot be read; a damaged one is set aside and counts as empty: nobody that
+    /// When the file could not be read yet; a damaged one is set aside and counts as empty: nobody that
     /// was let in by it is in any more.
     pub fn read(&self) -> Result<Arc<People>, sys::Error> {
-        let version = std::fs::metadata(&self.path)
-            .ok()
-            .and_then(|meta| Some((meta.modified().ok()?, meta.ino())));
+        let version = self.version();
         let mut cached = self.cached.lock();
-        if cached.version != version || version.is_none() {
-            cached.people = Arc::new(atomic::read_json(&self.path)?.unwrap_or_default());
-            cached.version = version;
+        if let Some(people) = &cached.people
+            && version.is_some()
+            && cached.version == version
+        {
+            return Ok(people.clone());
         }
-        Ok(cached.people.clone())
+        match (atomic::read_json(&self.path), &cached.people) {
+            (Ok(people), _) => {
+                let people: Arc<People> = Arc::new(people.unwrap_or_default());
+                *cached = Cached {
+                    version,
+                    people: Some(people.clone()),
+                };
+                Ok(people)
+            }
+            (Err(error), Some(people)) => {
+                tracing::error!(%error, "those are let in who were before");
+                Ok(people.clone())
+            }
+            (Err(error), None) => Err(error),
+        }
+    }
+
+    fn version(&self) -> Option<Version> {
+        let meta = std::fs::metadata(&self.path).ok()?;
+        Some((meta.modified().ok()?, meta.ino()))
     }
 
     /// Changes the file under its lock.
@@ -201,7 +222,12 @@ impl Store {
             let bytes =
                 serde_json::to_vec_pretty(&people).expect("people are plain data with string keys");
             atomic::write(&self.path, &bytes, atomic::Durability::Full)?;
-            self.cached.lock().version = None;
+            // Nobody else writes while the lock is held.
+            let version = self.version();
+            *self.cached.lock() = Cached {
+                version,
+                people: Some(Arc::new(people)),
+            };
         }
         Ok(value)
     }

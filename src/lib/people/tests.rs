@@ -207,3 +207,30 @@ fn people_of_another_channel_are_others_and_do_not_use_up_its_requests() {
         "{file}"
     );
 }
+
+#[test]
+fn who_was_let_in_is_not_refused_while_the_file_cannot_be_read() {
+    let (_dir, store) = store();
+    let decide = |store: &Store, id: i64| store.decide(&pairing(), &id.into(), "hi", 5);
+    let code = asked(&store, 7, 0);
+    store
+        .change(|people| (people.approve(&code, 5), people.block(&9.into(), true)))
+        .expect("change");
+    std::fs::remove_file(&store.path).expect("own file");
+    std::fs::create_dir(&store.path).expect("own directory");
+    assert_eq!(
+        [1, 2, 7, 9].map(|id| decide(&store, id)),
+        [
+            Access::Owner,
+            Access::Allowed,
+            Access::Allowed,
+            Access::Refused
+        ]
+    );
+    // One that never read it knows of nobody.
+    let started = Store::new(&store.path);
+    assert_eq!(
+        [1, 2, 7].map(|id| decide(&started, id)),
+        [Access::Owner, Access::Refused, Access::Refused]
+    );
+}

@@ -251,7 +251,12 @@ pub(super) fn receive(
     let mut space = cmsg_space!(RawFd);
     let mut slices = [IoSliceMut::new(buffer)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-    let message = recvmsg::<()>(socket.as_raw_fd(), &mut slices, Some(&mut space), flags)?;
+    let message = loop {
+        match recvmsg::<()>(socket.as_raw_fd(), &mut slices, Some(&mut space), flags) {
+            Err(Errno::EINTR) => (),
+            message => break message?,
+        }
+    };
     let mut received = None;
     for control in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(descriptors) = control {

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where requests go, and with which token.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(crate) struct Client {
     place: Place,
     token: Option<String>,
 }
@@ -27,34 +27,34 @@ enum Place {
 }
 
 /// A connection.
-pub(super) trait Stream: Read + Write + Send {}
+pub(crate) trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
 /// What came back.
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// 0 when nothing came.
-    pub(super) status: u16,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Client {
-    pub(super) fn tcp(port: u16, token: Option<&str>) -> Self {
+    pub(crate) fn tcp(port: u16, token: Option<&str>) -> Self {
         Self {
             place: Place::Tcp(port),
             token: token.map(str::to_owned),
         }
     }
 
-    pub(super) fn unix(path: &Path, token: Option<&str>) -> Self {
+    pub(crate) fn unix(path: &Path, token: Option<&str>) -> Self {
         Self {
             place: Place::Unix(path.to_owned()),
             token: token.map(str::to_owned),
         }
     }
 
-    pub(super) fn connect(&self) -> Box<dyn Stream> {
+    pub(crate) fn connect(&self) -> Box<dyn Stream> {
         match &self.place {
             Place::Tcp(port) => {
                 let stream = TcpStream::connect(("127.0.0.1", *port)).expect("the API listens");
@@ -69,11 +69,11 @@ impl Client {
         }
     }
 
-    pub(super) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.request("GET", path, &[], b"")
     }
 
-    pub(super) fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
         self.request(
             "POST",
             path,
@@ -83,7 +83,7 @@ impl Client {
     }
 
     /// Sends one request on a connection of its own. The token is sent when no header of that name is given.
-    pub(super) fn request(
+    pub(crate) fn request(
         &self,
         method: &str,
         path: &str,
@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// Returns the head of a request.
-    pub(super) fn head(
+    pub(crate) fn head(
         &self,
         method: &str,
         path: &str,
@@ -122,7 +122,7 @@ impl Client {
     }
 
     /// Sends bytes and reads the answer to the end.
-    pub(super) fn send(&self, head: &str, body: &[u8]) -> Answer {
+    pub(crate) fn send(&self, head: &str, body: &[u8]) -> Answer {
         let mut stream = self.connect();
         // Who is refused at the door need not be heard to the end.
         let _ = stream
@@ -134,14 +134,14 @@ impl Client {
 
 impl Answer {
     /// Reads until the connection ends.
-    pub(super) fn read(stream: &mut Box<dyn Stream>) -> Self {
+    pub(crate) fn read(stream: &mut Box<dyn Stream>) -> Self {
         let mut bytes = Vec::new();
         // A connection that is reset has said what it had to say.
         let _ = stream.read_to_end(&mut bytes);
         Self::parse(&bytes)
     }
 
-    pub(super) fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         let end = bytes
             .windows(4)
             .position(|window| window == b"\r\n\r\n")
@@ -169,18 +169,18 @@ impl Answer {
         }
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
             .find(|(other, _)| other == name)
             .map(|(_, value)| value.as_str())
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         match serde_json::from_slice(&self.body) {
             Ok(document) => document,
             Err(why) => panic!(
@@ -193,7 +193,7 @@ impl Answer {
     }
 
     /// Returns the events of a stream: their names and their data.
-    pub(super) fn events(&self) -> Vec<(String, Value)> {
+    pub(crate) fn events(&self) -> Vec<(String, Value)> {
         let text = self.text();
         let blocks = text
             .split("\n\n")

@@ -1,4 +1,4 @@
-//! A disk that fails when it is told to: `faults.c`, preloaded into the daemon. One count over all threads, so
+//! A machine that fails when it is told to: `faults.c`, preloaded into the daemon. One count over all threads, so
 //! that "the 17th write" is one write, and no tracer, so that it works wherever the tests are built.
 
 use std::{
@@ -9,22 +9,31 @@ use std::{
     sync::OnceLock,
 };
 
-/// What changes files.
+/// What changes files, and what else can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Calls {
     Write,
     Sync,
-    /// `open` with `O_CREAT`.
+    /// `open` and `openat` with `O_CREAT`.
     Create,
     Rename,
     /// `unlink`, `rmdir`.
     Remove,
     /// `ftruncate`.
     Cut,
-    /// `mkdir`.
+    /// `mkdir`, `link`.
     Make,
-    /// All of them.
+    /// All of these.
     Any,
+    Read,
+    /// What needs a new descriptor: files, sockets, pipes.
+    Descriptor,
+    /// All that is done with sockets to elsewhere.
+    Socket,
+    /// All that is done with sockets between processes.
+    Local,
+    /// Threads and programs that are started.
+    Start,
 }
 
 impl Calls {
@@ -38,6 +47,11 @@ impl Calls {
             Self::Cut => 32,
             Self::Make => 64,
             Self::Any => 127,
+            Self::Read => 128,
+            Self::Descriptor => 256,
+            Self::Socket => 512,
+            Self::Start => 1024,
+            Self::Local => 2048,
         }
     }
 }

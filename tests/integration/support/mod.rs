@@ -5,6 +5,7 @@
 mod clock;
 mod daemon;
 mod faults;
+mod figures;
 mod gemini;
 mod home;
 mod house;
@@ -26,6 +27,7 @@ pub(crate) use self::{
     clock::Clock,
     daemon::Daemon,
     faults::{Action, Calls, Disk, Plan, build, build_program},
+    figures::Figures,
     gemini::FakeGemini,
     home::Sandbox,
     house::House,

@@ -181,6 +181,13 @@ impl FakeModel {
         std::mem::take(&mut lock(&self.shared.state).replies).len()
     }
 
+    /// Forgets the requests so far.
+    pub(crate) fn forget_requests(&self) {
+        let mut state = lock(&self.shared.state);
+        state.exchanges.clear();
+        state.bill.clear();
+    }
+
     /// Queues what the next recording gets: words, a status, a disconnect or nothing for ever. Without
     /// one the words are `heard N bytes`.
     pub(crate) fn push_heard(&self, reply: Reply) {

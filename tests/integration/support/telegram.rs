@@ -280,6 +280,14 @@ impl FakeTelegram {
         lock(&self.shared.state).sent.clone()
     }
 
+    /// Forgets the requests and messages so far, as somebody must who stands in for years.
+    pub(crate) fn forget(&self) {
+        let mut state = lock(&self.shared.state);
+        state.calls.clear();
+        state.sent.clear();
+        state.messages.clear();
+    }
+
     /// Returns the texts that stand in a chat now, oldest first, the user's too: edited, without the deleted.
     pub(crate) fn shown(&self, chat_id: i64) -> Vec<String> {
         let state = lock(&self.shared.state);

@@ -8,9 +8,10 @@ use std::{
 use nix::errno::Errno;
 use serde_json::json;
 
-use super::verdict::Verdict;
-use crate::support::{
-    Action, Calls, Daemon, Disk, FakeModel, FakeTelegram, Plan, Sandbox, wait_for,
+use super::verdict::{Verdict, below};
+use crate::{
+    http::Client,
+    support::{Action, Calls, Daemon, Disk, FakeModel, FakeTelegram, Plan, Sandbox, wait_for},
 };
 
 /// Long against everything that happens here, the pauses between tries included.
@@ -19,6 +20,9 @@ const SOON: Duration = Duration::from_secs(20);
 const LASTS: Duration = Duration::from_millis(1500);
 /// What a daemon may log while nothing can be written, bytes.
 const LOG_MOST: usize = 64 << 10;
+/// What nobody is to see: the key of the model, and of the HTTP API.
+const MODEL_KEY: &str = "sk-canary-8d1fb2c44e6a4c0f9b7d";
+const HTTP_TOKEN: &str = "canary5e0c1a7b9d3f42868ad1c6b0e7f3";
 /// The group that is heard.
 const GROUP: i64 = -1_001_000_000_001;
 
@@ -43,6 +47,16 @@ impl Trouble {
     pub(super) fn kills(self) -> bool {
         self.action == Action::Kill
     }
+
+    /// Returns true for what a command may not even begin for.
+    pub(super) fn keeps_from_starting(self) -> bool {
+        matches!(self.calls, Calls::Descriptor | Calls::Start)
+    }
+
+    /// Returns true for what may leave nobody knowing whether a message arrived.
+    pub(super) fn breaks_sends(self) -> bool {
+        self.kills() || self.lasting || self.calls == Calls::Socket
+    }
 }
 
 /// The home and those around it.
@@ -52,6 +66,7 @@ pub(super) struct Story {
     _model: FakeModel,
     pub(super) sandbox: Sandbox,
     pub(super) disk: Disk,
+    client: Client,
 }
 
 /// What was said, by the ids of the messages.
@@ -82,8 +97,16 @@ impl Said {
 impl Story {
     pub(super) fn new(trouble: Trouble) -> Self {
         let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
-        let mut sandbox = Sandbox::new().with_telegram(&telegram).with_anthropic(&model).config(&format!(
-            "[pipeline]\ndebounce_ms = 100\n[telegram]\nallow_from = [1001, 1002, 1003]\n[telegram.groups.\"{GROUP}\"]\nrequire_mention = true"
+        let sandbox = Sandbox::new()
+            .with_telegram(&telegram)
+            .with_anthropic(&model);
+        let sandbox = sandbox
+            .env("MOCK_KEY", MODEL_KEY)
+            .env("AGENT_HTTP_TOKEN", HTTP_TOKEN);
+        let socket = sandbox.home().with_file_name("api");
+        let mut sandbox = sandbox.config(&format!(
+            "[http]\nenabled = true\nlisten = \"unix:{}\"\n[pipeline]\ndebounce_ms = 100\n[telegram]\nallow_from = [1001, 1002, 1003]\n[telegram.groups.\"{GROUP}\"]\nrequire_mention = true",
+            socket.display()
         ));
         let disk = Disk::new(&sandbox.home().with_file_name("disk"));
         for (name, value) in disk.environment(&sandbox.home()) {
@@ -95,6 +118,7 @@ impl Story {
             _model: model,
             sandbox,
             disk,
+            client: Client::unix(&socket, Some(HTTP_TOKEN)),
         }
     }
 
@@ -113,7 +137,8 @@ impl Story {
                     "{logged} bytes were logged while nothing could be written"
                 ));
             }
-            if plan.from == 1 && self.is_worked_off() {
+            // Threads there may be enough of.
+            if plan.from == 1 && self.trouble.calls != Calls::Start && self.is_worked_off() {
                 unwell.push("it was all done on a disk that failed from the first call on: nothing was tried here".to_owned());
             }
             // Only where monitor.json itself can be written.
@@ -137,6 +162,7 @@ impl Story {
         self.disk.heal();
         let mut daemon = self.sandbox.ready();
         self.wait_done("after the next start", &mut daemon);
+        unwell.extend(self.leaks(&daemon));
         if daemon.term() != 0 {
             unwell.push("the healthy daemon did not end well".to_owned());
         }
@@ -162,6 +188,41 @@ impl Story {
         }
     }
 
+    /// Returns where a secret shows that the daemon was given.
+    fn leaks(&self, daemon: &Daemon) -> Vec<String> {
+        let told = |arguments: &[&str]| format!("{:?}", self.sandbox.send(arguments));
+        let answer = |path: &str| format!("{:?}", self.client.get(path));
+        let mut shown = vec![
+            ("the log", daemon.log()),
+            ("--status", told(&["--status", "--json"])),
+            ("--queue", told(&["--queue", "--json"])),
+            ("--explain", told(&["--explain"])),
+            ("--log", told(&["--log"])),
+            ("the chats", format!("{:?}", self.telegram.sent())),
+            ("/status", answer("/status")),
+            ("/metrics", answer("/metrics")),
+            ("/api/v1/replies", answer("/api/v1/replies/gamma")),
+        ];
+        let files = below(&self.sandbox.home());
+        shown.extend(files.iter().map(|path| {
+            let bytes = fs::read(path).unwrap_or_default();
+            (
+                "a file",
+                format!("{}: {}", path.display(), String::from_utf8_lossy(&bytes)),
+            )
+        }));
+        let secrets = [MODEL_KEY, HTTP_TOKEN, self.telegram.token()];
+        let leak = |(place, text): &(&str, String)| {
+            let secret = secrets.iter().find(|secret| text.contains(**secret))?;
+            let name = text.split(':').next().unwrap_or_default();
+            Some(format!(
+                "{secret} shows in {place} {}",
+                name.get(..120).unwrap_or(name)
+            ))
+        };
+        shown.iter().filter_map(leak).collect()
+    }
+
     /// Everything is said at once.
     fn say(&self) -> Said {
         let telegram = &self.telegram;
@@ -172,7 +233,7 @@ impl Story {
         let beta = ["beta1", "beta2"].map(|text| telegram.say(1002, 1002, text).1);
         telegram.say(GROUP, 1002, "overheard");
         let zeta = telegram.say(GROUP, 1001, "@fake_bot zeta").1;
-        let call = json!({"command": "echo gamma | tee -a ran.log"});
+        let call = json!({"command": "echo gamma | tee -a ran.log; env > environment"});
         self.spool(
             "gamma",
             &json!({"v": 1, "cmd": "user", "id": "gamma", "text": format!("[[tool exec {call}]]")}),

@@ -14,6 +14,8 @@ use crate::support::Sent;
 
 const RESENT: &str = "(resent)";
 const MAYBE: &str = "may or may not have happened";
+/// How a command is answered that did not even begin.
+const NOT_RUN: &str = "the command was not run";
 /// How a person hears of a turn that failed.
 const SORRY: &str = "Sorry, something went wrong";
 
@@ -176,8 +178,8 @@ impl Verdict {
         }
         if marked > 0 {
             self.seen.push("resent".to_owned());
-            if !may_be_marked || !(story.trouble.kills() || story.trouble.lasting) {
-                self.wrong(format!("{whose} is marked though nobody died in its send"));
+            if !may_be_marked || !story.trouble.breaks_sends() {
+                self.wrong(format!("{whose} is marked though no send broke off"));
             }
         }
     }
@@ -205,10 +207,10 @@ impl Verdict {
             .is_some_and(|text| text.contains(MAYBE))
         {
             self.apology(story, "gamma", MAYBE);
-        } else if !gamma["reply"]
-            .as_str()
-            .is_some_and(|text| text.contains("gamma"))
-        {
+        } else if !gamma["reply"].as_str().is_some_and(|text| {
+            text.contains("gamma")
+                || (story.trouble.keeps_from_starting() && text.contains(NOT_RUN))
+        }) {
             self.wrong(format!("gamma was answered {gamma}"));
         }
         if delta["status"] == "error" {
@@ -238,7 +240,7 @@ impl Verdict {
         let told = reply["status"] == "error"
             || reply["reply"]
                 .as_str()
-                .is_some_and(|text| text.contains(MAYBE));
+                .is_some_and(|text| text.contains(MAYBE) || text.contains(NOT_RUN));
         if ran != "gamma\n" && !(ran.is_empty() && told) {
             self.wrong(format!("the command left {ran:?}, its answer is {reply}"));
         }
@@ -351,7 +353,7 @@ impl Verdict {
     }
 }
 
-fn below(dir: &Path) -> Vec<PathBuf> {
+pub(super) fn below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -278,6 +278,11 @@ impl ProviderKey {
         };
         match error {
             Error::Trouble { host, reason } => provider::Error::Unreachable { host, reason },
+            // The key may be right; it could not be looked at just now.
+            Error::File(error) if error.is_retryable() => provider::Error::Unreachable {
+                host: host(),
+                reason: error.to_string(),
+            },
             Error::Absent { .. } => refused(format!(
                 "there is no key for it; run: agent-daemon login {name}{how}"
             )),

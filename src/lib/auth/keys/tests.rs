@@ -228,6 +228,10 @@ async fn a_file_that_others_can_read_is_no_reason_to_take_another_key() {
             .map(|other| other == given),
         Some(true)
     );
+    // A machine that has no descriptor left says nothing about the key.
+    let full = std::io::Error::from_raw_os_error(nix::libc::EMFILE);
+    let error = key.provider_error(crate::sys::Error::at("read", keys.store().path())(full).into());
+    assert!(error.retryable(), "{error}");
     std::fs::set_permissions(keys.store().path(), std::fs::Permissions::from_mode(0o644))
         .expect("chmod");
     let error = key.key().await.expect_err("it is open").to_string();

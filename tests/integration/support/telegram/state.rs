@@ -68,7 +68,10 @@ impl Shared {
 
     /// Writes down how a recorded call was answered.
     pub(super) fn settle(&self, call: usize, status: u16) {
-        lock(&self.state).calls[call].status = status;
+        // It may be forgotten by now.
+        if let Some(call) = lock(&self.state).calls.get_mut(call) {
+            call.status = status;
+        }
     }
 }
 
