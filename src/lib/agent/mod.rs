@@ -20,6 +20,7 @@ mod turn_loop;
 mod turn_request;
 
 pub use compaction::Room;
+pub use consent::Always;
 pub use end_turn::break_off;
 pub use single_call::Single;
 pub use subagents::{Errand, Sent, Team};

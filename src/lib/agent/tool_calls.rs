@@ -270,10 +270,14 @@ impl Running<'_> {
             self.session.append(std::mem::take(events), true).await?;
         }
         self.context.pins.clone_from(&self.session.state().pins);
-        let (consent, mut questions) = Consent::new();
+        let (consent, mut questions) = Consent::new(self.order.owner.always());
         // Where nobody waits for the answer, nobody would see the question in time.
         let is_attended = self.order.from_owner && self.order.is_of_person;
-        self.context.consent = Some(consent).filter(|_| is_attended).unwrap_or_default();
+        self.context.consent = if is_attended {
+            consent
+        } else {
+            Consent::unattended(self.order.owner.always())
+        };
         let running = futures_util::future::join_all(
             group.iter().map(|(call, fate)| self.run_call(call, fate)),
         );

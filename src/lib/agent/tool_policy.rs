@@ -18,6 +18,7 @@
 
 use serde_json::{Value, json};
 
+use super::consent::Always;
 use super::owner_words::spell_out;
 use super::tool::{Context, Rights, Tool};
 use crate::config::Policy;
@@ -146,6 +147,11 @@ pub trait Owner: Send + Sync {
     /// Asks about the calls of one step and waits; returns one verdict each, in order. A yes is used up
     /// when it is returned.
     fn ask<'a>(&'a self, questions: &'a [Asked]) -> BoxFuture<'a, Vec<Verdict>>;
+
+    /// Returns what they allowed for good.
+    fn always(&self) -> Always {
+        Always::default()
+    }
 }
 
 /// The circumstances of a call.
@@ -167,8 +173,8 @@ pub(super) struct Circumstances<'a> {
 pub(super) trait Knows {
     /// Returns the owner's own words of this turn.
     fn typed(&self) -> String;
-    /// Returns true when an address stands whole in what the agent was given to read, and not too many were
-    /// followed in this turn.
+    /// Returns true when an address stands whole in what the agent was given to read or in its prompt, and not too many
+    /// were followed in this turn.
     fn was_read(&self, url: &str) -> bool;
     /// Returns true when a search says nothing that is the owner's.
     fn is_public(&self, query: &str) -> bool;

@@ -19,6 +19,20 @@ use std::{
 use super::{exec, has, home};
 use crate::support::{Sandbox, wait_for};
 
+/// Fetches by Go's client, which by itself takes no proxy to an address of this machine, whatever the variables say.
+const GO: &str = r#"mkdir -p got && cat > got/main.go <<'END'
+package main
+import ("fmt"; "io"; "net/http"; "net/url"; "os")
+func main() {
+    proxy, _ := url.Parse(os.Getenv("HTTPS_PROXY"))
+    client := http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy)}}
+    answer, err := client.Get(os.Args[1])
+    if err != nil { fmt.Println(err); os.Exit(1) }
+    io.Copy(os.Stdout, answer.Body)
+}
+END
+HOME=$PWD GOCACHE=$PWD/got/cache GOFLAGS=-mod=mod GO111MODULE=off SSL_CERT_FILE=ca.pem go run got/main.go URL/x"#;
+
 /// A program that ends with the test.
 struct Program(Child);
 
@@ -92,14 +106,27 @@ fn serve(dir: &Path) -> (Program, String) {
     (Program(server), host)
 }
 
-/// Returns a copy of a program that lies where commands cannot look, such as the toolchain below the home of its user.
-fn brought(sandbox: &Sandbox, program: &str) -> Option<()> {
-    let found = Command::new("rustup")
-        .args(["which", program])
-        .output()
-        .ok();
-    let path = found.filter(|found| found.status.success())?.stdout;
-    let path = PathBuf::from(String::from_utf8(path).ok()?.trim());
+/// Returns what a command prints, when it ends well.
+fn said_by(program: &str, arguments: &[&str]) -> Option<String> {
+    let said = Command::new(program).args(arguments).output().ok()?;
+    let text = said.status.success().then_some(said.stdout)?;
+    Some(String::from_utf8(text).ok()?.trim().to_owned())
+}
+
+/// Returns whether there is a node that goes by the variables of a proxy: 24.5 or newer.
+fn has_new_node() -> bool {
+    let version = said_by("node", &["--version"]).unwrap_or_default();
+    let mut parts = version
+        .trim_start_matches('v')
+        .split('.')
+        .map(str::parse::<u32>);
+    matches!((parts.next(), parts.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (24, 5))
+}
+
+/// Copies a program into the workspace that may lie where commands cannot look, such as the toolchain below the home of
+/// its user; `which` prints its path.
+fn brought(sandbox: &Sandbox, program: &str, which: &[&str]) -> Option<()> {
+    let path = PathBuf::from(said_by(which.first()?, &which[1..])?);
     let bytes = fs::read(path).ok()?;
     let copy = sandbox.put(&format!("workspace/bin/{program}"), &bytes);
     fs::set_permissions(copy, fs::Permissions::from_mode(0o755)).ok()
@@ -121,7 +148,9 @@ fn real_clients_fetch_from_what_is_allowed_and_from_nothing_else() {
     );
     sandbox.put("workspace/crate/src/lib.rs", b"");
     let _daemon = sandbox.ready();
-    let is_cargo = brought(&sandbox, "cargo").is_some();
+    let is_cargo = brought(&sandbox, "cargo", &["rustup", "which", "cargo"]).is_some();
+    let which = ["sh", "-c", "readlink -f \"$(command -v node)\""];
+    let is_node = has_new_node() && brought(&sandbox, "node", &which).is_some();
     let has_pip = has("/usr/bin/python3")
         && Command::new("/usr/bin/python3")
             .args(["-m", "pip", "--version"])
@@ -177,11 +206,18 @@ fn real_clients_fetch_from_what_is_allowed_and_from_nothing_else() {
             "thing",
         ),
         (
-            "go",
-            has("go"),
-            "mkdir -p got-go && cd got-go && HOME=$PWD SSL_CERT_FILE=../ca.pem GOFLAGS=-modcacherw GONOSUMDB=* GONOSUMCHECK=1 GOPROXY=URL/go go mod download -json example.org/thing@v1.0.0",
-            "\"v1.0.0\"",
+            "fetch of node 24",
+            is_node,
+            "NODE_EXTRA_CA_CERTS=$PWD/ca.pem bin/node -e 'fetch(process.argv[1]).then(r => r.text()).then(console.log, e => console.error(e.cause))' URL/x",
+            "the page",
         ),
+        (
+            "https of node 24",
+            is_node,
+            "NODE_EXTRA_CA_CERTS=$PWD/ca.pem bin/node -e 'require(\"https\").get(process.argv[1], r => r.pipe(process.stdout)).on(\"error\", console.error)' URL/x",
+            "the page",
+        ),
+        ("http client of go", has("go"), GO, "the page"),
     ];
     for (name, is_there, command, expected) in clients {
         if !is_there {
@@ -191,13 +227,13 @@ fn real_clients_fetch_from_what_is_allowed_and_from_nothing_else() {
         let said = exec(
             &sandbox,
             &model,
-            &command.replace("URL", &format!("https://{allowed}")),
+            &command.replace("URL/", &format!("https://{allowed}/")),
         );
         assert!(said.contains(expected), "{name}: {said}");
         let said = exec(
             &sandbox,
             &model,
-            &command.replace("URL", &format!("https://{refused}")),
+            &command.replace("URL/", &format!("https://{refused}/")),
         );
         assert!(
             said.contains(&format!("[network: {refused} is not ")),
@@ -205,6 +241,16 @@ fn real_clients_fetch_from_what_is_allowed_and_from_nothing_else() {
         );
     }
     assert!(other.accept().is_err(), "somebody connected");
+    // Behind the allowed name another is asked for, as where many share a server.
+    let other_name = format!(
+        "/usr/bin/python3 -c 'import socket, ssl; s = socket.create_connection((\"127.0.0.1\", 3128)); s.sendall(b\"CONNECT {allowed} HTTP/1.1\\r\\n\\r\\n\"); s.recv(99); \
+         c = ssl._create_unverified_context(); c.wrap_socket(s, server_hostname=\"other.example\"); print(\"in\")'"
+    );
+    let said = exec(&sandbox, &model, &other_name);
+    let told = format!(
+        "[network: {allowed} is not reached: the program asks for other.example there, which is another host]"
+    );
+    assert!(said.contains(&told) && !said.contains("\nin\n"), "{said}");
 }
 
 #[test]

@@ -42,12 +42,4 @@ put("crates/thing/1.0.0/download", crate)
 put("index/config.json", json.dumps({"dl": f"{address}/crates"}))
 entry = {"name": "thing", "vers": "1.0.0", "deps": [], "cksum": hashlib.sha256(crate).hexdigest(), "features": {}, "yanked": False}
 put("index/th/in/thing", json.dumps(entry) + "\n")
-# Go: a module proxy
-module = io.BytesIO()
-with zipfile.ZipFile(module, "w") as archive:
-    archive.writestr("example.org/thing@v1.0.0/go.mod", "module example.org/thing\n")
-put("go/example.org/thing/@v/v1.0.0.zip", module.getvalue())
-put("go/example.org/thing/@v/v1.0.0.mod", "module example.org/thing\n")
-put("go/example.org/thing/@v/v1.0.0.info", '{"Version": "v1.0.0"}')
-put("go/example.org/thing/@v/list", "v1.0.0\n")
 END

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::Shared;
 use super::relay::{Ended, relay};
 use super::request::{
     Asked, SOCKS_GRANTED, SOCKS_REFUSED, SOCKS_UNREACHABLE, Way, answer_socks, read, reject,
 };
 use super::rules::{Destination, Refusal};
+use super::{Answer, Shared};
 
 /// How long one address may take to answer.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -64,9 +64,13 @@ async fn open(shared: &Shared, destination: &Destination) -> Result<TcpStream, R
     if let Err(why) = shared.rules.check(destination) {
         match &shared.ask {
             Some(ask) if shared.rules.may_be_asked(destination, &why) => {
-                ask(destination.clone())
-                    .await
-                    .map_err(|said| Refusal::Denied(destination.clone(), said))?;
+                // Until there is an answer this stands: a program may end before.
+                shared.refuse(destination, &Refusal::Unanswered(destination.clone()));
+                match ask(destination.clone()).await {
+                    Answer::Yes => shared.allow(destination),
+                    Answer::No(said) => return Err(Refusal::Denied(destination.clone(), said)),
+                    Answer::Nobody => return Err(why),
+                }
             }
             _ => return Err(why),
         }

@@ -34,8 +34,18 @@ const MAX_CONNECTIONS: usize = 64;
 const MAX_VISITS: usize = 1024;
 const FURTHER: &str = "further hosts";
 
-/// Asks somebody whether a destination that the rules do not name may be connected to; an error says why not.
-pub type Ask = Arc<dyn Fn(Destination) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+/// Asks somebody whether a destination that the rules do not name may be connected to.
+pub type Ask = Arc<dyn Fn(Destination) -> BoxFuture<'static, Answer> + Send + Sync>;
+
+/// What came of asking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    Yes,
+    /// Carries why not.
+    No(String),
+    /// Nobody is there: the rules decide alone.
+    Nobody,
+}
 
 /// What happened with one destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,6 +187,15 @@ impl Shared {
 
     fn refuse(&self, destination: &Destination, why: &Refusal) {
         self.with_visit(destination, |counted| counted.refused = Some(why.clone()));
+    }
+
+    /// Takes back that it was refused, if that was for want of an answer.
+    fn allow(&self, destination: &Destination) {
+        self.with_visit(destination, |counted| {
+            if matches!(counted.refused, Some(Refusal::Unanswered(_))) {
+                counted.refused = None;
+            }
+        });
     }
 
     fn with_visit<T>(&self, destination: &Destination, of: impl FnOnce(&mut Counted) -> T) -> T {

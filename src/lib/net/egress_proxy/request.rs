@@ -112,6 +112,10 @@ fn parse_head(head: &[u8]) -> Result<(Destination, Way), &'static str> {
     let at = address.find(['/', '?']).unwrap_or(address.len());
     let (authority, path) = address.split_at(at);
     let destination = Destination::parse(authority, Some(80)).ok_or("the address names no host")?;
+    // A server that takes a lone line feed for the end of a line would read another request there.
+    if !is_token(method) || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("the request has a character that is none of HTTP's");
+    }
     let slash = if path.starts_with('/') { "" } else { "/" };
     let host = match destination.port {
         80 => destination.host.clone(),
@@ -125,8 +129,8 @@ fn parse_head(head: &[u8]) -> Result<(Destination, Way), &'static str> {
             .split_once(':')
             .filter(|(name, _)| is_token(name))
             .ok_or("a header has no name")?;
-        if line.contains(['\r', '\n']) {
-            return Err("a header has a line end in it");
+        if line.contains(|c: char| c.is_control() && c != '\t') {
+            return Err("a header has a control character in it");
         }
         if !DROPPED.iter().any(|known| name.eq_ignore_ascii_case(known)) {
             forward.push_str(line);
@@ -293,6 +297,15 @@ mod tests {
             "GET http://a.example/ HTTP/1.1\r\nA: b\nHost: x\r\n\r\n",
             "GET http://a.example/ HTTP/2\r\n\r\n",
             "GET  http://a.example/ HTTP/1.1\r\n\r\n",
+            "GET\t/\tHTTP/1.1\nHost:evil.example\n\nGET http://a.example/ HTTP/1.1\r\n\r\n",
+            "GET http://a.example/\nHost:evil.example\n\n HTTP/1.1\r\n\r\n",
+            "GET http://a.example/\u{e9} HTTP/1.1\r\n\r\n",
+            "GET http://a.example/ HTTP/1.1\r\nA: b\0\r\n\r\n",
+            "GET http://a.example\t/ HTTP/1.1\r\n\r\n",
+            "GET http://a.example:0/ HTTP/1.1\r\n\r\n",
+            "GET http://a.example:80:80/ HTTP/1.1\r\n\r\n",
+            "GET http://a.example\\@evil.example/ HTTP/1.1\r\n\r\n",
+            "GET http:///x HTTP/1.1\r\n\r\n",
         ] {
             assert!(head(bad).is_err(), "{bad}");
         }

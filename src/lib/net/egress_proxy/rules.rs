@@ -67,6 +67,11 @@ pub enum Refusal {
     /// Somebody was asked. Carries what they said.
     #[error("{0} is not allowed: {1}")]
     Denied(Destination, String),
+    /// Somebody was asked, and has not answered.
+    #[error(
+        "{0} was not reached: the owner was asked about it, and this ended before they answered; run it again when they are there"
+    )]
+    Unanswered(Destination),
     #[error(
         "{destination} is not reached: {address} is {what}; the owner can allow it with [{setting}] allow = [\"{}\"] in agent.toml",
         SocketAddr::new(*.address, .destination.port)

@@ -174,6 +174,23 @@ async fn what_is_no_request_is_told_and_costs_little() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_does_not_say_what_they_want_is_left() {
+    let (_session, proxy) = session(&Network::Public);
+    for begun in [
+        "",
+        "CONNECT a.exa",
+        "GET http://a.example/ HTTP/1.1\r\nX: y\r\n",
+        "\u{5}\u{1}",
+    ] {
+        let mut stream = TcpStream::connect(proxy).await.unwrap();
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        assert_eq!(answer, b"", "{begun:?}");
+    }
+}
+
 #[tokio::test]
 async fn tls_goes_to_the_host_that_was_allowed_and_to_no_other() {
     let port = server(b"").await;
@@ -224,7 +241,7 @@ async fn a_host_that_is_not_named_is_asked_for() {
     let log = asked.clone();
     let ask: Ask = Arc::new(move |destination| {
         log.lock().push(destination.to_string());
-        Box::pin(async { Err("the owner said no".to_owned()) })
+        Box::pin(async { Answer::No("the owner said no".to_owned()) })
     });
     let session = Session::new(Rules::new(&hosts(&[]), "x"), Some(ask));
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -246,6 +263,53 @@ async fn a_host_that_is_not_named_is_asked_for() {
         assert!(answer.contains(expected), "{host}: {answer}");
     }
     assert_eq!(*asked.lock(), ["a.example:443", "1.1.1.1:443"]);
+}
+
+#[tokio::test]
+async fn who_ends_before_the_answer_is_told_so() {
+    let ask: Ask = Arc::new(|destination| {
+        Box::pin(async move {
+            if destination.host == "slow.example" {
+                std::future::pending::<()>().await;
+            }
+            Answer::Yes
+        })
+    });
+    let session = Session::new(Rules::new(&hosts(&[]), "x"), Some(ask));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = listener.local_addr().unwrap();
+    session.server()(listener);
+    let mut waits = TcpStream::connect(proxy).await.unwrap();
+    let connect = b"CONNECT slow.example:443 HTTP/1.1\r\n\r\n";
+    waits.write_all(connect).await.unwrap();
+    // Nobody has this name.
+    text(proxy, "CONNECT a.invalid:443 HTTP/1.1\r\n\r\n").await;
+    let mut told = Vec::new();
+    let both = async {
+        while told.len() < 2 {
+            told.extend(
+                session
+                    .take_visits()
+                    .into_iter()
+                    .filter_map(|visit| visit.refused),
+            );
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), both)
+        .await
+        .unwrap();
+    let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+    assert!(
+        told.iter()
+            .any(|told| told.contains("slow.example:443 was not reached: the owner was asked")),
+        "{told:?}"
+    );
+    assert!(
+        told.iter()
+            .any(|told| told.contains("a.invalid:443 cannot be found")),
+        "{told:?}"
+    );
 }
 
 #[tokio::test]

@@ -76,6 +76,7 @@ fn name(message: &[u8]) -> Option<First> {
         return Some(First::NoName);
     }
     let mut extensions = hello.list(2)?;
+    let mut found = First::NoName;
     while !extensions.0.is_empty() {
         let kind = extensions.number(2)?;
         let mut extension = extensions.list(2)?;
@@ -87,9 +88,13 @@ fn name(message: &[u8]) -> Option<First> {
             return None;
         }
         let name = std::str::from_utf8(names.list(2)?.0).ok()?;
-        return Some(First::Name(name.trim_end_matches('.').to_ascii_lowercase()));
+        // Which of two a server takes, nobody knows.
+        if found != First::NoName || !names.0.is_empty() {
+            return None;
+        }
+        found = First::Name(name.trim_end_matches('.').to_ascii_lowercase());
     }
-    Some(First::NoName)
+    Some(found)
 }
 
 #[cfg(test)]
@@ -99,16 +104,23 @@ pub(super) mod tests {
 
     /// Returns a hello for this server.
     pub(crate) fn hello(server: &str) -> Vec<u8> {
+        hello_for(&[&[server]])
+    }
+
+    /// Returns a hello with an extension for each list of servers.
+    fn hello_for(servers: &[&[&str]]) -> Vec<u8> {
         fn with_length(bytes: usize, body: &[u8]) -> Vec<u8> {
             let length = body.len().to_be_bytes();
             [&length[length.len() - bytes..], body].concat()
         }
-        let name = with_length(2, &[&[0][..], &with_length(2, server.as_bytes())].concat());
+        let name = |server: &&str| [&[0][..], &with_length(2, server.as_bytes())].concat();
         let extension = |kind: u8, body: &[u8]| [&[0, kind][..], &with_length(2, body)].concat();
-        let extensions = with_length(
-            2,
-            &[extension(43, b"\x02\x03\x04"), extension(0, &name)].concat(),
-        );
+        let names = |servers: &&[&str]| {
+            let names: Vec<u8> = servers.iter().flat_map(name).collect();
+            extension(0, &with_length(2, &names))
+        };
+        let names: Vec<u8> = servers.iter().flat_map(names).collect();
+        let extensions = with_length(2, &[extension(43, b"\x02\x03\x04"), names].concat());
         let body = [
             &[3, 3][..],
             &[7; 32],
@@ -131,6 +143,17 @@ pub(super) mod tests {
         }
         assert_eq!(first(b"SSH-2.0-OpenSSH"), First::NoName);
         assert_eq!(first(b"GET / HTTP/1.1"), First::NoName);
+    }
+
+    #[test]
+    fn a_hello_with_two_names_is_damaged() {
+        assert_eq!(first(&hello_for(&[])), First::NoName);
+        for two in [
+            &[&["a.example", "b.example"][..]][..],
+            &[&["a.example"], &["b.example"]],
+        ] {
+            assert_eq!(first(&hello_for(two)), First::Damaged, "{two:?}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::Pipeline;
 use super::commands::immediate::OWNER_DECIDES;
 use super::retry::{Recorded, Unrecorded};
 use super::schedule::slots::{Handle, Slots};
-use crate::agent::{Asked, Owner, Verdict};
+use crate::agent::{Always, Asked, Owner, Verdict};
 use crate::control::replies::{Ask, Reply, Status};
 use crate::message::{Approval, ChatRef, Envelope, Route, SessionKey, Source, Trust};
 use crate::provider::BoxFuture;
@@ -70,6 +70,17 @@ impl Owner for Asking {
                 Ok(verdicts) => verdicts,
                 Err(why) => vec![Verdict::No(why); questions.len()],
             }
+        })
+    }
+
+    /// What the owner allowed for good. A guest's wish is none of it.
+    fn always(&self) -> Always {
+        if !self.envelope.from_owner {
+            return Always::default();
+        }
+        let rules = StandingRules::new(&self.pipeline.memory.home().rules());
+        Always::new(move |rule| {
+            rules.allows(&text::sha256_hex(rule.bound_to.to_string().as_bytes()))
         })
     }
 }
@@ -143,21 +154,12 @@ impl Asking {
         self.asked.lock()
     }
 
-    /// Returns whether the owner allowed what falls under the rule of a question for good. A guest's wish is none of
-    /// it.
-    fn stands_allowed(&self, asked: &Asked) -> bool {
-        let rules = StandingRules::new(&self.pipeline.memory.home().rules());
-        self.envelope.from_owner
-            && asked.question.rule.as_ref().is_some_and(|rule| {
-                rules.allows(&text::sha256_hex(rule.bound_to.to_string().as_bytes()))
-            })
-    }
-
     async fn answers(&self, questions: &[Asked]) -> Result<Vec<Verdict>, String> {
+        let always = self.always();
         let (allowed, open): (Vec<_>, Vec<_>) = questions
             .iter()
             .enumerate()
-            .partition(|(_, asked)| self.stands_allowed(asked));
+            .partition(|(_, asked)| always.allows(&asked.question));
         if open.is_empty() {
             return Ok(vec![Verdict::Yes; questions.len()]);
         }

@@ -1,4 +1,5 @@
-//! Asks the owner about the hosts that a command wants, and keeps its clock still meanwhile.
+//! Which hosts a command may connect to beside those of the settings: what the owner allowed for good, and what they
+//! say when they are asked, while the clock of the command stands still.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::agent::{Asked, Context, Question, Rule, Verdict};
-use crate::net::egress_proxy::{Ask, Destination};
+use crate::net::egress_proxy::{Answer, Ask, Destination};
 use crate::text::{argv, shorten};
 
 /// Hosts that the owner is asked about because of one command; more would tire them.
@@ -40,21 +41,17 @@ impl Pauses {
     }
 }
 
-/// Returns what asks the owner about the hosts of `command`; `None` where nobody can be asked. Each host is asked
-/// about once, one after the other: those who wait for an answer share it.
-pub(super) fn ask(context: &Context, command: &str, pauses: &Pauses) -> Option<Ask> {
-    if !context.consent.is_possible() {
-        return None;
-    }
-    let decided: Arc<tokio::sync::Mutex<BTreeMap<Destination, Result<(), String>>>> =
-        Arc::default();
+/// Returns what says whether `command` may connect to a host: yes where the owner allowed it for good, else they are
+/// asked where they are there. Each host is asked about once, one after the other: those who wait for an answer share it.
+pub(super) fn ask(context: &Context, command: &str, pauses: &Pauses) -> Ask {
+    let decided: Arc<tokio::sync::Mutex<BTreeMap<Destination, Answer>>> = Arc::default();
     let (consent, call_id, pauses) = (
         context.consent.clone(),
         context.call_id.clone(),
         pauses.clone(),
     );
     let (program, command) = (program(command), shorten(command, SHOWN));
-    Some(Arc::new(move |destination| {
+    Arc::new(move |destination| {
         let (decided, consent, pauses) = (decided.clone(), consent.clone(), pauses.clone());
         let asked = Asked {
             call_id: call_id.clone(),
@@ -65,12 +62,18 @@ pub(super) fn ask(context: &Context, command: &str, pauses: &Pauses) -> Option<A
             wanted: None,
         };
         Box::pin(async move {
+            if consent.stands(&asked.question) {
+                return Answer::Yes;
+            }
+            if !consent.is_possible() {
+                return Answer::Nobody;
+            }
             let mut decided = decided.lock().await;
             if let Some(known) = decided.get(&destination) {
                 return known.clone();
             }
             if decided.len() >= MAX_ASKED {
-                return Err(format!(
+                return Answer::No(format!(
                     "the owner was asked about {MAX_ASKED} hosts of this command already"
                 ));
             }
@@ -78,17 +81,17 @@ pub(super) fn ask(context: &Context, command: &str, pauses: &Pauses) -> Option<A
             let pausing = Pausing(pauses);
             let verdict = consent.ask(asked).await;
             drop(pausing);
-            let verdict = match verdict {
-                Verdict::Yes => Ok(()),
-                Verdict::Words(_) => Err("nobody said yes".to_owned()),
+            let answer = match verdict {
+                Verdict::Yes => Answer::Yes,
+                Verdict::Words(_) => Answer::No("nobody said yes".to_owned()),
                 Verdict::SaidNo(why) | Verdict::No(why) => {
-                    Err(why.trim_start_matches("this was not run: ").to_owned())
+                    Answer::No(why.trim_start_matches("this was not run: ").to_owned())
                 }
             };
-            decided.insert(destination, verdict.clone());
-            verdict
+            decided.insert(destination, answer.clone());
+            answer
         })
-    }))
+    })
 }
 
 /// Ends a pause, also when whoever waits for the answer is gone.

@@ -150,7 +150,7 @@ impl TypedTool for Exec {
         };
         let pauses = Pauses::default();
         let ask = consent::ask(context, &spec.command, &pauses);
-        let session = Session::new(network::rules(&self.settings.rules.network), ask);
+        let session = Session::new(network::rules(&self.settings.rules.network), Some(ask));
         if !self.settings.off {
             network::give(&session, &mut spec);
         }
