@@ -131,22 +131,12 @@ impl Times {
             .wait_sent(|sent| sent.chat == chat && sent.text == text, SOON);
     }
 
-    /// Sets the clock to just after `time`.
     fn sleep_until(&mut self, time: &Value) {
-        let time =
-            chrono::DateTime::parse_from_rfc3339(time.as_str().expect("a time")).expect("RFC 3339");
-        let shown = self.now();
-        let left = (time.with_timezone(&chrono::Utc) - shown)
-            .num_milliseconds()
-            .max(0);
-        self.clock.later(
-            Duration::from_millis(u64::try_from(left).expect("positive")) + Duration::from_secs(1),
-        );
+        self.clock.sleep_until(time);
     }
 
-    /// Returns what the clock of the programs shows.
     fn now(&self) -> chrono::DateTime<chrono::Utc> {
-        chrono::Utc::now() + chrono::TimeDelta::from_std(self.clock.ahead()).expect("not that far")
+        self.clock.now()
     }
 }
 

@@ -3,6 +3,8 @@
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![allow(clippy::disallowed_methods, reason = "a test writes plainly")]
 
+mod reading;
+
 use std::{
     fs,
     net::{TcpListener, TcpStream},

@@ -7,6 +7,7 @@ use super::turn_loop::{Break, Running};
 use super::turn_request::Written;
 use crate::llm::Paid;
 use crate::message::{Block, StopReason, ToolCall};
+use crate::session::names_address;
 use crate::trust::Provenance;
 
 /// How often a turn asks the model without untrusted words.
@@ -137,12 +138,20 @@ impl Knows for Running<'_> {
 
     fn was_read(&self, url: &str) -> bool {
         let (state, by) = (self.session.state(), |name: &str| self.brings_pages(name));
-        state.calls_of_turn(&by) <= FOLLOWED && state.was_read(url, &by)
+        // The prompt has no untrusted words: an address in it, such as one in TOOLS.md, is the owner's.
+        let mut prompt = self.order.system.iter();
+        state.calls_of_turn(&by) <= FOLLOWED
+            && (state.was_read(url, &by) || prompt.any(|block| names_address(&block.text, url)))
     }
 
     fn is_public(&self, query: &str) -> bool {
         let (state, by) = (self.session.state(), |name: &str| self.brings_pages(name));
-        state.calls_of_turn(&by) <= FOLLOWED && state.is_public(query, &by)
+        let is_public = |call: &ToolCall| {
+            let call = self.offer.meant(call.clone());
+            let tool = self.offer.get(&call.name);
+            tool.is_some_and(|tool| tool.is_public(&call.input))
+        };
+        state.calls_of_turn(&by) <= FOLLOWED && state.is_public(query, &is_public)
     }
 
     fn sources(&self) -> String {

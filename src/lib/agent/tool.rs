@@ -288,6 +288,12 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// Returns true when everybody may know what this call is answered with: no word of it is the owner's.
+    fn is_public(&self, input: &Value) -> bool {
+        let _ = input;
+        self.brings_pages()
+    }
+
     /// Returns what the settings say of this very call, when they say more than of the tool.
     fn policy(&self, input: &Value) -> Option<Policy> {
         let _ = input;

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use super::event::Spoken;
 use super::state::{Entry, State};
-use crate::language::summary;
-use crate::message::{Block, Message, Role, Trust};
+use crate::language::{stop_words, summary};
+use crate::message::{Block, Message, Role, ToolCall, Trust};
 use crate::text;
 use crate::trust::{Provenance, fence};
 
@@ -108,8 +108,7 @@ impl State {
     /// arguments. Of an address without a scheme the model may say `https://`.
     pub fn was_read(&self, url: &str, by: &dyn Fn(&str) -> bool) -> bool {
         let blocks = || self.entries.iter().flat_map(|entry| &entry.message.content);
-        let forms = written_forms(url);
-        let stands = |text: &str| forms.iter().any(|form| stands_whole(text, form));
+        let stands = |text: &str| names_address(text, url);
         let said = self.entries.iter().flat_map(Entry::said).any(stands);
         let calls: Vec<&str> = blocks()
             .filter_map(|block| match block {
@@ -130,13 +129,13 @@ impl State {
     }
 
     /// Returns true when a search for `query` says nothing that is the owner's alone: each of its words was typed
-    /// by the owner or stands in what a tool called `by` brought, or is a plain word that stands in no file,
-    /// memory or result of another tool.
-    pub fn is_public(&self, query: &str, by: &dyn Fn(&str) -> bool) -> bool {
+    /// by the owner or stands in what a call brought that is `public`, or is a plain word that stands in no file,
+    /// memory or result of another tool. Words such as "of" stand everywhere and tell nothing.
+    pub fn is_public(&self, query: &str, is_public: &dyn Fn(&ToolCall) -> bool) -> bool {
         let (mut public, mut private) = (HashSet::new(), HashSet::new());
         let mut pages: Vec<&str> = Vec::new();
         for entry in &self.entries {
-            for call in entry.message.tool_calls().filter(|call| by(&call.name)) {
+            for call in entry.message.tool_calls().filter(|call| is_public(call)) {
                 pages.push(&call.id);
             }
             entry.typed().flat_map(words).for_each(|word| {
@@ -156,8 +155,10 @@ impl State {
         }
         let is_plain =
             |word: &str| word.chars().count() <= PLAIN && word.chars().all(char::is_alphabetic);
-        words(query)
-            .all(|word| public.contains(&word) || (is_plain(&word) && !private.contains(&word)))
+        words(query).all(|word| {
+            let is_private = private.contains(&word) && !stop_words::is_stop(&word);
+            public.contains(&word) || (is_plain(&word) && !is_private)
+        })
     }
 
     /// Returns how many calls of tools called `by` the model has made in this turn.
@@ -350,6 +351,12 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     parts.filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
+/// Returns true when the address `url` stands whole, letter by letter, in `text`.
+pub fn names_address(text: &str, url: &str) -> bool {
+    let forms = written_forms(url);
+    forms.iter().any(|form| stands_whole(text, form))
+}
+
 /// Returns how people write an address: as it is, without the scheme, of a whole site without the last slash.
 fn written_forms(url: &str) -> Vec<&str> {
     let schemes = ["https://", "http://"];
@@ -454,6 +461,23 @@ mod tests {
             shown(&state.entries[0]).0.contains("begin")
                 && shown(&state.entries[0]).0.contains("end\n")
         );
+    }
+
+    #[test]
+    fn a_search_repeats_no_word_of_a_file_but_small_ones() {
+        let mut state = State::default();
+        // Nobody called a tool that brings pages: it is a file or a memory.
+        state
+            .entries
+            .push(brought(1, "The code of the safe in Faro"));
+        let check = |query: &str, expected: bool| {
+            assert_eq!(state.is_public(query, &|_| false), expected, "{query}");
+        };
+        check("number of the bridges in town", true);
+        check("der Anfang und das Ende", true);
+        check("number of the safe", false);
+        check("Faro bridges", false);
+        check("bridges 1234", false);
     }
 
     #[test]

@@ -238,6 +238,7 @@ impl Skills {
                     brief: contents.brief,
                     needs: contents.needs,
                     examples: contents.examples,
+                    ships: candidate.bundled,
                     location,
                     body: contents.body.into(),
                 }),

@@ -60,6 +60,8 @@ pub struct Skill {
     pub needs: Needs,
     /// What it should be able to do, at most three.
     pub examples: Vec<Example>,
+    /// Whether it comes with the programs: everybody may know its text.
+    pub ships: bool,
     /// Where its SKILL.md lies, as the model is told: `skills/NAME/SKILL.md` of the workspace, or
     /// `share/skills/…`.
     pub location: String,

@@ -36,6 +36,11 @@ impl TypedTool for LoadSkill {
         Reach::Shows
     }
 
+    fn is_public(&self, args: &Args) -> bool {
+        let shelf = self.0.skills.shelf();
+        shelf.get(&args.name).is_some_and(|skill| skill.ships)
+    }
+
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let (needs, run) = (self.0.clone(), context.run_id.clone());
         blocking(move || {

@@ -60,6 +60,11 @@ pub(super) trait TypedTool: Send + Sync + 'static {
         None
     }
 
+    /// Returns true when everybody may know what a call is answered with.
+    fn is_public(&self, _args: &Self::Args) -> bool {
+        false
+    }
+
     /// Returns what the owner is asked about a call; `input` are the arguments as the model wrote them.
     fn question(&self, _args: &Self::Args, input: &Value) -> Question {
         Question::of(Self::ABOUT.name, input)
@@ -143,6 +148,10 @@ impl<T: TypedTool> Tool for Typed<T> {
     /// Arguments that cannot be parsed do nothing: the call fails with the parser's error.
     fn reach(&self, input: &Value, context: &Context) -> Reach {
         parse(input).map_or(Reach::Free, |args| self.tool.reach(&args, context))
+    }
+
+    fn is_public(&self, input: &Value) -> bool {
+        self.brings_pages() || parse(input).is_ok_and(|args| self.tool.is_public(&args))
     }
 
     fn policy(&self, input: &Value) -> Option<Policy> {

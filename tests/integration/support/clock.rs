@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use serde_json::Value;
+
 use super::faults::build;
 
 /// The clock of one home.
@@ -57,5 +59,19 @@ impl Clock {
         self.control
             .write_all_at(&seconds.to_ne_bytes(), 0)
             .expect("the sandbox is writable");
+    }
+
+    /// Sets it to just after `time`, as documents write it.
+    pub(crate) fn sleep_until(&mut self, time: &Value) {
+        let time =
+            chrono::DateTime::parse_from_rfc3339(time.as_str().expect("a time")).expect("RFC 3339");
+        let left = time.with_timezone(&chrono::Utc) - self.now();
+        let left = u64::try_from(left.num_milliseconds().max(0)).expect("positive");
+        self.later(Duration::from_millis(left) + Duration::from_secs(1));
+    }
+
+    /// Returns what it shows.
+    pub(crate) fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        chrono::Utc::now() + chrono::TimeDelta::from_std(self.ahead()).expect("not that far")
     }
 }
