@@ -28,9 +28,9 @@ mod verify_key;
 
 pub use callback::{Callback, Listener};
 pub use keys::{Keys, Origin, ProviderKey, Source};
-pub use oauth::{Flow, Granted, is_openrouter};
+pub use oauth::{ClientSecret, Flow, Granted, is_openrouter};
 pub use refresh::Renewals;
-pub use server::{Client, Place, ServerSignIns, discover, register};
+pub use server::{Client, Issuer, Place, ServerSignIns, discover, register};
 pub use store::{Contents, State};
 pub use verify_key::{Verdict, models, probe};
 

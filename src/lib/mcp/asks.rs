@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::address::Address;
 use super::elicitation::{Elicited, Form};
 use super::sampling::{SampleRequest, Sampled};
 
@@ -27,6 +28,9 @@ const SAMPLE: &str = "sampling/createMessage";
 pub trait Caller: Send + Sync {
     /// Puts a question to the owner.
     fn elicit(&self, form: Form) -> BoxFuture<'_, Elicited>;
+
+    /// Asks the owner to open an address.
+    fn open(&self, address: Address) -> BoxFuture<'_, Elicited>;
 
     /// Has a model say something.
     ///
@@ -164,6 +168,10 @@ impl Asks {
         }
         let work = async {
             match method {
+                ELICIT if params["mode"] == "url" => match Address::read(params) {
+                    Ok(address) => Ok(call.caller.open(address).await.result()),
+                    Err(why) => Err((-32602, why)),
+                },
                 ELICIT => match Form::read(params) {
                     Ok(form) => Ok(call.caller.elicit(form).await.result()),
                     Err(why) => Err((-32602, why)),
@@ -211,6 +219,10 @@ mod tests {
                 }
                 Elicited::Accept(serde_json::Map::new())
             })
+        }
+
+        fn open(&self, _: Address) -> BoxFuture<'_, Elicited> {
+            Box::pin(async { Elicited::Opened })
         }
 
         fn sample(&self, _: SampleRequest) -> BoxFuture<'_, Result<Sampled, String>> {

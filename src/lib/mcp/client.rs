@@ -115,7 +115,7 @@ impl Client {
             others: Vec::new(),
         };
         let has_roots = matches!(&client.link, Link::Stdio(link) if link.has_roots());
-        let mut capabilities = json!({"elicitation": {}});
+        let mut capabilities = json!({"elicitation": {"form": {}, "url": {}}});
         for (name, is_offered) in [("roots", has_roots), ("sampling", samples)] {
             if is_offered {
                 capabilities[name] = json!({});

@@ -82,6 +82,8 @@ enum Kind {
 pub enum Elicited {
     /// They answered; carries the fields.
     Accept(Map<String, Value>),
+    /// They opened an address, or will.
+    Opened,
     /// They said no.
     Decline,
     /// Nobody answered, or nobody is there.
@@ -92,6 +94,7 @@ impl Elicited {
     pub(super) fn result(self) -> Value {
         match self {
             Self::Accept(content) => json!({"action": "accept", "content": content}),
+            Self::Opened => json!({"action": "accept"}),
             Self::Decline => json!({"action": "decline"}),
             Self::Cancel => json!({"action": "cancel"}),
         }
@@ -105,7 +108,7 @@ impl Form {
     /// Why it cannot be asked, for the server.
     pub(super) fn read(params: &Value) -> Result<Self, String> {
         if params["mode"].as_str().is_some_and(|mode| mode != "form") {
-            return Err("only forms are asked by this client".to_owned());
+            return Err("only forms and addresses are asked by this client".to_owned());
         }
         let schema = &params["requestedSchema"];
         let named = schema["properties"].as_object();

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Error;
+use super::address;
+use super::address::Address;
 use crate::text;
 
 /// The largest message taken, bytes.
@@ -114,8 +116,16 @@ pub(super) fn read(bytes: &[u8]) -> Option<Message> {
 }
 
 fn refused(error: &Value) -> Error {
+    let code = error["code"].as_i64().unwrap_or_default();
+    let wanted = match code {
+        address::WANTED => Address::of_error(&error["data"]),
+        _ => Vec::new(),
+    };
+    if !wanted.is_empty() {
+        return Error::WantsOpened(wanted);
+    }
     Error::Refused {
-        code: error["code"].as_i64().unwrap_or_default(),
+        code,
         message: crate::net::server_text(error["message"].as_str().unwrap_or("it says no more")),
     }
 }

@@ -16,6 +16,7 @@
 //! Our own client, because it is small and everything above is about bounds: the official crate reads
 //! lines of any length and brings seven more crates.
 
+mod address;
 mod asks;
 mod client;
 mod elicitation;
@@ -43,6 +44,7 @@ use crate::auth::ServerSignIns;
 use crate::trust::approved_hashes::ApprovedHashes;
 use trust::SeenServer;
 
+pub use address::Address;
 pub use asks::Caller;
 pub use elicitation::{Elicited, Form};
 pub use others::Kind;
@@ -63,6 +65,9 @@ pub enum Error {
     Ended(String),
     #[error("it refuses: {message} ({code})")]
     Refused { code: i64, message: String },
+    /// The owner is to open these addresses first; nothing was done.
+    #[error("it wants addresses to be opened first")]
+    WantsOpened(Vec<Address>),
     #[error("it did not answer within {} s", .0.as_secs())]
     Timeout(Duration),
     /// It does not keep to the protocol. Carries what it did.

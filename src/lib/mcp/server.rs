@@ -11,12 +11,13 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::address::Address;
 use super::asks::Caller;
 use super::client::{Client, Link, START};
 use super::http::Bearer;
 use super::others::Kind;
 use super::trust::{check, is_distrusted};
-use super::{Answer, Error, Off, Shared, hints, http, others, stdio, tool_list};
+use super::{Answer, Elicited, Error, Off, Shared, hints, http, others, stdio, tool_list};
 use crate::auth::Place;
 use crate::config::{self, Network};
 use crate::net;
@@ -200,6 +201,15 @@ impl Server {
                 }
                 // Nothing was done: the same again, in a new session.
                 Err(Error::Gone) if !is_last => {}
+                Err(Error::WantsOpened(addresses)) if !is_last => {
+                    let asked = opened(caller, addresses);
+                    let all = cancel.run_until_cancelled(asked).await.ok_or("stopped")?;
+                    if !all {
+                        return Err(format!(
+                            "the tool server {name} wants an address to be opened first, and the owner did not open it; nothing was done"
+                        ));
+                    }
+                }
                 Err(Error::Stopped) => return Err("stopped".to_owned()),
                 Err(fault) => return Err(format!("the tool server {name} did not do it: {fault}")),
             }
@@ -535,4 +545,14 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+/// Asks the owner to open addresses, one after the other; returns whether they opened all.
+async fn opened(caller: &Arc<dyn Caller>, addresses: Vec<Address>) -> bool {
+    for address in addresses {
+        if caller.open(address).await != Elicited::Opened {
+            return false;
+        }
+    }
+    true
 }

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use crate::agent::{Asked, Context, Question, Rule, Verdict};
 use crate::config::Sampling;
 use crate::llm::{self, Client, Prompt, Purpose};
-use crate::mcp::{Caller, Elicited, Form, SampleRequest, Sampled};
+use crate::mcp::{Address, Caller, Elicited, Form, SampleRequest, Sampled};
 use crate::message::{Block, Message, Role, StopReason, Wanted};
 use crate::provider::{SystemBlock, Tier};
 use crate::secret;
@@ -88,6 +88,36 @@ impl Questions {
         }
     }
 
+    /// An address is shown, and nothing of ours ever asks for it: what answers there is the server's choice.
+    async fn opened(&self, address: Address) -> Elicited {
+        let mut asked = self.asked.lock().await;
+        let consent = &self.context.consent;
+        if !consent.is_possible() {
+            return Elicited::Cancel;
+        }
+        *asked += 1;
+        let (server, number) = (&self.server, *asked);
+        let text = address.text(server);
+        let question = Asked {
+            call_id: self.context.call_id.clone(),
+            tool: self.tool.clone(),
+            question: Question {
+                bound_to: json!(["address", server, number, text]),
+                text,
+                rule: None,
+            },
+            why: format!(
+                "words and address are those of the tool server {server}; look at the host, open it yourself, and say yes when you are done there. The server learns only yes or no"
+            ),
+            wanted: None,
+        };
+        match consent.ask(question).await {
+            Verdict::Yes => Elicited::Opened,
+            Verdict::SaidNo(_) => Elicited::Decline,
+            Verdict::Words(_) | Verdict::No(_) => Elicited::Cancel,
+        }
+    }
+
     async fn sampled(&self, request: SampleRequest) -> Result<Sampled, String> {
         let mut asked = self.asked.lock().await;
         *asked += 1;
@@ -96,33 +126,43 @@ impl Questions {
         match self.sampling.rule {
             Sampling::Off => return Err("the owner lets no server use the model".to_owned()),
             Sampling::Allow => {}
-            Sampling::Ask if !self.context.consent.is_possible() => {
-                return Err("there is nobody to ask whether it may use the model".to_owned());
-            }
-            Sampling::Ask => {
-                let question = Asked {
-                    call_id: self.context.call_id.clone(),
-                    tool: self.tool.clone(),
-                    question: Question {
-                        text: request.text(server, most),
-                        bound_to: json!(["sampling", server, *asked]),
-                        rule: Some(Rule {
-                            words: format!("words of the model for the tool server {server}"),
-                            bound_to: json!(["sampling", server]),
-                        }),
-                    },
-                    why: format!("[mcp.servers.{server}] sampling = \"ask\""),
-                    wanted: None,
-                };
-                match self.context.consent.ask(question).await {
-                    Verdict::Yes => {}
-                    Verdict::Words(_) | Verdict::SaidNo(_) | Verdict::No(_) => {
-                        return Err("the owner did not allow it".to_owned());
-                    }
-                }
-            }
+            Sampling::Ask => self.may_sample(request.text(server, most), *asked).await?,
         }
         self.complete(&request, most).await
+    }
+
+    /// Asks whether the server may use the model for this, its question number `asked`.
+    async fn may_sample(&self, text: String, asked: usize) -> Result<(), String> {
+        let Self {
+            server, context, ..
+        } = self;
+        let question = Question {
+            text,
+            bound_to: json!(["sampling", server, asked]),
+            rule: Some(Rule {
+                words: format!("words of the model for the tool server {server}"),
+                bound_to: json!(["sampling", server]),
+            }),
+        };
+        if context.consent.stands(&question) {
+            return Ok(());
+        }
+        if !context.consent.is_possible() {
+            return Err("there is nobody to ask whether it may use the model".to_owned());
+        }
+        let asked = Asked {
+            call_id: context.call_id.clone(),
+            tool: self.tool.clone(),
+            question,
+            why: format!("[mcp.servers.{server}] sampling = \"ask\""),
+            wanted: None,
+        };
+        match context.consent.ask(asked).await {
+            Verdict::Yes => Ok(()),
+            Verdict::Words(_) | Verdict::SaidNo(_) | Verdict::No(_) => {
+                Err("the owner did not allow it".to_owned())
+            }
+        }
     }
 
     async fn complete(&self, request: &SampleRequest, most: u32) -> Result<Sampled, String> {
@@ -187,6 +227,10 @@ fn prompt(request: &SampleRequest) -> Prompt {
 impl Caller for Questions {
     fn elicit(&self, form: Form) -> BoxFuture<'_, Elicited> {
         Box::pin(self.elicited(form))
+    }
+
+    fn open(&self, address: Address) -> BoxFuture<'_, Elicited> {
+        Box::pin(self.opened(address))
     }
 
     fn sample(&self, request: SampleRequest) -> BoxFuture<'_, Result<Sampled, String>> {

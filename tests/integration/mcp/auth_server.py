@@ -13,7 +13,8 @@ from mcp.server.auth.provider import (
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import MCPServer
-from mcp.shared.auth import OAuthToken
+from mcp.server.auth import routes
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 PORT = int(sys.argv[2])
 HERE = f"http://127.0.0.1:{PORT}"
@@ -74,6 +75,26 @@ class Provider(OAuthAuthorizationServerProvider):
 
 
 provider = Provider()
+# Clients that the owner made there, with a secret that has everything in it, and an address for the browser of their own.
+if sys.argv[1] != "auth":
+    method, redirect = sys.argv[1].split(",")
+    provider.clients["our:app"] = OAuthClientInformationFull(
+        client_id="our:app",
+        client_secret="s e+c%r/t:\u00fc",
+        redirect_uris=[redirect],
+        token_endpoint_auth_method=method,
+        grant_types=["authorization_code", "refresh_token"],
+        scope="desk",
+    )
+    build = routes.build_metadata
+
+    def build_metadata(*arguments, **more):
+        metadata = build(*arguments, **more)
+        metadata.token_endpoint_auth_methods_supported = [method]
+        metadata.registration_endpoint = None
+        return metadata
+
+    routes.build_metadata = build_metadata
 server = MCPServer(
     "desk",
     auth_server_provider=provider,

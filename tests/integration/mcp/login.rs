@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::sdk::{http_server, sdk};
 use super::{call, listed, trust};
-use crate::support::{Reply, Running, Sandbox, wait_for};
+use crate::support::{FakeModel, Reply, Running, Sandbox, wait_for};
 
 const SERVER: &str = include_str!("auth_server.py");
 const SOON: Duration = Duration::from_secs(60);
@@ -97,18 +97,7 @@ fn one_signs_in_with_a_browser_or_a_pasted_address_and_tokens_are_renewed() {
 
     // The daemon uses it without being asked, and goes on when it has ended.
     trust(&sandbox, "desk");
-    let times = |answer: &str| {
-        let (_, rest) = answer.split_once("renewed ").expect("a count");
-        rest.split(' ')
-            .next()
-            .expect("a number")
-            .parse::<u32>()
-            .expect("a number")
-    };
-    let first = times(&call(&sandbox, &model, "desk_renewed", &json!({})));
-    thread::sleep(Duration::from_secs(4));
-    let later = times(&call(&sandbox, &model, "desk_renewed", &json!({})));
-    assert!(later > first, "{first} {later}");
+    works_and_is_renewed(&sandbox, &model);
 
     // No word of it is anywhere else, and no command sees it.
     let stored: Value = serde_json::from_slice(&fs::read(&path).expect("read")).expect("JSON");
@@ -145,6 +134,72 @@ fn one_signs_in_with_a_browser_or_a_pasted_address_and_tokens_are_renewed() {
     assert_eq!(out.code, 0, "{out:?}");
     assert_eq!(sandbox.send(&["--mcp", "logout", "desk"]).code, 1);
     assert_eq!(daemon.term(), 0);
+}
+
+/// What `agent-send` says of a daemon's first call with a token, and of one with the renewed token.
+fn works_and_is_renewed(sandbox: &Sandbox, model: &FakeModel) {
+    let times = |answer: &str| {
+        let (_, rest) = answer.split_once("renewed ").expect("a count");
+        let count = rest.split(' ').next().expect("a number");
+        count.parse::<u32>().expect("a number")
+    };
+    let first = times(&call(sandbox, model, "desk_renewed", &json!({})));
+    thread::sleep(Duration::from_secs(4));
+    let later = times(&call(sandbox, model, "desk_renewed", &json!({})));
+    assert!(later > first, "{first} {later}");
+}
+
+#[test]
+fn a_client_of_the_owners_own_shows_its_secret_where_the_issuer_takes_it() {
+    if sdk().is_none() {
+        return;
+    }
+    for method in ["client_secret_basic", "client_secret_post"] {
+        let (model, sandbox) = Sandbox::with_model();
+        let back = crate::http::free_port();
+        let way = format!("{method},http://127.0.0.1:{back}/callback");
+        let (port, _server) = http_server(&sandbox, SERVER, &way);
+        let sandbox = sandbox.config(&format!(
+            "[mcp.servers.desk]\nurl = \"http://127.0.0.1:{port}/mcp\"\nclient_id = \"our:app\"\nclient_secret_env = \"DESK_SECRET\"\nredirect_port = {back}\n"
+        ));
+        // Without it, or with another, nothing is stored.
+        let told = sandbox.send(&["--mcp", "login", "desk"]);
+        assert!(
+            told.code == 78 && told.stderr.contains("DESK_SECRET is not set"),
+            "{told:?}"
+        );
+        let wrong = sandbox.env("DESK_SECRET", "wrong");
+        let login = wrong.sending(&["--mcp", "login", "desk"]);
+        get(&consent(&shown(&login)));
+        let ended = login.end();
+        assert!(
+            ended.code == 1 && !ended.stderr.contains("wrong\""),
+            "{ended:?}"
+        );
+        assert!(!wrong.path("state/mcp-auth.json").exists());
+
+        let secret = "s e+c%r/t:ü";
+        let sandbox = wrong.env("DESK_SECRET", secret);
+        let daemon = sandbox.ready();
+        let login = sandbox.sending(&["--mcp", "login", "desk"]);
+        get(&consent(&shown(&login)));
+        let ended = login.end();
+        assert_eq!(ended.code, 0, "{method}: {ended:?}");
+        trust(&sandbox, "desk");
+        works_and_is_renewed(&sandbox, &model);
+        let stored: Value =
+            serde_json::from_slice(&fs::read(sandbox.path("state/mcp-auth.json")).expect("read"))
+                .expect("JSON");
+        assert_eq!(
+            stored["providers"]["mcp.desk"]["oauth"]["client_auth"],
+            method
+        );
+        let everything = sandbox
+            .bash("cat state/logs/*.jsonl state/sessions/*.jsonl state/audit.jsonl")
+            .stdout;
+        assert!(!everything.contains(secret));
+        assert_eq!(daemon.term(), 0);
+    }
 }
 
 /// Answers every request at a port of its own with `answer`, and returns the port.

@@ -2,7 +2,7 @@
 //! allow it. Against the official Python SDK.
 #![allow(clippy::disallowed_methods, reason = "a test writes files plainly")]
 
-use std::{fs, time::Duration};
+use std::{fs, net::TcpListener, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -153,6 +153,73 @@ fn the_owner_answers_a_server_with_words() {
             assert_eq!(sandbox.send(&["--deny"]).code, 0);
         });
         assert!(result.contains("decline"), "{way}: {result}");
+    }
+}
+
+#[test]
+fn an_address_is_shown_whole_opened_by_nobody_else_and_the_call_goes_on() {
+    for way in ["stdio", "http"] {
+        let (model, sandbox) = Sandbox::with_model();
+        let Some((sandbox, _server)) = with_server(sandbox, way, "timeout_secs = 5") else {
+            return;
+        };
+        let _daemon = sandbox.ready();
+        trust(&sandbox, "desk");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("own socket");
+        let port = listener.local_addr().expect("own").port();
+        let url = format!("https://localhost:{port}/in?state=abc&next=%2F");
+        let call = |url: &str| ("desk_connect", json!({"url": url}));
+        let said = |verdict: &str| {
+            call_while((&sandbox, &model), call(&url), || {
+                let question = asked(&sandbox);
+                let text = question["text"].as_str().expect("a text");
+                let expected = format!(
+                    "the tool server desk wants you to open an address at localhost:{port}:\n{url}\nIt says:\nSign in at the bank\nhost: bank.example"
+                );
+                assert_eq!(text, expected);
+                let why = question["why"].as_str().expect("why");
+                assert!(
+                    why.contains("the tool server desk") && why.contains("open it yourself"),
+                    "{why}"
+                );
+                let id = question["id"].as_str().expect("an id");
+                assert_eq!(sandbox.send(&[verdict, id]).code, 0);
+            })
+        };
+        let accepted = said("--approve");
+        assert!(accepted.contains("accept"), "{way}: {accepted}");
+        let declined = said("--deny");
+        assert!(declined.contains("decline"), "{way}: {declined}");
+        assert!(listener.accept().is_err(), "nobody of ours opens it");
+        // What nobody should open is not even shown.
+        for bad in [
+            "http://bank.example/",
+            "https://bank.example@evil.example/",
+            "file:///etc/passwd",
+        ] {
+            let refused = call_while((&sandbox, &model), call(bad), || {});
+            assert!(refused.contains("failed: "), "{way}: {refused}");
+        }
+        // A call that wants an address opened first goes on with the yes, and does nothing without.
+        let statement = |verdict: &str| {
+            call_while((&sandbox, &model), ("desk_statement", json!({})), || {
+                let question = asked(&sandbox);
+                let text = question["text"].as_str().expect("a text");
+                assert!(
+                    text.contains("\nhttps://bank.example/in?x=1\nIt says:\nFirst sign in"),
+                    "{text}"
+                );
+                let id = question["id"].as_str().expect("an id");
+                assert_eq!(sandbox.send(&[verdict, id]).code, 0);
+            })
+        };
+        let done = statement("--approve");
+        assert!(done.contains("balance 12"), "{way}: {done}");
+        let undone = statement("--deny");
+        assert!(undone.contains("did not open it"), "{way}: {undone}");
+        let rules = sandbox.query("queue", "SELECT count(*) FROM approvals WHERE repeatable");
+        assert_eq!(format!("{rules:?}"), "[[Integer(0)]]");
     }
 }
 

@@ -4,7 +4,8 @@ import asyncio
 import sys
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import SamplingMessage, TextContent
+from mcp.shared.exceptions import UrlElicitationRequiredError
+from mcp_types import ElicitRequestURLParams, SamplingMessage, TextContent
 from pydantic import BaseModel, Field
 
 server = MCPServer("desk")
@@ -51,6 +52,28 @@ async def login(context: Context) -> str:
     """Log in."""
     result = await context.elicit(message="Log in to go on", schema=Login)
     return result.action
+
+
+@server.tool()
+async def connect(context: Context, url: str) -> str:
+    """Have an address opened."""
+    try:
+        return (await context.elicit_url("Sign in at the bank\nhost: bank.example", url, "e1")).action
+    except Exception as error:
+        return f"failed: {error}"
+
+
+READY = []
+
+
+@server.tool()
+def statement() -> str:
+    """Wants an address opened before it does anything."""
+    READY.append(1)
+    if len(READY) % 2:
+        wanted = ElicitRequestURLParams(message="First sign in", url="https://bank.example/in?x=1", elicitation_id="e2")
+        raise UrlElicitationRequiredError([wanted])
+    return "balance 12"
 
 
 CANCELLED = []

@@ -297,7 +297,7 @@ pub(crate) fn names_of_secrets(config: &Config, models: &Models) -> Vec<String> 
         .mcp
         .servers
         .values()
-        .map(|server| server.token_env.clone());
+        .flat_map(|server| [server.token_env.clone(), server.client_secret_env.clone()]);
     let hooks = config.http.hooks.iter();
     let hooks = hooks.map(|(name, hook)| hook.secret_name(name));
     keys.chain(servers)

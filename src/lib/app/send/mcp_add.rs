@@ -137,10 +137,16 @@ fn parse_words(name: &str, words: &[String], program: &[String]) -> Result<Entry
                 .collect::<Vec<_>>()
                 .into(),
             "env" => list(value).into(),
-            "url" | "token_env" | "client_id" | "issuer" => value.into(),
+            "url" | "token_env" | "client_id" | "client_secret_env" | "issuer" => value.into(),
+            "redirect_port" => {
+                let port = value
+                    .parse::<u16>()
+                    .map_err(|_| format!("no port: {value:?}"))?;
+                i64::from(port).into()
+            }
             other => {
                 return Err(format!(
-                    "no key {other:?}: network, reads, writes, env, url, token_env, client_id, issuer"
+                    "no key {other:?}: network, reads, writes, env, url, token_env, client_id, client_secret_env, redirect_port, issuer"
                 ));
             }
         };

@@ -7,7 +7,9 @@ use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::daemon::code_of;
 use crate::app::render::Context;
-use crate::auth::{self, Client, Flow, Granted, Listener, Place, Renewals, ServerSignIns};
+use crate::auth::{
+    self, Client, ClientSecret, Flow, Granted, Issuer, Listener, Place, Renewals, ServerSignIns,
+};
 use crate::config;
 use crate::text;
 
@@ -80,7 +82,8 @@ async fn sign_in(
     let issuer = auth::discover(&place, &server.issuer)
         .await
         .map_err(failed)?;
-    let listener = Listener::open(None).await.map_err(|error| {
+    let port = Some(server.redirect_port).filter(|port| *port > 0);
+    let listener = Listener::open(port).await.map_err(|error| {
         let what = format!("no port of 127.0.0.1 can be opened for the browser: {error}");
         Failure::new(Exit::TryAgain, what)
     })?;
@@ -92,7 +95,7 @@ async fn sign_in(
         }
         id => Client {
             id: id.to_owned(),
-            secret: None,
+            secret: own_secret(context, server, &issuer)?,
         },
     };
     let flow = Flow::at_server(&issuer, client, listener.port());
@@ -107,4 +110,33 @@ async fn sign_in(
     let scope = tokens.scope.clone();
     sign_ins.put(name, &server.url, *tokens)?;
     Ok((issuer.issuer, scope))
+}
+
+/// Returns the secret of the client that the owner made, where it has one.
+fn own_secret(
+    context: &Context<'_>,
+    server: &config::McpServer,
+    issuer: &Issuer,
+) -> Result<Option<ClientSecret>, Failure> {
+    let name = &server.client_secret_env;
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let secrets = config::Secrets::open(context.home, context.env)?;
+    let secret = secrets.get(name)?.ok_or_else(|| {
+        let what = format!("client_secret_env: {name} is not set");
+        Failure::new(Exit::Config, what).hint(format!(
+            "write {name}=… into {}",
+            context.home.env_file().display()
+        ))
+    })?;
+    let stands = issuer.secret_stands.ok_or_else(|| {
+        let what = format!(
+            "{} takes no secret of a client",
+            text::visible(&issuer.issuer)
+        );
+        Failure::new(Exit::Failed, what)
+            .hint("take client_secret_env out of agent.toml if the client has none")
+    })?;
+    Ok(Some(ClientSecret { secret, stands }))
 }

@@ -5,6 +5,8 @@
 //! client id, no state; the browser comes back to `http://localhost:PORT/…` with `code`, and
 //! `{code, code_verifier, code_challenge_method}` posted to `/api/v1/auth/keys` gives `{key}`.
 
+mod client_secret;
+
 use std::time::Duration;
 
 use base64::Engine;
@@ -12,6 +14,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
+
+use client_secret::with_form;
+pub use client_secret::{ClientSecret, Stands};
 
 use super::Error;
 use super::server::{Client as Registered, Issuer};
@@ -54,7 +59,7 @@ pub struct Flow {
 struct AtServer {
     /// For what the tokens are.
     resource: String,
-    secret: Option<Secret>,
+    secret: Option<ClientSecret>,
     /// Who must say in the callback that they are it (RFC 9207), when they do.
     issuer: Option<String>,
 }
@@ -231,26 +236,26 @@ impl Flow {
             ("grant_type", "authorization_code"),
             ("code", code.expose()),
             ("redirect_uri", &self.redirect),
-            ("client_id", &oauth.client_id),
             ("code_verifier", self.verifier.expose()),
         ];
         let server = self.server.as_ref();
         let secret = server.and_then(|server| server.secret.clone());
         form.extend(server.map(|server| ("resource", server.resource.as_str())));
-        form.extend(
-            secret
-                .as_ref()
-                .map(|secret| ("client_secret", secret.expose())),
-        );
         let began = clock::now_ms();
         let url = parse(&oauth.token_url)?;
-        let answer = ask(http.post(url.clone()).form(&form), &url).await?;
+        let request = with_form(
+            http.post(url.clone()),
+            form,
+            &oauth.client_id,
+            secret.as_ref(),
+        );
+        let answer = ask(request, &url).await?;
         let empty = Tokens {
             token_url: oauth.token_url.clone(),
             client_id: oauth.client_id.clone(),
             scope: oauth.scope.clone(),
             resource: server.map(|server| server.resource.clone()),
-            client_secret: secret.clone(),
+            client_secret: secret,
             ..Tokens::default()
         };
         taken(empty, &answer, began).ok_or_else(|| nonsense(&url))
@@ -265,10 +270,7 @@ pub(super) async fn renew(http: &Client, old: &Tokens, refresh: &Secret) -> Resu
     let mut form = vec![
         ("grant_type", "refresh_token"),
         ("refresh_token", refresh.expose()),
-        ("client_id", &old.client_id),
     ];
-    let secret = old.client_secret.as_ref();
-    form.extend(secret.map(|secret| ("client_secret", secret.expose())));
     form.extend(
         old.resource
             .as_deref()
@@ -276,7 +278,9 @@ pub(super) async fn renew(http: &Client, old: &Tokens, refresh: &Secret) -> Resu
     );
     let began = clock::now_ms();
     let url = parse(&old.token_url)?;
-    let answer = ask(http.post(url.clone()).form(&form), &url).await?;
+    let secret = old.client_secret.as_ref();
+    let request = with_form(http.post(url.clone()), form, &old.client_id, secret);
+    let answer = ask(request, &url).await?;
     let kept = Tokens {
         expires_at: None,
         renewing_at: None,

@@ -8,12 +8,16 @@ use serde_json::{Value, json};
 
 use super::Place;
 use crate::auth::oauth::exchange;
+use crate::auth::oauth::{ClientSecret, Stands};
 use crate::auth::{Error, oauth};
 use crate::net;
 use crate::secret::Secret;
 
 /// The largest answer to a registration, bytes.
 const MAX_ANSWER: usize = 64 * 1024;
+
+/// How clients say who they are, in the metadata.
+const METHODS: &str = "token_endpoint_auth_methods_supported";
 
 /// Where one signs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +33,8 @@ pub struct Issuer {
     registration: Option<String>,
     /// It gives tokens to clients without a secret.
     takes_public: bool,
+    /// Where it takes the secret of a client; `None` when it wants another proof than a secret.
+    pub secret_stands: Option<Stands>,
     /// It says in the callback who it is (RFC 9207).
     pub names_itself: bool,
 }
@@ -37,7 +43,7 @@ pub struct Issuer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
     pub id: String,
-    pub secret: Option<Secret>,
+    pub secret: Option<ClientSecret>,
 }
 
 /// What a server says of its sign-in.
@@ -189,9 +195,21 @@ fn read(
         resource: resource.to_owned(),
         scope,
         registration: word("registration_endpoint").map(str::to_owned),
-        takes_public: has("token_endpoint_auth_methods_supported", "none") != Some(false),
+        takes_public: has(METHODS, "none") != Some(false),
+        secret_stands: secret_stands(&metadata[METHODS]),
         names_itself: metadata["authorization_response_iss_parameter_supported"] == true,
     })
+}
+
+/// Returns where an issuer with these methods takes a secret. Who lists none takes it in the header (RFC 8414 §2), and
+/// the form is taken where there is a choice: it has no escapes that are read differently.
+fn secret_stands(methods: &Value) -> Option<Stands> {
+    let Some(methods) = methods.as_array() else {
+        return Some(Stands::InHeader);
+    };
+    [Stands::InForm, Stands::InHeader]
+        .into_iter()
+        .find(|stands| methods.iter().any(|method| method == stands.name()))
 }
 
 /// Registers us at an issuer, with the address that the browser comes back to.
@@ -204,9 +222,13 @@ pub async fn register(place: &Place, issuer: &Issuer, redirect: &str) -> Result<
         let what = "it registers nobody by itself: make a client there, and set client_id";
         return Err(trouble(&at, what.to_owned()));
     };
-    let method = match issuer.takes_public {
-        true => "none",
-        false => "client_secret_post",
+    let method = match (issuer.takes_public, issuer.secret_stands) {
+        (true, _) => "none",
+        (false, Some(stands)) => stands.name(),
+        (false, None) => {
+            let what = "it wants a proof of who we are that is no secret, which we have not";
+            return Err(trouble(&at, what.to_owned()));
+        }
     };
     let mut about = json!({
         "client_name": "agent-toolkit",
@@ -229,7 +251,14 @@ pub async fn register(place: &Place, issuer: &Issuer, redirect: &str) -> Result<
     match word("client_id").filter(|_| status.is_success()) {
         Some(id) => Ok(Client {
             id: id.to_owned(),
-            secret: word("client_secret").map(Secret::new),
+            // It may have decided otherwise than it was asked (RFC 7591 §3.2.1).
+            secret: word("client_secret").map(|secret| ClientSecret {
+                secret: Secret::new(secret),
+                stands: word("token_endpoint_auth_method")
+                    .and_then(Stands::named)
+                    .or(issuer.secret_stands)
+                    .unwrap_or(Stands::InHeader),
+            }),
         }),
         None => {
             let code = word("error").unwrap_or_default().to_owned();
@@ -337,6 +366,22 @@ mod tests {
         let read = |metadata: &Value| read(metadata, ("https://id.example/a/", "r"), None);
         let issuer = read(&good).expect("an issuer");
         assert_eq!((issuer.takes_public, issuer.names_itself), (false, false));
+        assert_eq!(issuer.secret_stands, Some(Stands::InForm));
+        for (methods, expected) in [
+            (Value::Null, Some(Stands::InHeader)),
+            (
+                json!(["client_secret_basic", "none"]),
+                Some(Stands::InHeader),
+            ),
+            (
+                json!(["client_secret_basic", "client_secret_post"]),
+                Some(Stands::InForm),
+            ),
+            (json!(["private_key_jwt"]), None),
+            (json!([]), None),
+        ] {
+            assert_eq!(secret_stands(&methods), expected, "{methods}");
+        }
         for (key, value) in [
             ("issuer", json!("https://evil.example")),
             ("issuer", Value::Null),

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Map, Value, json};
 
 use super::Error;
+use super::oauth::{ClientSecret, Stands};
 use super::refresh::Renewals;
 use crate::clock;
 use crate::secret::Secret;
@@ -47,7 +48,7 @@ pub struct Tokens {
     /// Why the sign-in has ended, if it has.
     pub signed_out: Option<String>,
     /// The secret of the application, where it has one.
-    pub client_secret: Option<Secret>,
+    pub client_secret: Option<ClientSecret>,
     /// For what the tokens are (RFC 8707); of tool servers.
     pub resource: Option<String>,
     /// The only address that they are shown to; of tool servers.
@@ -359,7 +360,13 @@ fn read_entry(entry: &Value) -> Entry {
         client_id: word("client_id").unwrap_or_default(),
         renewing_at: time("renewing_at"),
         signed_out: word("signed_out"),
-        client_secret: secret(&oauth["client_secret"]),
+        client_secret: secret(&oauth["client_secret"]).map(|secret| ClientSecret {
+            secret,
+            // Sign-ins of before say nothing of it.
+            stands: word("client_auth")
+                .and_then(|method| Stands::named(&method))
+                .unwrap_or(Stands::InForm),
+        }),
         resource: word("resource"),
         server_url: word("server_url"),
         signed_in_at: time("signed_in_at"),
@@ -419,7 +426,18 @@ fn write_tokens(entry: &mut Map<String, Value>, tokens: &Tokens) {
         ("client_id", Some(client_id.clone())),
         ("renewing_at", time(renewing_at)),
         ("signed_out", signed_out.clone()),
-        ("client_secret", secret(client_secret)),
+        (
+            "client_secret",
+            client_secret
+                .as_ref()
+                .map(|client| client.secret.expose().to_owned()),
+        ),
+        (
+            "client_auth",
+            client_secret
+                .as_ref()
+                .map(|client| client.stands.name().to_owned()),
+        ),
         ("resource", resource.clone()),
         ("server_url", server_url.clone()),
         ("signed_in_at", time(signed_in_at)),

@@ -30,6 +30,10 @@ pub struct McpServer {
     pub token_env: String,
     /// Who we are where one signs in for `url` (`agent-send --mcp login NAME`); default none, so that we register there.
     pub client_id: String,
+    /// The variable, or the secret in `.env`, with the secret of `client_id`, where it has one; default none.
+    pub client_secret_env: String,
+    /// The port of 127.0.0.1 that the browser comes back to, when `client_id` was made with one; default any.
+    pub redirect_port: u16,
     /// Where one signs in for `url`, when that is no public address or the server does not say it; default none.
     pub issuer: String,
     /// Where the program may connect to, as `tools.exec.network` says it of commands; default nowhere.
@@ -71,6 +75,8 @@ impl Default for McpServer {
             env: Vec::new(),
             token_env: String::new(),
             client_id: String::new(),
+            client_secret_env: String::new(),
+            redirect_port: 0,
             issuer: String::new(),
             network: Network::Closed,
             reads: Vec::new(),

@@ -551,10 +551,12 @@ fn tool_server(name: &str, server: &McpServer) -> Option<(&'static str, &'static
 }
 
 /// What a tool server may ask of a model, and how one signs in there.
-fn more_of_server(server: &McpServer) -> [(&'static str, bool, &'static str); 4] {
+fn more_of_server(server: &McpServer) -> [(&'static str, bool, &'static str); 6] {
     let McpServer {
         url,
         client_id,
+        client_secret_env,
+        redirect_port,
         issuer,
         ..
     } = server;
@@ -564,6 +566,16 @@ fn more_of_server(server: &McpServer) -> [(&'static str, bool, &'static str); 4]
             "client_id",
             client_id.is_empty() || (!url.is_empty() && is_plain),
             "expected who you are where one signs in for `url`",
+        ),
+        (
+            "client_secret_env",
+            client_secret_env.is_empty() || is_variable(client_secret_env),
+            NO_VARIABLE,
+        ),
+        (
+            "client_id",
+            !client_id.is_empty() || (client_secret_env.is_empty() && *redirect_port == 0),
+            "`client_secret_env` and `redirect_port` belong to a client of your own: write its `client_id`",
         ),
         (
             "issuer",
