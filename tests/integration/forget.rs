@@ -688,3 +688,68 @@ fn a_kill_anywhere_leaves_valid_stores_and_the_next_run_finishes() {
         );
     }
 }
+
+#[test]
+fn what_the_agent_learned_and_what_servers_answered_goes_and_your_own_skills_stay() {
+    let house = House::new();
+    let sandbox = &house.sandbox;
+    let skill = |name: &str| {
+        format!(
+            "---\nname: {name}\ndescription: How to reach people.\n---\n1. Ring Rosalind first.\n"
+        )
+    };
+    for name in ["rosalind-call", "calls", "walks"] {
+        let input = json!({"name": name, "description": "How to reach people.", "text": "1. Ring Rosalind first."});
+        let call = json!({"name": "skill_propose", "input": input});
+        say(&house, &format!("[[tool more_tools {call}]]"));
+    }
+    for name in ["rosalind-call", "calls"] {
+        let accepted = sandbox.send(&["--skill", "accept", name]);
+        assert_eq!(accepted.code, 0, "{accepted:?}");
+    }
+    // What the owner wrote is theirs.
+    sandbox.put("workspace/skills/own/SKILL.md", skill("own").as_bytes());
+    let told = "Rosalind's picture lies in outbox/servers/web/1795000000000-1.png";
+    say(&house, told);
+    sandbox.put(
+        "workspace/outbox/servers/web/1795000000000-1.png",
+        b"a picture",
+    );
+    sandbox.put(
+        "workspace/outbox/servers/web/1795000000000-2.txt",
+        b"Rosalind, Faro",
+    );
+    sandbox.put(
+        "workspace/outbox/servers/web/1795000000000-3.txt",
+        b"the weather",
+    );
+    let sandbox = stop(house);
+    let looked = consolidate(
+        &sandbox,
+        &["forget", "person:Rosalind", "--hard", "--dry-run"],
+    );
+    let shown = "skills/calls/SKILL.md: all of it";
+    assert!(
+        looked.code == 0 && looked.stdout.contains(shown),
+        "{looked:?}"
+    );
+    let erased = consolidate(&sandbox, &["forget", "person:Rosalind", "--hard", "--yes"]);
+    assert_eq!(erased.code, 0, "{erased:?}");
+    let named = format!("{}{}", erased.stdout, erased.stderr);
+    assert!(
+        named.contains("skills/own/SKILL.md") && named.contains("your own file"),
+        "{named}"
+    );
+    // The record of what was done is never rewritten, and named.
+    let left = standing(&sandbox, "rosalind").into_iter();
+    let left: Vec<String> = left.filter(|path| path != "state/audit.jsonl").collect();
+    assert_eq!(left, ["workspace/skills/own/SKILL.md"]);
+    let servers = sandbox.path("workspace/outbox/servers/web");
+    let left: Vec<PathBuf> = files(&servers);
+    assert_eq!(left, [servers.join("1795000000000-3.txt")]);
+    let skills = sandbox.send(&["--skill", "list"]).stdout;
+    assert!(
+        !skills.contains("calls") && !skills.contains("walks"),
+        "{skills}"
+    );
+}

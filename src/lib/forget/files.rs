@@ -8,13 +8,17 @@ use super::Survey;
 use super::matcher::Words;
 use crate::config::Home;
 use crate::jobs;
+use crate::skills::{DRAFTS, LearnedWords};
 use crate::sys;
 use crate::sys::atomic;
+use crate::tools::SERVER_FILES;
 
 /// Files that are not the agent's to change are searched up to this size, bytes.
 const MAX_SEARCHED: u64 = 64 << 20;
 /// What files of `workspace/inbox` are counted as.
 const RECEIVED: &str = "downloads";
+/// What skills are counted as that the agent wrote.
+const LEARNED: &str = "skills";
 /// Lines over which a sentence of a note may reach.
 const MAX_LINES: usize = 8;
 
@@ -49,20 +53,32 @@ impl Files<'_> {
     /// Goes through all files but `order`.
     pub(super) fn go_through(&mut self, order: Option<&Path>) -> Result<(), sys::Error> {
         let home = self.home;
+        let (downloads, of_servers) = (home.downloads(), home.workspace().join(SERVER_FILES));
+        let learned = LearnedWords::of(home);
         let mut files = Vec::new();
         walk(home.state(), &[home.workspace()], &mut files)?;
+        walk(&of_servers, &[], &mut files)?;
         files.retain(|path| Some(path.as_path()) != order);
         // Which downloads belong to what is erased is known last, and they go first: afterwards nobody would know.
-        let downloads = home.downloads();
-        files.sort_by_key(|path| path.starts_with(&downloads) != self.erase);
+        let is_download =
+            |path: &Path| path.starts_with(&downloads) || path.starts_with(&of_servers);
+        files.sort_by_key(|path| is_download(path) != self.erase);
         for path in files {
-            self.file(&path, in_state(home, &path))?;
+            let rule = match path.starts_with(&of_servers) {
+                true => Rule::Whole(RECEIVED),
+                false => in_state(home, &path),
+            };
+            self.file(&path, rule)?;
         }
         let mut files = Vec::new();
-        walk(home.workspace(), &[], &mut files)?;
+        walk(home.workspace(), &[&of_servers], &mut files)?;
         for path in files {
-            self.file(&path, in_workspace(home, &path, self.words))?;
+            let rule = in_workspace(home, &path, (self.words, &learned));
+            self.file(&path, rule)?;
         }
+        let is_meant = |name: &str| self.words.are_in(name);
+        let gone = learned.erase(&is_meant, home.workspace(), self.erase)?;
+        self.survey.count("learned.json", gone);
         let mut files = Vec::new();
         let but = [home.workspace(), home.state()];
         walk(home.config_dir(), &but, &mut files)?;
@@ -118,8 +134,15 @@ impl Files<'_> {
             Rule::Whole(store) => {
                 // Received files lie in a directory that is named after who sent them.
                 let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
-                let is_theirs = || store == RECEIVED && words.are_in(&folder.to_string_lossy());
+                let is_theirs = || {
+                    let folder = folder.to_string_lossy();
+                    store == RECEIVED && (words.are_in(&folder) || words.have_met(&name))
+                };
                 if is_hit() || is_theirs() {
+                    if store == LEARNED {
+                        let note = format!("{}: all of it", self.home.display(path));
+                        self.survey.notes.push(note);
+                    }
                     self.whole(path, store)?;
                 }
             }
@@ -216,6 +239,18 @@ impl Files<'_> {
     }
 }
 
+/// Returns the names of the files that tool servers answered with.
+pub(super) fn of_servers(home: &Home) -> Vec<String> {
+    let mut files = Vec::new();
+    // What cannot be read is found when it is gone through.
+    let _ = walk(&home.workspace().join(SERVER_FILES), &[], &mut files);
+    let name = |path: PathBuf| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    };
+    files.into_iter().filter_map(name).collect()
+}
+
 /// Adds the regular files below `dir`, but for those below `but`.
 fn walk(dir: &Path, but: &[&Path], files: &mut Vec<PathBuf>) -> Result<(), sys::Error> {
     let entries = match std::fs::read_dir(dir) {
@@ -253,7 +288,13 @@ fn in_state(home: &Home, path: &Path) -> Rule {
         });
     match top {
         _ if is_database
-            || ["people.json", "untrusted.json"].contains(&top)
+            || [
+                "people.json",
+                "untrusted.json",
+                "learned.json",
+                "skills.json",
+            ]
+            .contains(&top)
             || top.ends_with(".lock") =>
         {
             Rule::Passed
@@ -281,7 +322,7 @@ fn in_state(home: &Home, path: &Path) -> Rule {
     }
 }
 
-fn in_workspace(home: &Home, path: &Path, words: &Words) -> Rule {
+fn in_workspace(home: &Home, path: &Path, (words, learned): (&Words, &LearnedWords)) -> Rule {
     let shown = path
         .strip_prefix(home.workspace())
         .unwrap_or(path)
@@ -296,6 +337,7 @@ fn in_workspace(home: &Home, path: &Path, words: &Words) -> Rule {
         name if name.starts_with("memory/items/") => Rule::Whole("notes"),
         name if name.starts_with("memory/") => Rule::Lines("notes"),
         name if name.starts_with("inbox/") => Rule::Whole(RECEIVED),
+        name if name.starts_with(DRAFTS) || learned.has(path, name) => Rule::Whole(LEARNED),
         _ => Rule::Left("your own file"),
     }
 }

@@ -248,9 +248,10 @@ impl<'a> Erasure<'a> {
         };
         let downloads = std::fs::read_dir(home.downloads());
         let downloads = downloads.into_iter().flatten().flatten();
-        let names = downloads
+        let mut names: Vec<String> = downloads
             .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
+        names.extend(files::of_servers(home));
         Ok(Self {
             home,
             env,

@@ -159,7 +159,7 @@ impl Learned {
     }
 
     /// Returns the file. One that cannot be read is as good as none: it allows nothing.
-    fn book(&self) -> Book {
+    pub(super) fn book(&self) -> Book {
         let bytes = atomic::read(&self.state).ok().flatten();
         bytes
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -167,7 +167,7 @@ impl Learned {
     }
 
     /// Changes the file under its lock; it is written when `change` says that it changed something.
-    fn change(
+    pub(super) fn change(
         &self,
         durability: Durability,
         change: impl FnOnce(&mut Book) -> Result<bool, Refused>,

@@ -22,6 +22,7 @@
 mod catalog;
 mod counts;
 mod draft;
+mod erase;
 mod find;
 mod front_matter;
 mod hash;
@@ -33,6 +34,7 @@ mod places;
 pub use catalog::{SkillStatus, Skills};
 pub use counts::{Counts, Event, What};
 pub use draft::{Draft, Example};
+pub use erase::{DRAFTS, LearnedWords};
 pub use learned::{Accept, Learned, Proposal, Refused};
 pub use needs::{Needs, Surroundings};
 
