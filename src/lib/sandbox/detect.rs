@@ -60,7 +60,7 @@ fn launch(walls: Walls, dir: PathBuf) -> std::io::Result<Report> {
         workspace: dir,
         ..Spec::default()
     };
-    let plan = spec.into_plan(walls);
+    let plan = spec.into_plan(walls, None);
     let mut child = Command::new(run::launcher())
         .arg(LAUNCHER_ARG)
         .env_clear()

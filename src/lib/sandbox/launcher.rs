@@ -22,6 +22,7 @@ use nix::unistd::{
     setsid,
 };
 
+use super::cgroup;
 use super::exit;
 use super::memory;
 use super::mount_root;
@@ -55,6 +56,8 @@ struct Pipes {
     /// The plan; then nothing until it closes.
     daemon: BufReader<File>,
     status: File,
+    /// Where the command enters its control group.
+    group: Option<File>,
 }
 
 impl Pipes {
@@ -68,13 +71,18 @@ impl Pipes {
         let null = OpenOptions::new().read(true).open("/dev/null").at(step)?;
         dup2_stdin(null).at(step)?;
         dup2_stderr(std::io::stdout()).at(step)?;
-        Ok(Self { daemon, status })
+        Ok(Self {
+            daemon,
+            status,
+            group: None,
+        })
     }
 
     fn plan(&mut self) -> Result<Plan, Failure> {
         let mut line = String::new();
         self.daemon.read_line(&mut line).at("read the plan")?;
         let plan: Plan = serde_json::from_str(&line).at("read the plan")?;
+        self.group = plan.group.as_deref().and_then(cgroup::door);
         if plan.service {
             // Both are sockets. Whoever shuts the second one down from inside ends only itself.
             let step = "arrange the sockets";
@@ -177,11 +185,12 @@ fn supervise(plan: &Plan, access: Option<&Access>, pipes: &mut Pipes) -> Result<
     signals.thread_block().at("block signals")?;
     let children = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).at("watch children")?;
     let Some(command) = syscalls::fork().at("fork")? else {
-        let Err(failure) = become_command(plan, access);
+        let Err(failure) = become_command(plan, access, pipes.group.as_ref());
         return Err(failure);
     };
     // Without walls it may signal, and would count, everything of the user.
-    let memory = (plan.walls != Walls::Off).then(memory::Watch::new);
+    let is_watched = pipes.group.is_none() && plan.walls != Walls::Off;
+    let memory = is_watched.then(memory::Watch::new);
     let report = watch(command, &children, pipes, memory);
     match plan.walls {
         // Only what is inside is in reach: as process 1 of the namespace, as the outer domain.
@@ -240,7 +249,14 @@ fn watch(
 }
 
 /// Gives up every right that is not the command's and executes the shell.
-fn become_command(plan: &Plan, access: Option<&Access>) -> Result<Infallible, Failure> {
+fn become_command(
+    plan: &Plan,
+    access: Option<&Access>,
+    group: Option<&File>,
+) -> Result<Infallible, Failure> {
+    group
+        .map_or(Ok(()), cgroup::enter)
+        .at("enter the control group")?;
     // No terminal, and a process group that level `off` can kill.
     setsid().at("start a session")?;
     prctl::set_pdeathsig(Signal::SIGKILL).at("tie to the launcher")?;

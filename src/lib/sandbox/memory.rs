@@ -1,4 +1,5 @@
-//! Memory of all processes of a command together: limits of the kernel bind each process alone.
+//! Memory of all processes of a command together, where there are no control groups (`cgroup`): other limits of the
+//! kernel bind each process alone.
 //!
 //! What they hold for themselves is summed up. Shared memory (`memfd_create`, shared mappings, System V) belongs to no
 //! process: what of it has come on the machine since the command began counts as the command's.
@@ -19,6 +20,11 @@ const PART: u64 = 2;
 const SELDOM: Duration = Duration::from_secs(1);
 const OFTEN: Duration = Duration::from_millis(100);
 
+/// Returns the bytes that all processes of a command may hold.
+pub(super) fn limit() -> u64 {
+    of_machine("MemTotal:").map_or(MOST, |all| (all / PART).min(MOST))
+}
+
 /// Watches what the command's processes hold.
 pub(super) struct Watch {
     limit: u64,
@@ -33,7 +39,7 @@ impl Watch {
     pub(super) fn new() -> Self {
         let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
         Self {
-            limit: of_machine("MemTotal:").map_or(MOST, |all| (all / PART).min(MOST)),
+            limit: limit(),
             shared: of_machine("Shmem:").unwrap_or(u64::MAX),
             page: page.and_then(|page| page.try_into().ok()).unwrap_or(4096),
             next: Instant::now() + OFTEN,

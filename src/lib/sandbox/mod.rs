@@ -27,10 +27,13 @@
 //! what the command connects to is accepted by the daemon. No process of ours is inside, no path leads out, and
 //! when the command ends its network is gone with the listener's last peer.
 //!
+//! Where the daemon has control groups, a command enters one of its own (`cgroup`), its launcher does not.
+//!
 //! Beside commands, [`compute()`] runs code of our own on hostile bytes, in a process that can do
 //! nothing else (`pure`).
 
 mod beneath;
+mod cgroup;
 mod compute;
 mod cover;
 mod detect;
@@ -53,6 +56,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use beneath::{BeneathError, Entry, Existing, Found, Kind, Root, Target};
+pub use cgroup::{has_control_groups, take_control_group};
 pub use compute::{Limits, compute, compute_main, in_memory};
 pub use cover::will_write;
 pub use detect::{level, probe};
@@ -217,6 +221,8 @@ struct Plan {
     service: bool,
     /// Whether the daemon is sent a listener of the command's network.
     exit: bool,
+    /// The control group that the command enters; without one the sum of its memory is watched.
+    group: Option<PathBuf>,
 }
 
 /// [`Level`] without `Refused`: what the launcher builds.

@@ -12,6 +12,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::cgroup::Group;
 use super::cover::Cover;
 use super::disk_room::DiskRoom;
 use super::output_cap::Clip;
@@ -95,7 +96,9 @@ pub async fn run_at(
     let disk_reserve = spec.disk_reserve;
     let room = DiskRoom::new(&spec.workspace, spec.disk_reserve);
     let mut cover = cover_of(walls, &spec).await;
-    let mut running = Running::start(&spec.into_plan(walls)).map_err(Error::Start)?;
+    let group = crate::sys::blocking(Group::of_command).await;
+    let plan = spec.into_plan(walls, group.as_ref());
+    let mut running = Running::start(&plan).map_err(Error::Start)?;
     let mut replaced = None;
     let mut clip = Clip::new(max_output);
     let mut keep = |bytes: &[u8]| {
@@ -112,11 +115,14 @@ pub async fn run_at(
             End::Killed(Status::Cancelled)
         }
     };
+    if let (End::Killed(_), Some(group)) = (&end, &group) {
+        group.kill();
+    }
     running.finish(&mut keep).await;
     let restored = crate::sys::blocking(move || cover.restore()).await;
     let status = match end {
         End::Killed(status) => status,
-        End::Report(line) => status_of(&line)?,
+        End::Report(line) => explained(status_of(&line)?, group.as_ref()),
     };
     let (output, cut) = clip.finish();
     Ok(Outcome {
@@ -165,14 +171,20 @@ pub(super) fn status_of(report: &[u8]) -> Result<Status, Error> {
     }
 }
 
+/// Returns a status with what the command's control group knows of it.
+pub(super) fn explained(status: Status, group: Option<&Group>) -> Status {
+    group.map_or(status, |group| group.explain(status))
+}
+
 impl Spec {
-    pub(super) fn into_plan(self, walls: Walls) -> Plan {
+    pub(super) fn into_plan(self, walls: Walls, group: Option<&Group>) -> Plan {
         let seconds = self.timeout.as_secs().saturating_mul(cores());
         Plan {
             walls,
             cpu_secs: seconds.saturating_add(10),
             service: false,
             exit: self.exit.is_some(),
+            group: group.map(|group| group.dir().to_owned()),
             spec: self,
         }
     }

@@ -10,10 +10,11 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Child;
 use tokio::time::timeout;
 
+use super::cgroup::Group;
 use super::cover::Cover;
 use super::run::{
-    KILL_GRACE, MAX_REPORT, cover_of, kill_group, level_for, line_of, spawn_launcher, status_of,
-    walls_of,
+    KILL_GRACE, MAX_REPORT, cover_of, explained, kill_group, level_for, line_of, spawn_launcher,
+    status_of, walls_of,
 };
 use super::{Error, Level, Plan, Spec, Status, Walls, exit};
 
@@ -35,6 +36,7 @@ pub struct Life {
     child: Child,
     status: exit::Status,
     cover: Cover,
+    group: Option<Group>,
     report: Vec<u8>,
     /// Whether nothing survives when its process group is killed.
     kill_is_complete: bool,
@@ -58,15 +60,16 @@ pub async fn serve(spec: Spec) -> Result<Service, Error> {
 pub async fn serve_at(level: &Level, spec: Spec) -> Result<Service, Error> {
     let walls = walls_of(level)?;
     let cover = cover_of(walls, &spec).await;
+    let group = crate::sys::blocking(Group::of_command).await;
     let plan = Plan {
         service: true,
         cpu_secs: u64::MAX,
-        ..spec.into_plan(walls)
+        ..spec.into_plan(walls, group.as_ref())
     };
-    start(&plan, cover).await.map_err(Error::Start)
+    start(&plan, cover, group).await.map_err(Error::Start)
 }
 
-async fn start(plan: &Plan, cover: Cover) -> std::io::Result<Service> {
+async fn start(plan: &Plan, cover: Cover, group: Option<Group>) -> std::io::Result<Service> {
     let line = line_of(plan)?;
     let ((ours, theirs), (talk, heard)) = (pair()?, pair()?);
     let (child, status) = spawn_launcher(plan, Stdio::from(theirs), Stdio::from(heard))?;
@@ -84,6 +87,7 @@ async fn start(plan: &Plan, cover: Cover) -> std::io::Result<Service> {
             child,
             status,
             cover,
+            group,
             report: Vec::new(),
             kill_is_complete,
         },
@@ -107,7 +111,7 @@ impl Life {
             _ = self.status.read(&mut self.report, MAX_REPORT) => {}
             path = self.cover.replaced() => return Err(Error::Uncovered(path)),
         }
-        status_of(&self.report)
+        status_of(&self.report).map(|status| explained(status, self.group.as_ref()))
     }
 
     /// Kills what is left of the service and waits until it is gone. A launcher that takes too long goes on

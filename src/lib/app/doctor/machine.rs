@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::{FsFlags, statvfs};
 use notify::{RecursiveMode, Watcher};
+use serde::Serialize;
 
 use super::Finding;
 use super::subject::{Patient, age, is_program, quote, user};
@@ -39,8 +40,18 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     findings
 }
 
-/// Returns the wall around commands, and what it lets through, where commands run.
-pub(super) fn sandbox_in_force(patient: &Patient) -> Option<(String, &'static str)> {
+/// The wall around commands.
+#[derive(Debug, Serialize)]
+pub(super) struct Wall {
+    pub level: String,
+    /// What it lets through.
+    pub risk: &'static str,
+    /// What bounds the memory of a command's processes together; known of a daemon that runs.
+    pub memory: Option<&'static str>,
+}
+
+/// Returns the wall around commands, where commands run.
+pub(super) fn sandbox_in_force(patient: &Patient) -> Option<Wall> {
     let exec = &patient.settings.as_ref().ok()?.config.tools.exec;
     if !exec.runs() {
         return None;
@@ -50,7 +61,19 @@ pub(super) fn sandbox_in_force(patient: &Patient) -> Option<(String, &'static st
     } else {
         sandbox::level()
     };
-    Some((level.to_string(), level.remaining_risk()))
+    Some(Wall {
+        level: level.to_string(),
+        risk: level.remaining_risk(),
+        memory: patient.pid().map(|pid| {
+            if sandbox::has_control_groups(pid) {
+                "a control group for each command"
+            } else if *level == Level::Off {
+                "nothing"
+            } else {
+                "the sum, watched"
+            }
+        }),
+    })
 }
 
 /// Returns, where commands run, which of the programs that they are told of they find, and which not.

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use serde::Serialize;
 use serde_json::json;
 
+use super::machine::Wall;
 use super::repair::Fixed;
 use super::{Finding, Level};
 use crate::app::cli;
@@ -13,8 +14,8 @@ use crate::{secret, text};
 /// What is told beside the findings.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
-    /// The wall around commands and what it lets through, if they run.
-    pub sandbox: Option<(String, &'static str)>,
+    /// The wall around commands, if they run.
+    pub sandbox: Option<Wall>,
     /// The programs that commands are told of: those that are there, and those that are not.
     pub programs: Option<(Vec<&'static str>, Vec<&'static str>)>,
     /// Where the programs are, when `$PATH` does not say so.
@@ -32,9 +33,10 @@ pub(super) fn json(findings: &[Finding], fix: bool, report: &Report) {
     if fix {
         document["fixed"] = json!(report.fixed);
     }
-    if let Some((level, risk)) = &report.sandbox {
-        document["sandbox"] = json!(level);
-        document["sandbox_risk"] = json!(risk);
+    if let Some(wall) = &report.sandbox {
+        document["sandbox"] = json!(wall.level);
+        document["sandbox_risk"] = json!(wall.risk);
+        document["sandbox_memory"] = json!(wall.memory);
     }
     if let Some((found, missing)) = &report.programs {
         document["programs"] = json!(found);
@@ -127,9 +129,12 @@ fn sums(findings: &[Finding], fix: bool, report: &Report) -> Vec<String> {
         ));
     }
     lines.extend(report.off_path.clone());
-    if let Some((level, risk)) = &report.sandbox {
-        lines.push(format!("sandbox of exec: {level}"));
-        lines.extend(wrap(risk, 78).into_iter().map(|line| format!("  {line}")));
+    if let Some(wall) = &report.sandbox {
+        lines.push(format!("sandbox of exec: {}", wall.level));
+        let risk = wrap(wall.risk, 78);
+        lines.extend(risk.into_iter().map(|line| format!("  {line}")));
+        let memory = wall.memory.iter();
+        lines.extend(memory.map(|bound| format!("  memory and processes together: {bound}")));
     }
     if let Some((found, missing)) = &report.programs {
         lines.push(format!("programs for exec: {}", listed(found)));
