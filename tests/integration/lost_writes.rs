@@ -113,12 +113,12 @@ fn a_row_that_cannot_be_read_is_a_dead_letter_and_keeps_nobody_waiting() {
     wait_for("the model to be asked", SOON, || {
         (model.in_flight() > 0).then_some(())
     });
-    for words in ["second", "third", "fourth"] {
+    for words in ["second", "third", "torn", "fourth"] {
         telegram.say(OWNER, OWNER, words);
     }
     let rows = "SELECT seq FROM inbox WHERE state IN ('pending', 'running')";
-    wait_for("four messages", SOON, || {
-        (sandbox.query("queue", rows).len() == 4).then_some(())
+    wait_for("five messages", SOON, || {
+        (sandbox.query("queue", rows).len() == 5).then_some(())
     });
     daemon.kill9();
     model.go_on();
@@ -131,21 +131,43 @@ fn a_row_that_cannot_be_read_is_a_dead_letter_and_keeps_nobody_waiting() {
         );
         assert_eq!(changed.expect("a row"), 1, "{words}");
     }
+    let moved: i64 = queue
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .expect("into the file");
+    assert_eq!(moved, 0);
     drop(queue);
+    tear(&sandbox.path("state/queue.db"), "\"torn\"");
     let _daemon = sandbox.ready();
     for words in ["first", "fourth"] {
         telegram.wait_sent(|sent| sent.text == format!("echo: {words}"), SOON);
     }
-    wait_for("two notices", SOON, || {
+    wait_for("three notices", SOON, || {
         let told = telegram.sent();
         let told = told
             .iter()
             .filter(|sent| sent.text.contains("cannot be read in queue.db"));
-        (told.count() == 2).then_some(())
+        (told.count() == 3).then_some(())
     });
     let dead = sandbox.query("queue", "SELECT id FROM inbox WHERE state = 'dead'");
-    assert_eq!(dead.len(), 2);
+    assert_eq!(dead.len(), 3);
     for query in ["--queue", "--status"] {
         assert_eq!(sandbox.send(&[query]).code, 0, "{query}");
     }
+    let told = sandbox.run("agent-daemon", &["doctor"], "").stdout;
+    assert!(
+        told.contains("3 dead letters") && !told.contains("database-damaged"),
+        "{told}"
+    );
+    assert_eq!(sandbox.send(&["--queue", "drop", "all"]).code, 0);
+}
+
+/// Takes the JSON of a row apart, as a disk does: in the file, so that no index follows.
+fn tear(database: &Path, words: &str) {
+    let mut bytes = fs::read(database).expect("a database");
+    let at = bytes
+        .windows(words.len())
+        .position(|window| window == words.as_bytes())
+        .expect("the row is in the file");
+    bytes[at] = b'x';
+    fs::write(database, bytes).expect("write");
 }

@@ -36,7 +36,14 @@ fn old_database(sandbox: &Sandbox, room: &str, name: &str, schema: usize) {
 
 #[test]
 fn a_home_of_every_older_schema_is_migrated_kept_and_works() {
-    for (queue, cost, memory) in [(1, 1, 1), (2, 1, 1), (3, 2, 1), (4, 2, 2), (5, 2, 2)] {
+    for (queue, cost, memory) in [
+        (1, 1, 1),
+        (2, 1, 1),
+        (3, 2, 1),
+        (4, 2, 2),
+        (5, 2, 2),
+        (11, 2, 2),
+    ] {
         let sandbox = Sandbox::new();
         old_database(&sandbox, "queue", "queue.db", queue);
         old_database(&sandbox, "cost", "cost.db", cost);
@@ -217,6 +224,7 @@ fn the_home_of_an_earlier_version_goes_on_where_it_was() {
         ("queue-6", "When is my sister Ana's birthday?", "3 May"),
         ("queue-7", "Where did my sister Ana move?", "Porto"),
         ("queue-8", "What is Berta's dog called?", "Rex"),
+        ("queue-11", "What is Berta's dog called?", "Rex"),
     ] {
         let sandbox = Sandbox::new();
         fs::create_dir_all(sandbox.path("state")).expect("the sandbox is writable");

@@ -125,9 +125,15 @@ fn subagent(row: &Row<'_>) -> rusqlite::Result<Subagent> {
     })
 }
 
+/// The run that sent a sub-agent, of a row of the inbox: what its index is of. One whose JSON is damaged has none.
+pub(super) const RUN_OF_TASK: &str =
+    "CASE WHEN json_valid(envelope) THEN envelope ->> '$.task.run_id' END";
+
 fn working(connection: &Connection, run: &str) -> rusqlite::Result<i64> {
     connection
-        .prepare_cached("SELECT count(*) FROM inbox WHERE envelope ->> '$.task.run_id' = ?1 AND state IN ('pending', 'running')")?
+        .prepare_cached(&format!(
+            "SELECT count(*) FROM inbox WHERE {RUN_OF_TASK} = ?1 AND state IN ('pending', 'running')"
+        ))?
         .query_row([run], |row| row.get(0))
 }
 
@@ -144,10 +150,10 @@ pub(super) fn tell(
     }
     let report = format!("report:{id}");
     connection
-        .prepare_cached(
-            "UPDATE inbox SET told_in = ?1 WHERE envelope ->> '$.task.run_id' = ?2 AND told_in IS NULL
-               AND NOT (envelope ->> '$.task.waits') AND coalesce(reason, '') != 'stopped'",
-        )?
+        .prepare_cached(&format!(
+            "UPDATE inbox SET told_in = ?1 WHERE {RUN_OF_TASK} = ?2 AND told_in IS NULL
+               AND NOT (envelope ->> '$.task.waits') AND coalesce(reason, '') != 'stopped'"
+        ))?
         .execute((&report, &task.run_id))?;
     inbox::insert(
         connection,

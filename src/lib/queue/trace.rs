@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, Row, params_from_iter};
 
 use super::suspend::Suspended;
-use super::{from_json, suspend, view};
+use super::{from_json, subagents, suspend, view};
 use crate::control::replies::Reply;
 use crate::db;
 use crate::message::Envelope;
@@ -162,8 +162,8 @@ pub fn meant(path: &Path, message_id: &str, chat: Option<&str>) -> Result<Vec<Me
                 "SELECT chat, coalesce(inbox_id, run_id), created_at FROM outbox WHERE message_id = ?1 AND (?2 IS NULL OR chat = ?2)
                  UNION
                  SELECT envelope ->> '$.route.chat', id, received_at FROM inbox
-                 WHERE envelope ->> '$.reply_to' = ?1 AND envelope ->> '$.route.chat' IS NOT NULL
-                   AND (?2 IS NULL OR envelope ->> '$.route.chat' = ?2)
+                 WHERE CASE WHEN json_valid(envelope) THEN envelope ->> '$.reply_to' = ?1 AND envelope ->> '$.route.chat' IS NOT NULL
+                   AND (?2 IS NULL OR envelope ->> '$.route.chat' = ?2) END
                  ORDER BY 3",
             )?
             .query_map((message_id, chat), |row| Ok(Meant { chat: row.get(0)?, id: row.get(1)?, at: row.get(2)? }))?
@@ -213,7 +213,8 @@ fn children(connection: &Connection, run: &str, ids: &[&str]) -> rusqlite::Resul
         return Ok(Vec::new());
     }
     let which = format!(
-        "envelope ->> '$.task.run_id' = ?1 OR told_in IN ({})",
+        "{} = ?1 OR told_in IN ({})",
+        subagents::RUN_OF_TASK,
         marks(ids)
     );
     inputs(connection, &which, &beside(run, ids))

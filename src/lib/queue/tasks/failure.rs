@@ -95,7 +95,8 @@ pub(super) fn postpone(
         .prepare_cached(
             "SELECT t.seq, t.retries, t.run_id, EXISTS (SELECT 1 FROM inbox i WHERE i.session_key = t.session_key
                AND i.run_id IS NOT t.run_id AND i.seq > (SELECT own.seq FROM inbox own WHERE own.id = t.inbox_id)
-               AND i.envelope ->> '$.command' IS NULL AND i.envelope ->> '$.reply_to' IS NOT NULL)
+               AND CASE WHEN json_valid(i.envelope)
+                 THEN i.envelope ->> '$.command' IS NULL AND i.envelope ->> '$.reply_to' IS NOT NULL END)
              FROM outbox o JOIN tasks t ON t.seq = o.task WHERE o.id = ?1 AND o.unknowns = 0 AND t.state = 'done'",
         )?
         .query_row([part], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))

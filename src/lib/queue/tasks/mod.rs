@@ -289,7 +289,8 @@ pub(super) fn insert(
     let newer: bool = connection
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM inbox WHERE session_key = ?1 AND seq > ?2 AND state IN ('pending', 'running')
-               AND envelope ->> '$.command' IS NULL AND envelope ->> '$.reply_to' IS NOT NULL)",
+               AND CASE WHEN json_valid(envelope)
+                 THEN envelope ->> '$.command' IS NULL AND envelope ->> '$.reply_to' IS NOT NULL END)",
         )?
         .query_row((&key, seq), |row| row.get(0))?;
     if newer {
