@@ -172,7 +172,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-fn write(path: impl AsRef<std::path::Path>, text: impl AsRef<[u8]>) {
+pub(super) fn write(path: impl AsRef<std::path::Path>, text: impl AsRef<[u8]>) {
     use std::io::Write;
     file(path.as_ref())
         .write_all(text.as_ref())
@@ -190,7 +190,7 @@ fn said(sender: &str, message_id: &str, text: &str) -> Value {
         "sender": {"id": sender, "name": format!("{sender} of sms")}})
 }
 
-fn count(sandbox: &Sandbox, sql: &str) -> i64 {
+pub(super) fn count(sandbox: &Sandbox, sql: &str) -> i64 {
     match sandbox
         .query("queue", sql)
         .first()

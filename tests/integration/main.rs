@@ -46,6 +46,7 @@ mod load;
 mod long;
 mod r#loop;
 mod lost_writes;
+mod mail;
 mod manual;
 mod mcp;
 mod media;

@@ -540,13 +540,26 @@ fn events_and_people_are_added_found_and_deleted_on_a_real_server() {
     assert!(!other.contains("Ada"), "{other}");
 }
 
+/// An IMAP and an SMTP server, one pair at a time on a machine.
+pub(super) struct MailServers {
+    _servers: [Server; 2],
+    _turn: fs::File,
+}
+
 /// Returns an IMAP and an SMTP server that keep their mail below `place` as nobody; `None` where they are not installed.
-fn mail_servers(place: &Path, imap: u16, smtp: u16) -> Option<[Server; 2]> {
+pub(super) fn mail_servers(place: &Path, imap: u16, smtp: u16) -> Option<MailServers> {
     let (dovecot, smtpd) = (installed("dovecot")?, installed("smtpd")?);
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: the mail servers need root");
         return None;
     }
+    // opensmtpd has one queue and one socket a machine.
+    let turn = fs::File::options()
+        .create(true)
+        .append(true)
+        .open("/tmp/agent-test-smtpd.lock");
+    let turn = turn.expect("the temporary directory is writable");
+    turn.lock().expect("a lock");
     let open = |dir: &Path| {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).expect("own directory");
     };
@@ -576,7 +589,7 @@ fn mail_servers(place: &Path, imap: u16, smtp: u16) -> Option<[Server; 2]> {
         of("sent")
     );
     fs::write(of("smtpd.conf"), settings).expect("write");
-    Some([
+    let servers = [
         Server::start(
             Command::new(dovecot).args(["-F", "-c", &of("dovecot.conf")]),
             imap,
@@ -585,7 +598,11 @@ fn mail_servers(place: &Path, imap: u16, smtp: u16) -> Option<[Server; 2]> {
             Command::new(smtpd).args(["-d", "-f", &of("smtpd.conf")]),
             smtp,
         ),
-    ])
+    ];
+    Some(MailServers {
+        _servers: servers,
+        _turn: turn,
+    })
 }
 
 #[test]

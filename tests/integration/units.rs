@@ -79,7 +79,8 @@ fn a_channel_sees_its_own_directory_and_has_the_walls_of_the_others() {
     for line in [
         "TemporaryFileSystem=/var/lib/agent:mode=0755",
         "BindPaths=/var/lib/agent/channels/%i",
-        "InaccessiblePaths=-/etc/agent",
+        "TemporaryFileSystem=/etc/agent:mode=0755",
+        "BindReadOnlyPaths=-/etc/agent/channels/%i.toml",
         "ExecStart=/usr/local/bin/agent-channel-%i",
     ] {
         assert!(channel.contains(&line), "{line}");

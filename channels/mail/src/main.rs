@@ -1,0 +1,186 @@
+//! `agent-channel-mail`: the agent is written to, and answers, by mail. It speaks agent-channel(7) with the daemon, IMAP
+//! with the server that has the mailbox, and SMTP with the one that sends.
+
+mod backoff;
+mod error;
+mod incoming;
+mod outgoing;
+mod readable;
+mod receive;
+mod send;
+mod settings;
+mod spool;
+mod threads;
+mod tls;
+mod verified;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use notify::Watcher;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+
+use error::Error;
+use settings::Settings;
+use spool::Spool;
+
+/// How long a mail that is on its way is waited for at the end; the unit has 30 seconds for it.
+const LAST: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// Talk to the agent by mail
+///
+/// A channel of agent-daemon: switch it on by [channels.mail] in agent.toml, and say in mail.toml which mailbox it has.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// Read the settings from this file instead of channels/NAME.toml beside agent.toml
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Sign in at both servers, say what is wrong, and end
+    #[arg(long)]
+    check: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .without_time()
+        .init();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(run(&arguments)),
+        Err(error) => Err(Error::Server(error.to_string())),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<(), Error> {
+    let name = std::env::var("AGENT_CHANNEL").unwrap_or_else(|_| "mail".to_owned());
+    let config = arguments
+        .config
+        .clone()
+        .unwrap_or_else(|| settings_of(&name));
+    let settings = Settings::read(&config)?;
+    let tls = tls::connector(settings.ca_file.as_deref())?;
+    if arguments.check {
+        return check(&settings, &tls).await;
+    }
+    let root = match (
+        std::env::var_os("AGENT_CHANNEL_DIR"),
+        std::env::var_os("AGENT_HOME"),
+    ) {
+        (Some(dir), _) => PathBuf::from(dir),
+        (None, Some(home)) => PathBuf::from(home).join("state/channels").join(&name),
+        (None, None) => home().join(".local/state/agent/channels").join(&name),
+    };
+    let spool = Spool::open(root, &name)?;
+    let mut end =
+        signal(SignalKind::terminate()).map_err(|error| Error::Server(error.to_string()))?;
+    let _lock = spool.lock()?;
+    spool.announce()?;
+    if settings.authserv_id.is_none() {
+        tracing::warn!(
+            "authserv_id is not set: every sender is a stranger; agent-channel-mail --check names what your server writes"
+        );
+    }
+    threads::Threads::new(&spool, settings.domain()).forget_old();
+    let changed = Arc::new(Notify::new());
+    let _watcher = watch(&spool, &changed);
+    let turn = send::Turn::default();
+    let sending = send::run(&settings, &spool, &changed, &turn);
+    tokio::pin!(sending);
+    tokio::select! {
+        done = receive::run(&settings, &spool, &tls) => return done,
+        done = &mut sending => return done,
+        _ = end.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    // What is on its way is waited for: broken off, it would go out twice.
+    turn.stop.set(true);
+    if turn.busy.get() {
+        tokio::time::timeout(LAST, sending)
+            .await
+            .unwrap_or(Ok(()))?;
+    }
+    Ok(())
+}
+
+/// Notifies `changed` when messages appear; `None`, and looks now and then suffice, when the kernel cannot say.
+fn watch(spool: &Spool, changed: &Arc<Notify>) -> Option<notify::RecommendedWatcher> {
+    let changed = changed.clone();
+    let told = move |_: notify::Result<notify::Event>| changed.notify_one();
+    let watcher = notify::recommended_watcher(told);
+    let mut watcher = watcher
+        .inspect_err(|error| tracing::warn!(%error, "looking every 30 seconds"))
+        .ok()?;
+    let watched = watcher.watch(&spool.out(), notify::RecursiveMode::NonRecursive);
+    watched
+        .inspect_err(|error| tracing::warn!(%error, "looking every 30 seconds"))
+        .ok()?;
+    Some(watcher)
+}
+
+/// Signs in at both servers.
+async fn check(settings: &Settings, tls: &tokio_rustls::TlsConnector) -> Result<(), Error> {
+    let mut session = receive::connect(settings, tls).await?;
+    tracing::info!(
+        "IMAP: signed in at {} as {}",
+        settings.imap.host,
+        settings.user
+    );
+    let seen = receive::servers_seen(&mut session, settings).await?;
+    drop(session.logout().await);
+    send::connect(settings).await?;
+    tracing::info!("SMTP: signed in at {}", settings.smtp.host);
+    match &settings.authserv_id {
+        Some(id) if seen.contains(id) => {
+            tracing::info!("authserv_id: {id} stands in the newest mails")
+        }
+        Some(id) => tracing::warn!(
+            "authserv_id: {id} stands in none of the newest mails; there stand: {}",
+            listed(&seen)
+        ),
+        None => tracing::warn!(
+            "authserv_id is not set; in the newest mails stand: {}",
+            listed(&seen)
+        ),
+    }
+    Ok(())
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+fn home() -> PathBuf {
+    std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from)
+}
+
+/// Returns where the settings of the channel lie: beside agent.toml.
+fn settings_of(name: &str) -> PathBuf {
+    let file = format!("channels/{name}.toml");
+    let var = std::env::var_os;
+    match (var("AGENT_CHANNEL_CONFIG"), var("AGENT_HOME")) {
+        (Some(file), _) => PathBuf::from(file),
+        (None, Some(home)) => PathBuf::from(home).join(file),
+        (None, None) => home().join(".config/agent").join(file),
+    }
+}

@@ -1,0 +1,400 @@
+//! The mailbox: what is new in it becomes lines for the daemon, in its order. A mail is marked as read after its line is on
+//! the disk; whatever ends this program in between, the same line is written again and the daemon drops it.
+
+use std::time::Duration;
+
+use async_imap::Session;
+use async_imap::extensions::idle::IdleResponse;
+use async_imap::types::{Fetch, UnsolicitedResponse};
+use futures_util::TryStreamExt;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::backoff::Backoff;
+use crate::error::Error;
+use crate::incoming::{self, Raw, Verdict};
+use crate::settings::{Security, Settings};
+use crate::spool::Spool;
+use crate::threads::Threads;
+use crate::tls;
+
+/// What a server may take for one answer; a mail of 50 MB over a slow line takes that long.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// A server, or a router on the way, forgets who is silent longer (RFC 2177 has 29 minutes for servers alone).
+const IDLE: Duration = Duration::from_secs(9 * 60);
+/// While the daemon has so many lines to take, mails stay where they are.
+const MAX_WAITING: usize = 200;
+/// So often a mail may end the program before it is handed on unread.
+const TRIES: u32 = 5;
+/// The file that knows how far the mailbox was read.
+const PLACE: &str = "mailbox.json";
+/// The file that knows which mail is being read.
+const WORKING: &str = "reading.json";
+
+/// How far a mailbox was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Place {
+    /// Which time of the mailbox: with another one its numbers mean other mails.
+    validity: u32,
+    /// The first number that is new.
+    next: u32,
+    /// Numbers below it that are still to be read.
+    todo: Vec<u32>,
+}
+
+/// Which mail is being read, and for the how manieth time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Working {
+    validity: u32,
+    uid: u32,
+    tries: u32,
+}
+
+/// A stream to a server.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send + std::fmt::Debug {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + std::fmt::Debug> Stream for T {}
+/// A signed-in connection.
+pub type Mailbox = Session<Box<dyn Stream>>;
+
+/// Reads the mailbox for ever.
+///
+/// # Errors
+/// When the disk fails: then nothing can be taken in.
+pub async fn run(settings: &Settings, spool: &Spool, tls: &TlsConnector) -> Result<(), Error> {
+    let mut backoff = Backoff::default();
+    loop {
+        match watch(settings, spool, tls, &mut backoff).await {
+            Ok(()) => {}
+            Err(Error::Server(why)) => {
+                let pause = backoff.next();
+                tracing::warn!(%why, pause_secs = pause.as_secs(), "mail cannot be read now");
+                tokio::time::sleep(pause).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Connects and signs in.
+///
+/// # Errors
+/// When the server is away or says no.
+pub async fn connect(settings: &Settings, tls: &TlsConnector) -> Result<Mailbox, Error> {
+    let server = &settings.imap;
+    let failed = Error::server(&format!("IMAP at {}", server.host));
+    let stream = within(TcpStream::connect((server.host.as_str(), server.port))).await?;
+    let stream = stream.map_err(|error| failed(&error))?;
+    let mut stream: Box<dyn Stream> = Box::new(stream);
+    if server.security == Security::StartTls {
+        let mut client = async_imap::Client::new(stream);
+        greeted(&mut client, &server.host).await?;
+        let asked = within(client.run_command_and_check_ok("STARTTLS", None)).await?;
+        asked.map_err(|error| failed(&error))?;
+        stream = client.into_inner();
+    }
+    if server.security != Security::Plain {
+        let encrypted = within(tls.connect(tls::name(&server.host)?, stream)).await?;
+        stream = Box::new(encrypted.map_err(|error| failed(&error))?);
+    }
+    let mut client = async_imap::Client::new(stream);
+    if server.security != Security::StartTls {
+        greeted(&mut client, &server.host).await?;
+    }
+    let password = settings
+        .password
+        .as_ref()
+        .map(crate::settings::Password::expose);
+    let signed_in = within(client.login(&settings.user, password.unwrap_or_default())).await?;
+    signed_in.map_err(|(error, _)| failed(&format!("signing in as {}: {error}", settings.user)))
+}
+
+async fn greeted(
+    client: &mut async_imap::Client<Box<dyn Stream>>,
+    host: &str,
+) -> Result<(), Error> {
+    let failed = Error::server(&format!("IMAP at {host}"));
+    match within(client.read_response()).await? {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(failed(&"it hung up")),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// Waits for a server, but not for ever.
+async fn within<F: Future>(answer: F) -> Result<F::Output, Error> {
+    let waited = tokio::time::timeout(PATIENCE, answer).await;
+    waited.map_err(|_| Error::Server("the server does not answer".to_owned()))
+}
+
+/// Asks the server something.
+async fn ask<T>(answer: impl Future<Output = async_imap::error::Result<T>>) -> Result<T, Error> {
+    within(answer)
+        .await?
+        .map_err(|error| Error::server("IMAP")(&error))
+}
+
+async fn watch(
+    settings: &Settings,
+    spool: &Spool,
+    tls: &TlsConnector,
+    backoff: &mut Backoff,
+) -> Result<(), Error> {
+    let mut session = connect(settings, tls).await?;
+    let can = ask(session.capabilities()).await?;
+    let (idles, moves) = (can.has_str("IDLE"), can.has_str("MOVE"));
+    let mailbox = ask(session.select(&settings.mailbox)).await?;
+    let validity = mailbox.uid_validity.unwrap_or_default();
+    tracing::info!(
+        mailbox = settings.mailbox,
+        mails = mailbox.exists,
+        idles,
+        "the mailbox is open"
+    );
+    let news = session.unsolicited_responses.clone();
+    loop {
+        // What is told from here on may be newer than what is read now.
+        brought(&news);
+        let reader = Reader {
+            settings,
+            spool,
+            validity,
+            moves,
+        };
+        reader.read_new(&mut session).await?;
+        backoff.reset();
+        report_refusals(spool);
+        if !idles {
+            tokio::time::sleep(settings.poll).await;
+            ask(session.noop()).await?;
+            continue;
+        }
+        let mut handle = session.idle();
+        ask(handle.init()).await?;
+        if !brought(&news) {
+            let (waiting, _interrupt) = handle.wait_with_timeout(IDLE);
+            let waited = waiting
+                .await
+                .map_err(|error| Error::server("IMAP")(&error))?;
+            if waited == IdleResponse::ManualInterrupt {
+                return Err(Error::Server("IMAP: the server hung up".to_owned()));
+            }
+        }
+        session = ask(handle.done()).await?;
+    }
+}
+
+/// Takes what the server said unasked, and returns true when it told of new mail.
+fn brought(news: &async_channel::Receiver<UnsolicitedResponse>) -> bool {
+    let mut is_new = false;
+    while let Ok(told) = news.try_recv() {
+        is_new |= matches!(
+            told,
+            UnsolicitedResponse::Exists(_) | UnsolicitedResponse::Recent(_)
+        );
+    }
+    is_new
+}
+
+/// Says in the log why the daemon took something not: there is nobody else to tell.
+fn report_refusals(spool: &Spool) {
+    for (id, why) in spool.refusals() {
+        tracing::warn!(line = id, why, "the daemon refused what came");
+    }
+}
+
+/// What reads new mails.
+struct Reader<'a> {
+    settings: &'a Settings,
+    spool: &'a Spool,
+    validity: u32,
+    moves: bool,
+}
+
+impl Reader<'_> {
+    /// Takes in what is new.
+    async fn read_new(&self, session: &mut Mailbox) -> Result<(), Error> {
+        loop {
+            let mut place = self.place(session).await?;
+            let query = format!("UID {}:*", place.next);
+            let found = ask(session.uid_search(query)).await?;
+            // `*` is the last one, also where it is below.
+            place
+                .todo
+                .extend(found.into_iter().filter(|uid| *uid >= place.next));
+            place.todo.sort_unstable();
+            if place.todo.is_empty() {
+                return Ok(());
+            }
+            for uid in place.todo.clone() {
+                while self.spool.waiting() >= MAX_WAITING {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                self.read_one(session, uid).await?;
+                place.todo.retain(|one| *one != uid);
+                place.next = place.next.max(uid.saturating_add(1));
+                let rest = place.todo.iter().copied().filter(|uid| *uid < place.next);
+                let kept = Place {
+                    todo: rest.collect(),
+                    ..place.clone()
+                };
+                self.spool.remember(PLACE, &kept)?;
+            }
+        }
+    }
+
+    /// Returns how far the mailbox was read.
+    async fn place(&self, session: &mut Mailbox) -> Result<Place, Error> {
+        let place: Option<Place> = self.spool.recall(PLACE)?;
+        let query = match place {
+            Some(place) if place.validity == self.validity => return Ok(place),
+            // The numbers are others: what was read before is marked as read, and the daemon knows it by its Message-ID.
+            Some(_) => "UNSEEN".to_owned(),
+            // A mailbox of many years is not answered anew.
+            None => {
+                let since = chrono::Utc::now() - chrono::Duration::days(1);
+                format!("UNSEEN SINCE {}", since.format("%d-%b-%Y"))
+            }
+        };
+        let last = ask(session.uid_search("UID *")).await?.into_iter().max();
+        let todo = ask(session.uid_search(query)).await?;
+        let next = last.map_or(1, |last| last.saturating_add(1));
+        let place = Place {
+            validity: self.validity,
+            next,
+            todo: todo.into_iter().filter(|uid| *uid < next).collect(),
+        };
+        self.spool.remember(PLACE, &place)?;
+        Ok(place)
+    }
+
+    async fn read_one(&self, session: &mut Mailbox, uid: u32) -> Result<(), Error> {
+        let Some(head) = fetch(session, uid, "(UID RFC822.SIZE)").await? else {
+            return Ok(());
+        };
+        let size = head.size.unwrap_or_default();
+        let too_large = (size > self.settings.max_size).then_some(size);
+        let what = if too_large.is_some() {
+            "(UID BODY.PEEK[HEADER])"
+        } else {
+            "(UID BODY.PEEK[])"
+        };
+        let Some(fetched) = fetch(session, uid, what).await? else {
+            return Ok(());
+        };
+        let bytes = fetched
+            .body()
+            .or_else(|| fetched.header())
+            .unwrap_or_default();
+        let raw = Raw {
+            validity: self.validity,
+            uid,
+            bytes,
+            too_large,
+        };
+        if self.take(raw)? {
+            self.mark(session, uid).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes one mail in: what it says is on the disk when this returns true.
+    fn take(&self, raw: Raw<'_>) -> Result<bool, Error> {
+        let before: Option<Working> = self.spool.recall(WORKING)?;
+        let before = before.filter(|one| (one.validity, one.uid) == (raw.validity, raw.uid));
+        let tries = before.map_or(0, |one| one.tries);
+        if tries >= TRIES {
+            tracing::error!(
+                uid = raw.uid,
+                "this mail ended the program again and again; it stays in the mailbox, unread"
+            );
+            self.spool.forget(WORKING);
+            return Ok(false);
+        }
+        self.spool.remember(
+            WORKING,
+            &Working {
+                validity: raw.validity,
+                uid: raw.uid,
+                tries: tries + 1,
+            },
+        )?;
+        let threads = Threads::new(self.spool, self.settings.domain());
+        let taken = match incoming::read(raw, self.settings, &threads)? {
+            Verdict::Ignored(why) => {
+                tracing::info!(uid = raw.uid, why, "not for the agent");
+                false
+            }
+            Verdict::Line(line) => {
+                if let Some(why) = &line.unverified {
+                    tracing::warn!(
+                        uid = raw.uid,
+                        why,
+                        "the sender is a stranger: nobody vouches for From"
+                    );
+                }
+                threads.write(&line.thread.0, &line.thread.1)?;
+                self.spool.put(&line.id, line.fields, &line.files)?;
+                true
+            }
+        };
+        self.spool.forget(WORKING);
+        Ok(taken)
+    }
+
+    /// Marks a mail as read, and puts it where the settings say.
+    async fn mark(&self, session: &mut Mailbox, uid: u32) -> Result<(), Error> {
+        let uid = uid.to_string();
+        let stored = session.uid_store(&uid, "+FLAGS.SILENT (\\Seen)");
+        let answers = ask(stored).await?;
+        let _: Vec<Fetch> = ask(answers.try_collect()).await?;
+        let Some(folder) = &self.settings.move_to else {
+            return Ok(());
+        };
+        if self.moves {
+            return ask(session.uid_mv(&uid, folder)).await;
+        }
+        ask(session.uid_copy(&uid, folder)).await?;
+        let deleted = ask(session.uid_store(&uid, "+FLAGS.SILENT (\\Deleted)")).await?;
+        let _: Vec<Fetch> = ask(deleted.try_collect()).await?;
+        Ok(())
+    }
+}
+
+async fn fetch(session: &mut Mailbox, uid: u32, what: &str) -> Result<Option<Fetch>, Error> {
+    let answers = ask(session.uid_fetch(uid.to_string(), what)).await?;
+    let all: Vec<Fetch> = ask(answers.try_collect()).await?;
+    Ok(all.into_iter().find(|one| one.uid == Some(uid)))
+}
+
+/// Returns whose Authentication-Results stand above the newest mails, for whoever writes the settings.
+///
+/// # Errors
+/// When the server is away or says no.
+pub async fn servers_seen(
+    session: &mut Mailbox,
+    settings: &Settings,
+) -> Result<Vec<String>, Error> {
+    let mailbox = ask(session.examine(&settings.mailbox)).await?;
+    let from = mailbox.exists.saturating_sub(19).max(1);
+    if mailbox.exists == 0 {
+        return Ok(Vec::new());
+    }
+    let what = "BODY.PEEK[HEADER]";
+    let answers = ask(session.fetch(format!("{from}:*"), what)).await?;
+    let all: Vec<Fetch> = ask(answers.try_collect()).await?;
+    let mut servers: Vec<String> = Vec::new();
+    for one in &all {
+        let bytes = one.header().unwrap_or_default();
+        let head = String::from_utf8_lossy(bytes);
+        let Some(mail) = mail_parser::MessageParser::default().parse(head.as_bytes()) else {
+            continue;
+        };
+        let headers: Vec<(&str, &str)> = mail.headers_raw().collect();
+        servers.extend(crate::verified::servers(&headers).into_iter().next());
+    }
+    servers.sort();
+    servers.dedup();
+    Ok(servers)
+}

@@ -1,0 +1,353 @@
+//! Who wrote a mail: what the receiving server found out (Authentication-Results, RFC 8601), and nothing else.
+//!
+//! Anybody may write such a header. The server puts its own above all that came with the mail, so of those with its name
+//! only the first counts. What stands there must fit the one address in From: a DMARC pass for its domain; or, where the
+//! domain has no DMARC, a DKIM signature or an SPF pass of that domain or one above it; or that the server's own user,
+//! signed in under that very address, handed it in.
+
+/// Returns the address in From that stands for a person: exactly one, in the plain form that no two programs read
+/// differently. `None` otherwise.
+pub fn author(headers: &[(&str, &str)], parsed: &[String]) -> Option<String> {
+    let mut values = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("from"));
+    let (_, value) = values.next()?;
+    let ([address], None) = (parsed, values.next()) else {
+        return None;
+    };
+    let raw = unfolded(value).to_lowercase();
+    let raw = raw.trim();
+    // `ada@example.org`, `Ada <ada@example.org>`: not `<ada@example.org> <eve@example.com>`, nor a comment that one
+    // program takes for the address and another does not.
+    let in_brackets = raw
+        .strip_suffix(&format!("<{address}>"))
+        .is_some_and(|name| !name.contains(['<', '>', '\0']));
+    let is_address = address.matches('@').count() == 1
+        && !address
+            .contains(|c: char| c.is_whitespace() || c.is_control() || "<>(),;:\"\\".contains(c));
+    (is_address && (in_brackets || raw == address)).then(|| address.clone())
+}
+
+/// Returns whether the receiving server `authserv_id` vouches that the mail came from `author`; otherwise why not.
+pub fn vouched(headers: &[(&str, &str)], author: &str, authserv_id: &str) -> Result<(), String> {
+    let (_, domain) = author
+        .rsplit_once('@')
+        .ok_or_else(|| "From has no address".to_owned())?;
+    let results = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("authentication-results"))
+        .filter_map(|(_, value)| Results::parse(value))
+        .find(|results| results.server == authserv_id);
+    let Some(results) = results else {
+        return Err(format!(
+            "there are no Authentication-Results of {authserv_id}"
+        ));
+    };
+    let Some(methods) = results.methods else {
+        return Err(format!(
+            "the Authentication-Results of {authserv_id} are not understood"
+        ));
+    };
+    let of = |name: &'static str| methods.iter().filter(move |method| method.name == name);
+    let dmarc: Vec<&Method> = of("dmarc").collect();
+    match dmarc.as_slice() {
+        [one] if one.result == "pass" => {
+            return if one
+                .value("header.from")
+                .is_some_and(|from| domain_of(from) == domain)
+            {
+                Ok(())
+            } else {
+                Err("DMARC passed for another domain".to_owned())
+            };
+        }
+        // The domain says nothing on DMARC.
+        [] => {}
+        [one] if one.result == "none" => {}
+        _ => return Err("DMARC did not pass".to_owned()),
+    }
+    let signed = of("dkim").any(|one| {
+        let signer = one.value("header.d").or_else(|| one.value("header.i"));
+        one.result == "pass" && signer.is_some_and(|signer| is_above(domain_of(signer), domain))
+    });
+    let sent = of("spf").any(|one| {
+        let sender = one
+            .value("smtp.mailfrom")
+            .or_else(|| one.value("smtp.mail"));
+        one.result == "pass" && sender.is_some_and(|sender| is_above(domain_of(sender), domain))
+    });
+    let handed_in = of("auth").any(|one| {
+        one.result == "pass" && one.value("smtp.auth").is_some_and(|user| user == author)
+    });
+    if signed || sent || handed_in {
+        Ok(())
+    } else {
+        Err("neither DMARC, DKIM nor SPF passed for the domain in From".to_owned())
+    }
+}
+
+/// Returns the names of servers in Authentication-Results, the first first.
+pub fn servers(headers: &[(&str, &str)]) -> Vec<String> {
+    let all = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("authentication-results"));
+    all.filter_map(|(_, value)| Results::parse(value))
+        .map(|results| results.server)
+        .collect()
+}
+
+/// Returns true when `parent` is `domain` or one that it lies in: whoever has the parent has the domain. Not the other way
+/// round, because below some domains everybody may have one.
+fn is_above(parent: &str, domain: &str) -> bool {
+    parent == domain
+        || (parent.contains('.')
+            && domain
+                .strip_suffix(parent)
+                .is_some_and(|rest| rest.ends_with('.')))
+}
+
+fn domain_of(value: &str) -> &str {
+    value.rsplit('@').next().unwrap_or(value)
+}
+
+/// One header.
+struct Results {
+    /// Who wrote it.
+    server: String,
+    /// What it says; `None` when it can be read in more than one way.
+    methods: Option<Vec<Method>>,
+}
+
+/// `dkim=pass header.d=example.org`
+struct Method {
+    name: String,
+    result: String,
+    values: Vec<(String, String)>,
+}
+
+impl Method {
+    fn value(&self, name: &str) -> Option<&str> {
+        let mut found = self.values.iter().filter(|(own, _)| own == name);
+        let (_, value) = found.next()?;
+        // Twice the same property is nothing to rely on.
+        found.next().is_none().then_some(value.as_str())
+    }
+}
+
+impl Results {
+    fn parse(value: &str) -> Option<Self> {
+        let Some(parts) = split(&unfolded(value)) else {
+            // The name is needed all the same: what cannot be read is still the server's own and hides those below.
+            let server = value
+                .trim_start()
+                .split([';', ' ', '\t', '\r', '\n'])
+                .next()?;
+            return Some(Self {
+                server: server.to_ascii_lowercase(),
+                methods: None,
+            });
+        };
+        let (first, rest) = parts.split_first()?;
+        // A version may follow the name.
+        let server = first.first()?.to_ascii_lowercase();
+        let methods = rest.iter().filter_map(|words| Method::parse(words));
+        Some(Self {
+            server,
+            methods: Some(methods.collect()),
+        })
+    }
+}
+
+impl Method {
+    fn parse(words: &[String]) -> Option<Self> {
+        let (first, rest) = words.split_first()?;
+        let (name, result) = first.split_once('=')?;
+        // A version may follow the name of the method.
+        let name = name.split('/').next().unwrap_or(name);
+        let pair = |word: &String| {
+            let (name, value) = word.split_once('=')?;
+            Some((name.to_ascii_lowercase(), value.to_lowercase()))
+        };
+        Some(Self {
+            name: name.to_ascii_lowercase(),
+            result: result.to_ascii_lowercase(),
+            values: rest.iter().filter_map(pair).collect(),
+        })
+    }
+}
+
+/// Cuts a value at its semicolons and spaces, without comments, and with nothing around `=`. `None` when a comment or a
+/// quoted text does not end, or a quoted text holds a semicolon: a sender may have written it to be read otherwise.
+fn split(value: &str) -> Option<Vec<Vec<String>>> {
+    let mut parts = vec![Vec::new()];
+    let mut word = String::new();
+    let mut comments = 0_usize;
+    let mut quoted = false;
+    // A space was seen after the word: it ends, unless `=` follows.
+    let mut ended = false;
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        if comments > 0 {
+            match c {
+                '(' => comments += 1,
+                ')' => comments -= 1,
+                '\\' => drop(chars.next()),
+                _ => {}
+            }
+            continue;
+        }
+        if quoted {
+            match c {
+                '"' => quoted = false,
+                ';' => return None,
+                '\\' => word.extend(chars.next()),
+                c => word.push(c),
+            }
+            continue;
+        }
+        match c {
+            '(' => (comments, ended) = (1, true),
+            ')' => return None,
+            ';' => {
+                finish(&mut parts, &mut word);
+                parts.push(Vec::new());
+                ended = false;
+            }
+            c if c.is_whitespace() => ended = true,
+            c => {
+                if ended && c != '=' && !word.ends_with('=') {
+                    finish(&mut parts, &mut word);
+                }
+                ended = false;
+                if c == '"' {
+                    quoted = true;
+                } else {
+                    word.push(c);
+                }
+            }
+        }
+    }
+    finish(&mut parts, &mut word);
+    (comments == 0 && !quoted).then_some(parts)
+}
+
+fn finish(parts: &mut [Vec<String>], word: &mut String) {
+    if let Some(last) = parts.last_mut().filter(|_| !word.is_empty()) {
+        last.push(std::mem::take(word));
+    }
+}
+
+fn unfolded(value: &str) -> String {
+    value.replace(['\r', '\n'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AR: &str = "Authentication-Results";
+
+    fn ada(results: &[&str]) -> bool {
+        let headers: Vec<(&str, &str)> = results.iter().map(|value| (AR, *value)).collect();
+        vouched(&headers, "ada@example.org", "mx.home.net").is_ok()
+    }
+
+    #[test]
+    fn what_real_servers_write_is_understood() {
+        for good in [
+            // Gmail's form
+            "mx.home.net;\r\n       dkim=pass header.i=@example.org header.s=s1 header.b=\"abc/+=\";\r\n       spf=pass (mx: domain of ada@example.org designates 1.2.3.4 as permitted sender) smtp.mailfrom=ada@example.org;\r\n       dmarc=pass (p=REJECT sp=REJECT dis=NONE) header.from=example.org",
+            // opendmarc's
+            " mx.home.net; dmarc=pass (p=none dis=none) header.from=example.org",
+            // rspamd's
+            "mx.home.net;\n\tdkim=pass header.d=example.org header.s=mail header.b=Xy;\n\tdmarc=none;\n\tspf=softfail",
+            "MX.Home.NET 1; spf=pass smtp.mailfrom=bounce@example.org",
+            "mx.home.net; dkim = pass (2048-bit key; unprotected) header.d = example.org",
+            "mx.home.net; dkim=fail header.d=example.org; dkim/1=PASS header.d=EXAMPLE.ORG",
+            "mx.home.net; auth=pass smtp.auth=ada@example.org smtp.mailfrom=ada@example.org",
+        ] {
+            assert!(ada(&[good]), "{good}");
+        }
+    }
+
+    #[test]
+    fn nothing_less_than_the_servers_word_for_the_very_domain_counts() {
+        for bad in [
+            "",
+            "mx.home.net",
+            "mx.home.net; none",
+            "other.net; dmarc=pass header.from=example.org",
+            "mx.home.net.evil.com; dmarc=pass header.from=example.org",
+            "mx.home.net; dmarc=fail header.from=example.org; dkim=pass header.d=example.org",
+            "mx.home.net; dmarc=temperror header.from=example.org; spf=pass smtp.mailfrom=example.org",
+            "mx.home.net; dmarc=bestguesspass header.from=example.org",
+            "mx.home.net; dmarc=pass header.from=evil.com",
+            "mx.home.net; dmarc=pass",
+            "mx.home.net; dmarc=pass header.from=example.org; dmarc=fail header.from=example.org",
+            "mx.home.net; dmarc=pass header.from=example.org header.from=evil.com",
+            "mx.home.net; dkim=pass header.d=evil.com",
+            "mx.home.net; dkim=pass header.d=org",
+            "mx.home.net; dkim=pass header.d=mail.example.org",
+            "mx.home.net; dkim=pass header.d=badexample.org",
+            "mx.home.net; dkim=pass",
+            "mx.home.net; dkim=neutral header.d=example.org",
+            "mx.home.net; spf=pass smtp.helo=example.org",
+            "mx.home.net; spf=pass smtp.mailfrom=evil.com",
+            "mx.home.net; auth=pass smtp.auth=eve@example.org smtp.mailfrom=ada@example.org",
+            "mx.home.net; spf=pass (dmarc=pass header.from=example.org) smtp.mailfrom=evil.com",
+            "mx.home.net; spf=pass smtp.mailfrom=\"x; dmarc=pass header.from=example.org \"@evil.com",
+            "mx.home.net; spf=pass (domain of a) dmarc=pass header.from=example.org ( designates) smtp.mailfrom=evil.com",
+            "mx.home.net; spf=pass (unbalanced smtp.mailfrom=example.org",
+        ] {
+            assert!(!ada(&[bad]), "{bad}");
+        }
+    }
+
+    #[test]
+    fn of_the_servers_name_only_the_first_counts_and_others_do_not() {
+        let (good, bad) = (
+            "mx.home.net; dmarc=pass header.from=example.org",
+            "mx.home.net; dmarc=fail header.from=example.org",
+        );
+        assert!(ada(&[good, bad]) && !ada(&[bad, good]));
+        assert!(
+            !ada(&["mx.home.net; (", good]),
+            "what cannot be read hides what is below"
+        );
+        assert!(ada(&["relay.net; dmarc=fail", good]));
+        assert!(!ada(&[]));
+    }
+
+    #[test]
+    fn from_is_one_address_in_a_form_that_all_programs_read_alike() {
+        let of = |values: &[&str], parsed: &[&str]| {
+            let headers: Vec<(&str, &str)> = values.iter().map(|value| ("From", *value)).collect();
+            let parsed: Vec<String> = parsed.iter().map(|&one| one.to_owned()).collect();
+            author(&headers, &parsed)
+        };
+        let ada = Some("ada@example.org".to_owned());
+        for good in [
+            " ada@example.org\r\n",
+            "<ada@example.org>",
+            "Ada\r\n <Ada@Example.org>",
+            "\"Ada (home)\" <ada@example.org>",
+        ] {
+            assert_eq!(of(&[good], &["ada@example.org"]), ada, "{good}");
+        }
+        for bad in [
+            "<ada@example.org> <eve@evil.com>",
+            "ada@example.org (x) <eve@evil.com>, ",
+            "eve@evil.com (<ada@example.org>)",
+            "\"ada@example.org\" eve@evil.com",
+            "group: ada@example.org;",
+        ] {
+            assert_eq!(of(&[bad], &["ada@example.org"]), None, "{bad}");
+        }
+        assert_eq!(
+            of(&["ada@example.org", "eve@evil.com"], &["ada@example.org"]),
+            None
+        );
+        assert_eq!(of(&["a@b.c, d@e.f"], &["a@b.c", "d@e.f"]), None);
+        assert_eq!(of(&[], &[]), None);
+    }
+}
