@@ -11,6 +11,7 @@ mod orders;
 mod page;
 mod parity;
 mod reading;
+mod responses;
 mod start;
 mod stream;
 mod web;

@@ -177,6 +177,14 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Opens what makes the vectors of the index; `None` when the settings name nothing.
+    ///
+    /// # Errors
+    /// See [`crate::embedding::Error`].
+    pub fn embedder(&self) -> Result<Option<crate::embedding::Embedder>, crate::embedding::Error> {
+        self.place.embedder()
+    }
+
     /// Returns the memory of `home`; nothing of it need be there yet.
     pub fn new(home: &Home) -> Self {
         let place = Place::of(home);

@@ -297,6 +297,22 @@ impl Store {
             .await
     }
 
+    /// Returns the conversation of an input; `None` for what is no input, or none any more.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn session_of(&self, id: &str) -> Result<Option<String>, db::Error> {
+        let id = id.to_owned();
+        self.writer
+            .write_lazily(move |connection| {
+                connection
+                    .prepare_cached("SELECT session_key FROM inbox WHERE id = ?1")?
+                    .query_row([id], |row| row.get(0))
+                    .optional()
+            })
+            .await
+    }
+
     /// Returns how far each of `ids` is; `None` for what is no input, or none any more.
     ///
     /// # Errors

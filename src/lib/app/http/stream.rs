@@ -40,7 +40,9 @@ pub(super) enum Form {
     /// As above; with `steps`, what it does is told too.
     Own { steps: bool },
     /// As OpenAI's chat completions.
-    OpenAi(openai::Chunks),
+    Completion(openai::completions::Chunks),
+    /// As OpenAI's responses.
+    Response(Box<openai::responses::Events>),
 }
 
 /// Something that happens while an answer is written.
@@ -57,7 +59,7 @@ pub(super) enum Piece<'a> {
 /// API knows no other way to stop it than to leave: when the last one has, it is stopped.
 pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
     let (sender, receiver) = mpsc::channel(BEHIND);
-    let leaving_stops = matches!(form, Form::OpenAi(_));
+    let leaving_stops = !matches!(form, Form::Own { .. });
     if leaving_stops {
         *api.readers.lock().entry(id.clone()).or_default() += 1;
     }
@@ -120,9 +122,10 @@ struct Writer {
 
 impl Writer {
     async fn put(&mut self, piece: Piece<'_>) -> Result<(), Gone> {
-        let text = match &self.form {
+        let text = match &mut self.form {
             Form::Own { .. } => own(&piece),
-            Form::OpenAi(chunks) => chunks.piece(&piece),
+            Form::Completion(chunks) => chunks.piece(&piece),
+            Form::Response(events) => events.piece(&piece),
         };
         if text.is_empty() {
             Ok(())

@@ -68,7 +68,10 @@ impl Place {
     }
 
     /// Opens the embedder; `None` without one.
-    fn embedder(&self) -> Result<Option<Embedder>, embedding::Error> {
+    ///
+    /// # Errors
+    /// See [`embedding::Error`].
+    pub(crate) fn embedder(&self) -> Result<Option<Embedder>, embedding::Error> {
         self.opener.as_ref().map_or(Ok(None), |open| open())
     }
 

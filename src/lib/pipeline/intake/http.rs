@@ -89,6 +89,15 @@ impl Pipeline {
         self.queue.conversation(prefix, reply).await
     }
 
+    /// Returns the conversation of the API in which a request was answered; `None` for no such one.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn session_of_request(&self, id: &control::Id) -> Result<Option<String>, db::Error> {
+        let key = self.queue.session_of(id.as_str()).await?;
+        Ok(key.filter(|key| key.starts_with("http:")))
+    }
+
     /// Returns the id of the request that said the same since `since`: one that still runs, or with `ended` also
     /// one that does not.
     ///

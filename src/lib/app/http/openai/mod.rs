@@ -1,9 +1,14 @@
-//! The facade for programs that speak OpenAI's chat completions (platform.openai.com/docs/api-reference/chat).
+//! The facade for programs that speak OpenAI's API: chat completions, responses, embeddings, models.
 //!
-//! The agent keeps its conversations itself. So of `messages` the last one of the user is what is said, `system`
-//! and `developer` are what the caller gives with it, and the others, which the agent remembers anyway, are left
+//! ```text
+//! completions   POST /v1/chat/completions   (platform.openai.com/docs/api-reference/chat)
+//! responses     POST /v1/responses          (platform.openai.com/docs/api-reference/responses)
+//! embeddings    POST /v1/embeddings         (platform.openai.com/docs/api-reference/embeddings)
+//! ```
+//! The agent keeps its conversations itself. So of the messages of a request the last one of the user is what is said,
+//! `system` and `developer` are what the caller gives with it, and the others, which the agent remembers anyway, are left
 //! out. `user` names who speaks, and with that the conversation. Without it each chat of the client is a conversation
-//! of its own: `messages` with an answer of ours are the next of the one in which it was given; any others begin a new
+//! of its own: messages with an answer of ours are the next of the one in which it was given; any others begin a new
 //! one, and what they say was said before comes with them. `model` is `agent`, or a configured model's name.
 //! What tunes a model (`temperature` …) is the agent's own business and has no effect; what would change the form
 //! of the answer (`tools`, `response_format` …) is refused.
@@ -11,157 +16,134 @@
 //! The SDKs of OpenAI send a request again, without an idempotency key, when its answer takes too long. The same
 //! body joins the run that it began, while that runs; with the SDKs' retry header for an hour.
 
+pub(super) mod completions;
+pub(super) mod embeddings;
+pub(super) mod responses;
+
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::chat::{DEFAULT_SENDER, Message};
 use super::error::ApiError;
 use super::files;
 use super::files::File;
-use super::stream;
-use super::stream::Piece;
-use super::wait::{Answer, ReplyWatch, outcome};
+use super::wait::Answer;
 use super::{Api, body, chat};
 use crate::control::{Id, Words};
 use crate::{clock, text};
 
 /// The model name for the configured routing.
 const AGENT: &str = "agent";
-
-/// The body of a completion.
-#[derive(Debug, Deserialize)]
-#[serde(expecting = "an object with `model` and `messages`")]
-pub(super) struct Completion {
-    model: String,
-    messages: Vec<Value>,
-    stream: Option<bool>,
-    stream_options: Option<Value>,
-    user: Option<String>,
-    tools: Option<Value>,
-    functions: Option<Value>,
-    tool_choice: Option<Value>,
-    response_format: Option<Value>,
-}
-
-impl Completion {
-    /// Refuses what would change the form of the answer: a caller who relies on it must not be ignored.
-    ///
-    /// # Errors
-    /// 400, naming the field.
-    fn check(&self) -> Result<(), ApiError> {
-        let is_empty = |list: &Option<Value>| {
-            list.as_ref()
-                .and_then(Value::as_array)
-                .is_none_or(Vec::is_empty)
-        };
-        let chosen = self.tool_choice.as_ref().and_then(Value::as_str);
-        let form = self.response_format.as_ref();
-        let refused = [
-            ("tools", is_empty(&self.tools)),
-            ("functions", is_empty(&self.functions)),
-            (
-                "tool_choice",
-                self.tool_choice.is_none() || matches!(chosen, Some("none" | "auto")),
-            ),
-            (
-                "response_format",
-                form.is_none_or(|form| form["type"] == "text"),
-            ),
-        ];
-        match refused.iter().find(|(_, is_fine)| !is_fine) {
-            None => Ok(()),
-            Some((field, _)) => Err(ApiError::bad(format!("`{field}` is not supported"))
-                .hint("the agent uses its own tools and answers in text; leave the field out")),
-        }
-    }
-}
-
 /// How long a retry of a client joins the run that its first attempt began: SDKs wait ten minutes for an answer
 /// and send a request at most twice again.
 const RETRY_WINDOW_MS: i64 = 3_600_000;
 
-pub(super) async fn complete(
-    State(api): State<Arc<Api>>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    let key = body::key(request.headers())?;
-    let is_retry = body::is_retry(request.headers());
-    let bytes = body::bytes(request).await?;
-    let digest = text::sha256_hex(&[b"completion ".as_slice(), &bytes].concat());
-    let completion: Completion = body::parse(&bytes)?;
-    completion.check()?;
-    let Completion {
-        model,
-        messages,
-        stream,
-        stream_options,
-        user,
-        ..
-    } = completion;
-    let Said {
-        mut words,
-        files,
-        before,
-    } = said(&messages)?;
-    let session = match user {
-        Some(_) => None,
-        None => Some(conversation(&api, &before, &mut words).await?),
-    };
-    let words = Words {
-        model: configured(&api, &model)?,
-        ..words
-    };
-    let (sender, files) = (
-        user.unwrap_or_else(|| DEFAULT_SENDER.to_owned()),
-        files::decode(files)?,
-    );
-    let message = Message {
-        words,
-        sender,
-        session,
-        files,
+/// A request as it came.
+struct Raw {
+    key: Option<Id>,
+    is_retry: bool,
+    bytes: Vec<u8>,
+}
+
+impl Raw {
+    /// # Errors
+    /// When its key or its body cannot be.
+    async fn of(request: Request) -> Result<Self, ApiError> {
+        Ok(Self {
+            key: body::key(request.headers())?,
+            is_retry: body::is_retry(request.headers()),
+            bytes: body::bytes(request).await?,
+        })
     }
-    .checked()?;
-    let stream = stream == Some(true);
-    let with_usage = stream_options
-        .is_some_and(|options| options.get("include_usage") == Some(&Value::Bool(true)));
-    let id = {
+
+    /// Takes the message in as a run, or joins the one that this request began before. `route` keeps the same bytes on
+    /// two routes apart.
+    ///
+    /// # Errors
+    /// When it cannot be taken in.
+    async fn take_in(
+        self,
+        api: &Api,
+        route: &str,
+        message: Message,
+        stream: bool,
+    ) -> Result<Id, ApiError> {
+        let digest = text::sha256_hex(&[route.as_bytes(), b" ", &self.bytes].concat());
         // Of two requests at one time one begins the run, and the other finds it.
         let _one = api.joins[usize::from(digest.as_bytes()[0]) % api.joins.len()]
             .lock()
             .await;
         let since = clock::now_ms() - RETRY_WINDOW_MS;
-        let joined = match key {
+        let joined = match self.key {
             Some(id) => Some(id),
             None => api
                 .pipeline
-                .said_already(&digest, since, is_retry)
+                .said_already(&digest, since, self.is_retry)
                 .await
                 .map_err(ApiError::not_stored)?,
         };
         let (order, files) = message.order(joined.unwrap_or_default(), stream);
         let id = order.id.clone();
-        chat::take_as(&api, order, &digest, files).await?;
-        id
-    };
-    let chunks = Chunks {
-        id: format!("chatcmpl-{id}"),
-        created: clock::now_ms() / 1000,
-        model,
-        with_usage,
-    };
-    if stream {
-        return Ok(stream::events(api, id, stream::Form::OpenAi(chunks)));
+        chat::take_as(api, order, &digest, files).await?;
+        Ok(id)
     }
-    let answer = outcome(ReplyWatch::new(&api, &id).end().await?)?;
-    Ok(Json(chunks.whole(&answer)).into_response())
+}
+
+/// Returns what is said, and in which conversation: the one of `user`, the one that is `continued`, or that which the
+/// earlier messages belong to.
+///
+/// # Errors
+/// When there is nothing to say, or no such model.
+async fn message(
+    api: &Api,
+    model: &str,
+    messages: &[Value],
+    user: Option<String>,
+    continued: Option<String>,
+) -> Result<Message, ApiError> {
+    let Said {
+        mut words,
+        files,
+        before,
+    } = said(messages)?;
+    let session = match (continued, &user) {
+        (Some(session), _) => Some(session),
+        (None, Some(_)) => None,
+        (None, None) => Some(conversation(api, &before, &mut words).await?),
+    };
+    let words = Words {
+        model: configured(api, model)?,
+        ..words
+    };
+    Message {
+        words,
+        sender: user.unwrap_or_else(|| DEFAULT_SENDER.to_owned()),
+        session,
+        files: files::decode(files)?,
+    }
+    .checked()
+}
+
+/// Returns true for a list that is not there or has nothing in it.
+fn is_empty(list: Option<&Value>) -> bool {
+    list.is_none_or(|list| list.is_null() || list.as_array().is_some_and(Vec::is_empty))
+}
+
+/// Refuses the first field that is not fine: a caller who relies on it must not be ignored.
+///
+/// # Errors
+/// 400, naming the field.
+fn refuse(fields: &[(&str, bool)]) -> Result<(), ApiError> {
+    match fields.iter().find(|(_, is_fine)| !is_fine) {
+        None => Ok(()),
+        Some((field, _)) => Err(ApiError::bad(format!("`{field}` is not supported"))
+            .hint("the agent uses its own tools and answers in text; leave the field out")),
+    }
 }
 
 /// Returns the conversation of a client that names nobody, see above. What it says was said before goes into the
@@ -362,82 +344,6 @@ fn of_url(url: Option<&str>, filename: Option<&str>) -> Result<File, ApiError> {
         .ok_or_else(|| ApiError::bad("files must come as data:TYPE;base64,… and are not fetched"))
 }
 
-/// One answer in OpenAI's form, whole or in chunks.
-pub(super) struct Chunks {
-    id: String,
-    created: i64,
-    model: String,
-    with_usage: bool,
-}
-
-impl Chunks {
-    fn whole(&self, answer: &Answer) -> Value {
-        json!({
-            "id": self.id,
-            "object": "chat.completion",
-            "created": self.created,
-            "model": self.model,
-            "choices": [{
-                "index": 0,
-                "message": {"role": "assistant", "content": answer.reply, "refusal": null},
-                "logprobs": null,
-                "finish_reason": "stop",
-            }],
-            "usage": usage(answer),
-        })
-    }
-
-    /// Returns a piece as server-sent events.
-    pub(super) fn piece(&self, piece: &Piece<'_>) -> String {
-        match piece {
-            Piece::Step(_) => String::new(),
-            Piece::Accepted(_) => self.chunk(&json!({"role": "assistant", "content": ""}), None),
-            Piece::Delta(text) => self.chunk(&json!({"content": text}), None),
-            // The OpenAI protocol has no event for it. Clients show this beside the answer, and SDKs pass over it.
-            Piece::Ask(asked) => {
-                let text = format!(
-                    "Waiting for the owner's yes to {}, until {}.\n",
-                    asked.tool, asked.expires_at
-                );
-                self.chunk(&json!({"reasoning_content": text}), None)
-            }
-            Piece::Done(answer) => {
-                let mut last = self.chunk(&json!({}), Some("stop"));
-                if self.with_usage {
-                    let mut chunk = self.head();
-                    chunk["choices"] = json!([]);
-                    chunk["usage"] = usage(answer);
-                    last.push_str(&data(&chunk));
-                }
-                last.push_str("data: [DONE]\n\n");
-                last
-            }
-            Piece::Failed(refusal) => data(&refusal.document()),
-        }
-    }
-
-    fn chunk(&self, delta: &Value, finish: Option<&str>) -> String {
-        let mut chunk = self.head();
-        chunk["choices"] =
-            json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]);
-        data(&chunk)
-    }
-
-    fn head(&self) -> Value {
-        json!({"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model})
-    }
-}
-
-fn data(value: &Value) -> String {
-    format!("data: {value}\n\n")
-}
-
-fn usage(answer: &Answer) -> Value {
-    let total = answer.tokens.unwrap_or(0);
-    let written = answer.output_tokens.unwrap_or(0).min(total);
-    json!({"prompt_tokens": total - written, "completion_tokens": written, "total_tokens": total})
-}
-
 /// Returns the models there are: the agent, and what is configured.
 fn models_of(api: &Api) -> Vec<Value> {
     let live = api.pipeline.live();
@@ -462,13 +368,17 @@ pub(super) async fn model(
         .ok_or_else(unknown_model)
 }
 
+/// Returns the tokens of a run, read and written.
+fn tokens(answer: &Answer) -> (u64, u64) {
+    let total = answer.tokens.unwrap_or(0);
+    let written = answer.output_tokens.unwrap_or(0).min(total);
+    (total - written, written)
+}
+
 #[cfg(any(test, fuzzing))]
 pub(super) fn check_body(bytes: &[u8]) {
-    if let Ok(body) = text::json::parse::<Completion>(bytes)
-        && body.check().is_ok()
-    {
-        let _ = said(&body.messages);
-    }
+    completions::check_body(bytes);
+    responses::check_body(bytes);
 }
 
 #[cfg(test)]
@@ -534,37 +444,5 @@ mod tests {
                 "{messages}"
             );
         }
-    }
-
-    #[test]
-    fn what_would_change_the_form_of_the_answer_is_refused_by_name() {
-        let check = |more: Value, refused: Option<&str>| {
-            let mut body = json!({"model": "agent", "messages": []});
-            body.as_object_mut()
-                .expect("an object")
-                .extend(more.as_object().expect("an object").clone());
-            let completion: Completion = serde_json::from_value(body).expect("a completion");
-            let message = completion
-                .check()
-                .err()
-                .map(|error| error.document()["error"]["message"].to_string());
-            assert_eq!(message.is_some(), refused.is_some(), "{more}");
-            assert!(message.is_none_or(|message| message.contains(refused.unwrap_or_default())));
-        };
-        check(
-            json!({"tools": [], "tool_choice": "auto", "response_format": {"type": "text"}}),
-            None,
-        );
-        check(
-            json!({"tools": null, "tool_choice": "none", "temperature": 0}),
-            None,
-        );
-        check(json!({"tools": [{"type": "function"}]}), Some("`tools`"));
-        check(json!({"functions": [{"name": "f"}]}), Some("`functions`"));
-        check(json!({"tool_choice": "required"}), Some("`tool_choice`"));
-        check(
-            json!({"response_format": {"type": "json_schema"}}),
-            Some("`response_format`"),
-        );
     }
 }
