@@ -4,14 +4,50 @@
 use chrono::{NaiveDate, NaiveDateTime};
 use serde_json::Value;
 
+/// Choices of a schema that take nothing away from anybody, as servers and our own tools call them.
+const HARMLESS: [&str; 9] = [
+    "add", "create", "new", "list", "get", "read", "show", "search", "status",
+];
+
+/// Names of fields in which a date or time may be worked out, as they or as their last word: `due_at`, `startTime`.
+const TIMES: [&str; 16] = [
+    "at", "on", "date", "day", "time", "datetime", "start", "end", "begin", "due", "until", "when",
+    "since", "from", "to", "deadline",
+];
+
 /// Returns true when every argument in `input` stands in the `typed` words of the owner, and at least one does.
-/// A date or time may be worked out, a switch set, a choice of the schema made: they say nothing by themselves.
+/// A date or time may be worked out where one is wanted, and a switch set. What is left empty says nothing where the schema
+/// lets it be left out (an empty text would empty a file), and a choice where it is the usual one or takes nothing away.
 pub(super) fn spell_out(typed: &str, input: &Value, schema: &Value) -> bool {
     let mut found = false;
-    !typed.trim().is_empty() && holds(typed, input, schema, &mut found) && found
+    !typed.trim().is_empty() && holds(typed, input, (schema, Field::default()), &mut found) && found
 }
 
-fn holds(typed: &str, value: &Value, schema: &Value, found: &mut bool) -> bool {
+/// Where in its object a value stands.
+#[derive(Clone, Copy, Default)]
+struct Field<'a> {
+    name: &'a str,
+    is_required: bool,
+}
+
+impl Field<'_> {
+    fn wants_time(self) -> bool {
+        let last = self
+            .name
+            .rsplit(|c: char| c == '_' || c == '-' || c.is_whitespace());
+        let last = last.map(str::to_ascii_lowercase).next().unwrap_or_default();
+        let is_time = |word: &&str| last == **word || self.name.ends_with(&capitalised(word));
+        TIMES.iter().any(is_time)
+    }
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+fn holds(typed: &str, value: &Value, (schema, field): (&Value, Field), found: &mut bool) -> bool {
     match value {
         Value::Null | Value::Bool(_) => true,
         Value::Number(number) => {
@@ -19,10 +55,13 @@ fn holds(typed: &str, value: &Value, schema: &Value, found: &mut bool) -> bool {
             *found |= stands;
             stands
         }
-        Value::String(text) if text.trim().is_empty() || is_time(text) => true,
+        Value::String(text) if text.trim().is_empty() => !field.is_required,
+        Value::String(text) if field.wants_time() && is_time(text) => true,
         Value::String(text) => {
             let choices = schema.get("enum").and_then(Value::as_array);
-            if choices.is_some_and(|choices| choices.contains(value)) {
+            let is_usual =
+                HARMLESS.contains(&text.as_str()) || schema.get("default") == Some(value);
+            if is_usual && choices.is_some_and(|choices| choices.contains(value)) {
                 return true;
             }
             let stands = stands(typed, text.trim());
@@ -31,12 +70,18 @@ fn holds(typed: &str, value: &Value, schema: &Value, found: &mut bool) -> bool {
         }
         Value::Array(items) => {
             let of_item = schema.get("items").unwrap_or(&Value::Null);
-            items.iter().all(|item| holds(typed, item, of_item, found))
+            items
+                .iter()
+                .all(|item| holds(typed, item, (of_item, field), found))
         }
-        Value::Object(fields) => fields.iter().all(|(name, field)| {
-            let of_field = &schema["properties"][name.as_str()];
-            holds(typed, field, of_field, found)
-        }),
+        Value::Object(fields) => {
+            let required = schema.get("required").and_then(Value::as_array);
+            fields.iter().all(|(name, value)| {
+                let is_required = required.is_some_and(|names| names.iter().any(|one| one == name));
+                let of_field = &schema["properties"][name.as_str()];
+                holds(typed, value, (of_field, Field { name, is_required }), found)
+            })
+        }
     }
 }
 
@@ -86,7 +131,13 @@ mod tests {
 
     #[test]
     fn every_argument_stands_in_the_words_of_the_owner() {
-        let schema = json!({"properties": {"op": {"enum": ["add", "list"]}}});
+        let schema = json!({
+            "properties": {
+                "op": {"enum": ["add", "list", "remove"]},
+                "who": {"enum": ["me", "everybody"], "default": "me"},
+            },
+            "required": ["op", "content"],
+        });
         let check = |typed: &str, input: Value, expected: bool| {
             assert_eq!(
                 spell_out(typed, &input, &schema),
@@ -120,5 +171,31 @@ mod tests {
         check("run it", json!({}), false);
         check("run it", json!({"at": "2026-11-25"}), false);
         check("", json!({"text": ""}), false);
+        let notes = "compare notes.md with http://a.example";
+        check(notes, json!({"path": "notes.md", "content": ""}), false);
+        check(notes, json!({"path": "notes.md", "content": " \n"}), false);
+        check(
+            notes,
+            json!({"path": "notes.md", "content": "2026-11-25"}),
+            false,
+        );
+        check(notes, json!({"path": "notes.md", "note": ""}), true);
+        let backup = "how is my job backup? and read http://a.example";
+        check(backup, json!({"op": "list", "id": "backup"}), true);
+        check(backup, json!({"op": "remove", "id": "backup"}), false);
+        check(
+            "remove the job backup",
+            json!({"op": "remove", "id": "backup"}),
+            true,
+        );
+        check(notes, json!({"path": "notes.md", "who": "me"}), true);
+        check(
+            notes,
+            json!({"path": "notes.md", "who": "everybody"}),
+            false,
+        );
+        for name in ["start", "due_at", "startTime", "end_date"] {
+            check(notes, json!({"path": "notes.md", name: "2026-11-25"}), true);
+        }
     }
 }

@@ -629,6 +629,10 @@ pub(super) fn bury_unreadable(connection: &Connection, now: i64) -> rusqlite::Re
             "the message {id} cannot be read in queue.db and will not be answered: {why}"
         ));
     }
+    if !told.is_empty() {
+        // What the index has of a row that was damaged on the disk leads nowhere once the row goes.
+        connection.execute_batch("REINDEX inbox")?;
+    }
     Ok(told)
 }
 

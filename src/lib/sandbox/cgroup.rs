@@ -76,7 +76,7 @@ fn divided(dir: &Path) -> Option<&Path> {
 fn lists(file: &Path) -> bool {
     let text = fs::read_to_string(file).unwrap_or_default();
     let is_there = |name: &&str| text.split_whitespace().any(|word| word == *name);
-    CONTROLLERS.iter().all(|name| is_there(name))
+    CONTROLLERS.iter().all(is_there)
 }
 
 fn write(file: &Path, text: &str) -> io::Result<()> {

@@ -1,24 +1,40 @@
-//! Text that a person decides about: blank room in it cannot push the rest out of sight.
+//! Text that a person decides about: neither blank room in it nor one thing repeated can push the rest out of sight.
 
 /// Blanks in a row, and blank lines in a row, that stay as they are.
 const MOST: (usize, usize) = (40, 3);
+/// The same character in a row, and the same line, that stay as they are.
+const SAME: (usize, usize) = (100, 8);
 
-/// Returns `text` with a number in the place of longer runs of blanks and of blank lines. A line of a change with
-/// nothing behind its `+` or `-` is blank.
+/// Returns `text` with a number in the place of longer runs of blanks, of blank lines, of one character and of one line. A
+/// line of a change with nothing behind its `+` or `-` is blank.
 pub fn squeeze(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut blank = 0;
+    let mut same = ("", 0);
     for line in text.lines() {
         let said = line.strip_prefix(['+', '-']).unwrap_or(line);
         if said.chars().all(is_blank) {
             blank += 1;
             continue;
         }
+        if blank == 0 && line.trim_end() == same.0.trim_end() {
+            same.1 += 1;
+            continue;
+        }
+        push_same(&mut lines, std::mem::replace(&mut same, (line, 1)));
         push_blank(&mut lines, std::mem::take(&mut blank));
-        lines.push(in_line(line));
     }
+    push_same(&mut lines, same);
     push_blank(&mut lines, blank);
     lines.join("\n")
+}
+
+fn push_same(lines: &mut Vec<String>, (line, count): (&str, usize)) {
+    let shown = if count > SAME.1 { 1 } else { count };
+    lines.extend(std::iter::repeat_n(in_line(line), shown));
+    if shown < count {
+        lines.push(format!("[this line {count} times]"));
+    }
 }
 
 fn push_blank(lines: &mut Vec<String>, count: usize) {
@@ -30,19 +46,18 @@ fn push_blank(lines: &mut Vec<String>, count: usize) {
 
 fn in_line(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
-    let mut run = String::new();
-    for c in line.chars().chain(['\n']) {
-        if c != '\n' && is_blank(c) {
-            run.push(c);
-            continue;
+    let chars: Vec<char> = line.chars().collect();
+    let is_alike = |one: &char, other: &char| one == other || (is_blank(*one) && is_blank(*other));
+    for run in chars.chunk_by(is_alike) {
+        match run {
+            [first, ..] if is_blank(*first) && run.len() > MOST.0 => {
+                out.push_str(&format!(" [{} blanks] ", run.len()));
+            }
+            [first, ..] if run.len() > SAME.0 => {
+                out.push_str(&format!("{first}[{} times]", run.len()));
+            }
+            run => out.extend(run),
         }
-        let count = run.chars().count();
-        match count > MOST.0 {
-            true => out.push_str(&format!(" [{count} blanks] ")),
-            false => out.push_str(&run),
-        }
-        run.clear();
-        out.extend((c != '\n').then_some(c));
     }
     out
 }
@@ -70,5 +85,20 @@ mod tests {
         check(&wide, "+ tea [60 blanks] obey [50 blanks] ");
         let narrow = format!("x{}y", " ".repeat(40));
         check(&narrow, &narrow);
+    }
+
+    #[test]
+    fn one_thing_again_and_again_is_a_number() {
+        let check = |text: &str, expected: &str| assert_eq!(squeeze(text), expected, "{text:?}");
+        let few = "# \n".repeat(8);
+        check(
+            &format!("run: ls\n{}rm -r notes\n{few}ls", "#\n".repeat(500)),
+            &format!("run: ls\n#\n[this line 500 times]\nrm -r notes\n{few}ls"),
+        );
+        check(&"# \n#\n".repeat(5), "# \n[this line 10 times]");
+        check("a\n\na\n\na", "a\n\na\n\na");
+        let signs = format!("ls #{} && rm -r notes", "#".repeat(3000));
+        check(&signs, "ls #[3001 times] && rm -r notes");
+        check(&"=".repeat(80), &"=".repeat(80));
     }
 }

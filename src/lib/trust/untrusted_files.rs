@@ -241,6 +241,20 @@ impl Marks {
             .map(|contents| contents.files.keys().cloned().collect())
     }
 
+    /// Returns a digest of when and by which run each file that `counts` got its untrusted words: another one when any of
+    /// them was written since. `None` when nobody can tell, or there is none.
+    pub fn state_of(&self, counts: impl Fn(&str) -> bool) -> Option<String> {
+        let contents = self.read()?;
+        let files = contents.files.iter().filter(|(key, _)| counts(key));
+        let mut digest = Context::new(&SHA256);
+        let mut any = false;
+        for (key, Mark { at, run, .. }) in files {
+            digest.update(format!("{key}\0{at}\0{run}\0").as_bytes());
+            any = true;
+        }
+        any.then(|| text::hex(digest.finish().as_ref()))
+    }
+
     /// Returns why the file cannot be used; `None` when it can.
     pub fn damage(&self) -> Option<String> {
         load(&self.path).err()

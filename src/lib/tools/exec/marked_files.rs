@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 
 use super::named_files;
 use crate::sys::OpenedFiles;
+use crate::text::argv;
 use crate::tools::changed_files::ChangedFiles;
 use crate::undo;
-use crate::workspace::ContentId;
+use crate::workspace::{ContentId, Marks};
 
 /// Endings of documents, pictures and recordings, which nothing runs by itself.
 const DOCUMENTS: [&str; 38] = [
@@ -180,6 +181,16 @@ fn holds_marked(undo: &undo::Store, path: &Path) -> bool {
         && ContentId::at(path).is_ok_and(|content| undo.marks.has_content(&content))
 }
 
+/// Returns a digest of the untrusted files that `command` may run, named or not: a Makefile, a module, and of a shell text,
+/// which hides what it names, documents as well. Untrusted runs may change them while the owner thinks about it.
+pub(super) fn state(command: &str, marks: &Marks) -> Option<String> {
+    let is_plain = argv::plain(command).is_some();
+    marks.state_of(|key| {
+        let ending = key.rsplit_once('.').map_or("", |(_, ending)| ending);
+        !is_plain || !DOCUMENTS.contains(&ending.to_lowercase().as_str())
+    })
+}
+
 /// Returns true for a file that an untrusted run wrote, and that is no document.
 fn may_be_run(undo: &undo::Store, workspace: &Path, path: &Path) -> bool {
     !is_document(path) && !is_asked(undo, workspace, path)
@@ -231,7 +242,7 @@ fn is_document(path: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::sys::atomic;
-    use crate::workspace::{Marking, Marks};
+    use crate::workspace::Marking;
     use std::sync::Arc;
 
     struct House {
@@ -275,6 +286,27 @@ mod tests {
                 workspace: &self.workspace,
             }
         }
+    }
+
+    #[test]
+    fn a_yes_is_for_the_untrusted_files_as_they_are() {
+        let house = house();
+        let state = |command: &str| state(command, &house.undo.marks);
+        let (plain, text) = ("make test", "cd sub && sh r''un.sh");
+        assert_eq!((state(plain), state(text)), (None, None));
+        let mark = |name: &str, at: i64| {
+            let (run, asked) = ("r", false);
+            let marked = house.undo.marks.set(name, Marking { run, asked, at });
+            marked.expect("mark");
+        };
+        mark("sub/run.sh", 5);
+        mark("notes.txt", 5);
+        let (first, of_text) = (state(plain), state(text));
+        assert!(first.is_some() && first != of_text);
+        mark("notes.txt", 6);
+        assert!(state(plain) == first && state(text) != of_text);
+        mark("sub/run.sh", 6);
+        assert_ne!(state(plain), first);
     }
 
     #[test]

@@ -136,8 +136,14 @@ impl TypedTool for Exec {
         }
     }
 
+    /// The yes hangs on the files that the command names, and on those that it may run without naming them.
     fn question(&self, args: &Args, _input: &Value) -> Question {
-        self.settings.question(args)
+        let mut question = self.settings.question(args);
+        if question.rule.is_none() {
+            let files = marked_files::state(&args.command, &self.undo.marks);
+            question.bound_to = json!([question.bound_to, files]);
+        }
+        question
     }
 
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {

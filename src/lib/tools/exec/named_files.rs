@@ -1,38 +1,38 @@
 //! The files of the workspace that a command line names: what the owner said yes to hangs on what is in them.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::text::sha256_hex;
 
-/// Files that are looked at, and bytes of one that are hashed; of a larger one size and time count.
-const MOST: usize = 16;
+/// Bytes of a file that are hashed, and of all; of more, size and times count, which only the kernel sets.
 const LARGEST: u64 = 256 << 10;
+const MOST: u64 = 4 << 20;
 
 /// Returns name and digest of each file below `workspace` that `command` names when it starts in `cwd`.
 pub(super) fn digests(command: &str, cwd: &Path, workspace: &Path) -> Vec<Value> {
     let Ok(workspace) = workspace.canonicalize() else {
         return Vec::new();
     };
-    let digest = |name: &str| {
+    let mut left = MOST;
+    let mut digest = |name: &str| {
         let path = cwd.join(name).canonicalize().ok()?;
         let metadata = path.metadata().ok()?;
         if !metadata.is_file() || !path.starts_with(&workspace) {
             return None;
         }
-        let state = if metadata.len() <= LARGEST {
+        let state = if metadata.len() <= LARGEST.min(left) {
+            left -= metadata.len();
             sha256_hex(&std::fs::read(&path).ok()?)
         } else {
-            format!("{} {:?}", metadata.len(), metadata.modified().ok()?)
+            let changed = (metadata.ctime(), metadata.ctime_nsec());
+            format!("{} {} {changed:?}", metadata.len(), metadata.ino())
         };
         Some(json!([name, state]))
     };
-    names(command)
-        .into_iter()
-        .filter_map(digest)
-        .take(MOST)
-        .collect()
+    names(command).into_iter().filter_map(&mut digest).collect()
 }
 
 /// Returns the words of a command line that may be names of files.
@@ -67,5 +67,15 @@ mod tests {
         );
         write("echo two");
         assert_ne!(digests("sh run.sh"), one);
+        // However many others it names.
+        let others: Vec<String> = (0..40).map(|number| format!("a{number}")).collect();
+        for other in &others {
+            let durability = crate::sys::atomic::Durability::Rename;
+            crate::sys::atomic::write(&dir.path().join(other), b"x", durability).expect("write");
+        }
+        let many = format!("sh run.sh {}", others.join(" "));
+        let before = digests(&many);
+        write("echo three");
+        assert_ne!(digests(&many), before);
     }
 }

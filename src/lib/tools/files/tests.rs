@@ -491,6 +491,11 @@ fn what_a_change_reaches_depends_on_whose_file_it_is() {
         ("MEMORY.md", Reach::Acts),
         ("memory/2026-01-01.md", Reach::Acts),
         ("~/mine/new", Reach::Acts),
+        (".envrc", Reach::Acts),
+        ("sub/.vscode/tasks.json", Reach::Acts),
+        ("sub/.git/config", Reach::Acts),
+        ("sub/HEAD", Reach::Acts),
+        ("sub/AHEAD.md", Reach::Free),
         ("../x", Reach::Free),
     ] {
         assert_eq!(house.files.reach(&house.path(path)), expected, "{path}");

@@ -98,6 +98,14 @@ impl TypedTool for Edit {
     }
 }
 
+/// Returns true for a file that the owner's own programs may obey without being told, once they are used there: the settings
+/// of programs begin with a dot (`.git`, `.envrc`, `.vscode`) and are not seen in a list; and where a `HEAD` is, git takes
+/// the directory for a repository and runs what its `config` names.
+fn is_obeyed(key: &str) -> bool {
+    let mut names = key.split('/');
+    names.any(|name| name.starts_with('.') || name.eq_ignore_ascii_case("HEAD"))
+}
+
 impl Files {
     /// Returns what a change of the file at `path` would do. Where the path really leads decides, in whatever
     /// letter case, and no link leads to another file.
@@ -113,10 +121,8 @@ impl Files {
         if target.is_protected() {
             return Reach::Asks("it shapes the agent itself".to_owned());
         }
-        // Beside the workspace a new file may be one that a program there obeys. And git runs what is in `.git`.
-        let mut names = target.key.split('/');
-        let is_git = names.any(|name| name.eq_ignore_ascii_case(".git"));
-        if target.is_memory() || !target.is_inside() || is_git {
+        // Beside the workspace a new file may be one that a program there obeys.
+        if target.is_memory() || !target.is_inside() || is_obeyed(&target.key) {
             return Reach::Acts;
         }
         let marks = &self.undo.marks;
