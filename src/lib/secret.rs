@@ -95,11 +95,12 @@ fn in_base64(value: &[u8]) -> Vec<String> {
     forms
 }
 
-/// Returns `text` with every known secret replaced by `[redacted]`, in any letter case.
+/// Returns `text` with every known secret replaced by `[redacted]`, in any letter case, and over the ends of lines, where
+/// programs break base64.
 pub fn redact(text: &str) -> String {
     let known = KNOWN.read();
-    let mut out = text.to_owned();
-    let mut folded = text.to_ascii_lowercase();
+    let mut out = broken_redacted(&known, text).unwrap_or_else(|| text.to_owned());
+    let mut folded = out.to_ascii_lowercase();
     for secret in known.iter() {
         if !folded.contains(secret.as_str()) {
             continue;
@@ -118,9 +119,75 @@ pub fn redact(text: &str) -> String {
     out
 }
 
+/// Returns a text without the secrets that the end of a line divides; `None` when there are none.
+fn broken_redacted(known: &[String], text: &str) -> Option<String> {
+    let is_break = |byte: u8| matches!(byte, b'\n' | b'\r');
+    if !text.bytes().any(is_break) {
+        return None;
+    }
+    let joined: String = text.split(['\n', '\r']).collect();
+    let joined = joined.to_ascii_lowercase();
+    let found: Vec<&String> = known
+        .iter()
+        .filter(|secret| joined.contains(secret.as_str()))
+        .collect();
+    if found.is_empty() {
+        return None;
+    }
+    // Where each byte of the joined text stands.
+    let places: Vec<usize> = text
+        .bytes()
+        .enumerate()
+        .filter(|(_, byte)| !is_break(*byte))
+        .map(|(at, _)| at)
+        .collect();
+    let mut spans: Vec<(usize, usize)> = Vec::new();
+    for secret in found {
+        let whole = joined.match_indices(secret.as_str());
+        spans.extend(whole.filter_map(|(at, secret)| {
+            let (first, last) = (places.get(at)?, places.get(at + secret.len() - 1)?);
+            Some((*first, last + 1))
+        }));
+    }
+    spans.sort_unstable();
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for (start, end) in spans {
+        if start >= from {
+            out.push_str(text.get(from..start)?);
+            out.push_str(REDACTED);
+        }
+        from = from.max(end);
+    }
+    out.push_str(text.get(from..)?);
+    Some(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_that_lines_divide_is_found() {
+        let secret = Secret::new(format!("long-canary-{}-end", "0123456789".repeat(12)));
+        let encoded = STANDARD_NO_PAD.encode(format!("KEY={}\nX=1\n", secret.expose()));
+        for (width, end) in [(76, "\n"), (64, "\r\n")] {
+            let lines: Vec<&str> = encoded
+                .as_bytes()
+                .chunks(width)
+                .map(|line| std::str::from_utf8(line).expect("base64"))
+                .collect();
+            let text = format!("é before\n{}\nafter", lines.join(end));
+            let redacted = redact(&text);
+            assert_eq!(redacted.matches(REDACTED).count(), 1, "{redacted}");
+            let (before, after) = redacted.split_once(REDACTED).expect("one");
+            assert!(
+                before.starts_with("é before\nS0VZ") && after.ends_with("\nafter"),
+                "{redacted}"
+            );
+            assert!(before.len() + after.len() < 60, "{redacted}");
+        }
+    }
 
     #[test]
     fn a_known_secret_is_found_in_other_clothes() {

@@ -191,9 +191,20 @@ fn token(word: &str, before: &Before) -> Option<Range<usize>> {
         && value.len() >= CALLED_LEAST
         && value.bytes().any(|byte| byte.is_ascii_digit())
         && value.bytes().any(|byte| byte.is_ascii_alphabetic())
-        && !value.contains('/')
+        && (!value.contains('/') || is_forty_of_all_kinds(value))
         && !is_uuid(value);
     (is_prefixed || is_jwt || is_called).then_some(range)
+}
+
+/// Returns true for what may be a secret access key of AWS, which has slashes and is no path.
+fn is_forty_of_all_kinds(value: &str) -> bool {
+    let has = |kind: fn(&u8) -> bool| value.bytes().any(|byte| kind(&byte));
+    value.len() == 40
+        && value
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"/+".contains(&byte))
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
 }
 
 fn is_uuid(value: &str) -> bool {
@@ -224,15 +235,16 @@ fn cards(text: &str) -> Vec<Lookalike> {
         let (start, mut end) = (at, at);
         let mut digits = Vec::new();
         while let Some(byte) = bytes.get(at) {
-            let is_gap =
-                matches!(byte, b' ' | b'-') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
             if byte.is_ascii_digit() {
                 digits.push(u32::from(byte - b'0'));
-                end = at + 1;
-            } else if !is_gap {
-                break;
+                at += 1;
+                end = at;
+                continue;
             }
-            at += 1;
+            let Some(gap) = text.get(at..).and_then(gap) else {
+                break;
+            };
+            at += gap;
         }
         let written = text.get(start..end).unwrap_or_default();
         if !is_word(start) && !goes_on(end) && is_grouped(written) && is_card(&digits) {
@@ -243,9 +255,22 @@ fn cards(text: &str) -> Vec<Lookalike> {
     found
 }
 
+/// What stands between the groups of a number: blanks and hyphens of every kind, as they come with a copy, and dots.
+const GAPS: [char; 10] = [
+    ' ', '-', '.', '\u{a0}', '\u{2007}', '\u{2009}', '\u{2010}', '\u{2011}', '\u{2013}', '\u{202f}',
+];
+
+/// Returns the bytes of a gap that the text begins with, when a digit follows.
+fn gap(text: &str) -> Option<usize> {
+    let mut chars = text.chars();
+    let first = chars.next().filter(|c| GAPS.contains(c))?;
+    chars.next().filter(char::is_ascii_digit)?;
+    Some(first.len_utf8())
+}
+
 /// Returns true for digits without gaps, or in the groups of a card: 4-4-4-4 and 4-6-5.
 fn is_grouped(written: &str) -> bool {
-    let groups: Vec<usize> = written.split([' ', '-']).map(str::len).collect();
+    let groups: Vec<usize> = written.split(GAPS).map(str::len).collect();
     groups.len() == 1
         || groups == [4, 6, 5]
         || groups.split_last().is_some_and(|(last, rest)| {
@@ -324,6 +349,17 @@ mod tests {
         check(
             "pay with 4111 1111 1111 1111, please",
             "pay with [a card number, left out], please",
+        );
+        for gap in ["\u{a0}", "\u{202f}", "\u{2011}", "."] {
+            let number = ["4111", "1111", "1111", "1111"].join(gap);
+            check(
+                &format!("{number} it is"),
+                "[a card number, left out] it is",
+            );
+        }
+        check(
+            "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+            &format!("aws_secret_access_key = {key}"),
         );
         check(
             "5500-0000-0000-0004 and 378282246310005",
