@@ -8,6 +8,8 @@ use super::{Act, Deed, Draft, addresses, seconds, tamed_text};
 const MAX_DEPTH: usize = 32;
 /// Places at which JSON is looked for in a text.
 const LOOKS: usize = 64;
+/// Places at which JSON begins that does not end: each of them is looked for to the end of the text.
+const UNCLOSED: usize = 8;
 
 /// What there is of a plan in a text.
 pub(super) enum Found {
@@ -36,19 +38,20 @@ pub(super) fn find(text: &str) -> Found {
         .char_indices()
         .filter(|(_, c)| matches!(c, '[' | '{'))
         .map(|(at, _)| at);
-    let (mut over, mut looks) = (0, 0);
-    let mut breaks_off = false;
+    let (mut over, mut looks, mut unclosed) = (0, 0, 0);
     for at in places {
-        if at < over || looks >= LOOKS {
+        if at < over || looks >= LOOKS || unclosed >= UNCLOSED {
             continue;
         }
         let Some(rest) = text.get(at..).filter(|rest| looks_like_json(rest)) else {
             continue;
         };
         looks += 1;
-        let found = value(rest);
-        breaks_off |= end(rest).is_err();
-        if let Ok((value, after)) = found {
+        if end(rest).is_err() {
+            unclosed += 1;
+            continue;
+        }
+        if let Ok((value, after)) = value(rest) {
             if let Some(Value::Array(tasks)) = tasks_of(&value) {
                 return Found::Tasks(drafts(tasks));
             }
@@ -58,7 +61,7 @@ pub(super) fn find(text: &str) -> Found {
             over = text.len() - after.len();
         }
     }
-    if names_a_kind(text) || breaks_off {
+    if names_a_kind(text) || unclosed > 0 {
         Found::Broken("the JSON cannot be read".to_owned())
     } else {
         Found::Nothing
@@ -68,13 +71,16 @@ pub(super) fn find(text: &str) -> Found {
 /// Returns all objects in a text that can be read, however broken the rest is.
 pub(super) fn objects(text: &str) -> Vec<Value> {
     let mut found = Vec::new();
-    let (mut over, mut looks) = (0, 0);
+    let (mut over, mut looks, mut unclosed) = (0, 0, 0);
     for (at, _) in text.char_indices().filter(|(_, c)| *c == '{') {
-        if at < over || looks >= LOOKS {
+        if at < over || looks >= LOOKS || unclosed >= UNCLOSED {
             continue;
         }
         looks += 1;
-        if let Some(Ok((value, after))) = text.get(at..).map(value) {
+        let rest = text.get(at..).unwrap_or_default();
+        if end(rest).is_err() {
+            unclosed += 1;
+        } else if let Ok((value, after)) = value(rest) {
             over = text.len() - after.len();
             found.push(value);
         }

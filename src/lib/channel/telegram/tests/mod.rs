@@ -32,6 +32,18 @@ pub fn check_update(raw: &Value) {
     assert!(press && (incoming.command.is_none() || !incoming.forwarded));
 }
 
+/// Renders an answer in parts of the usual length.
+#[cfg(test)]
+pub(crate) fn rendered(text: &str) {
+    drop(render(text, 4096));
+}
+
+/// Shows an answer in plain parts of the usual length.
+#[cfg(test)]
+pub(crate) fn shown_plain(text: &str) {
+    drop(plain(text, 4096));
+}
+
 /// Renders `markdown`, and shows it as plain text, and panics when not every part is what Telegram takes, of
 /// at most `limit` UTF-16 units, or when not all of it is there in order. `limit` is at least 64.
 pub fn check_markdown(markdown: &str, limit: usize) {

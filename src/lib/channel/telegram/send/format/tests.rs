@@ -124,9 +124,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn the_time_is_linear_in_the_text() {
-    crate::text::linear::check("an answer", |text| drop(render(text, 4096)));
-    crate::text::linear::check("plain words", |text| drop(plain(text, 4096)));
-}
