@@ -483,10 +483,15 @@ fn what_a_change_reaches_depends_on_whose_file_it_is() {
     house.put("mine.md", b"x");
     house.put("theirs.md", b"x");
     house.files.undo.marks.set("theirs.md", by("r")).unwrap();
+    let received = "inbox/1001/7-0-form.md";
+    std::fs::create_dir_all(house.at("inbox/1001")).unwrap();
+    house.put(received, b"x");
+    house.files.undo.marks.set(received, by("r")).unwrap();
     for (path, expected) in [
         ("new.md", Reach::Free),
         ("sub/SOUL.md", Reach::Free),
         ("theirs.md", Reach::Free),
+        ("inbox/1001/7-0-form.md", Reach::Acts),
         ("mine.md", Reach::Acts),
         ("MEMORY.md", Reach::Acts),
         ("memory/2026-01-01.md", Reach::Acts),

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::find_replace::replace;
 use super::{Files, MAX_FILE, ToolOutput, blocking};
 use crate::agent::{Context, Question, Reach, Rule};
+use crate::media::inbox;
 use crate::sandbox::Existing;
 use crate::text::{line_diff, sha256_hex, visible};
 use crate::tools::typed::{About, TypedTool};
@@ -126,9 +127,13 @@ impl Files {
             return Reach::Acts;
         }
         let marks = &self.undo.marks;
+        // What somebody sent is marked, and theirs all the same.
+        let is_received = target.key.split('/').next() == Some(inbox::DIR);
         match target.file.existing() {
             // With damaged marks nobody can tell which files are the owner's.
-            Ok(Some(_)) if !marks.has(&target.key) || marks.damage().is_some() => Reach::Acts,
+            Ok(Some(_)) if is_received || !marks.has(&target.key) || marks.damage().is_some() => {
+                Reach::Acts
+            }
             Ok(_) | Err(_) => Reach::Free,
         }
     }
