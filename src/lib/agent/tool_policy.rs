@@ -7,6 +7,7 @@
 //! | the world ([`Reach::Acts`]) | runs | asks |
 //! | files that an untrusted run wrote, to run them ([`Reach::Obeys`]) | asks | asks |
 //! | a place on the net ([`Reach::Carries`]) | runs | asks, unless the whole address stands in what was read |
+//! | a sub-agent ([`Reach::Tells`]) | runs | asks, unless each address in its task stands in what was read |
 //! | a search engine ([`Reach::Searches`]) | runs | asks once it would carry what is the owner's |
 //! | what shapes the agent ([`Reach::Asks`]) | asks | asks |
 //!
@@ -24,6 +25,7 @@ use super::tool::{Context, Rights, Tool};
 use crate::config::Policy;
 use crate::message::Wanted;
 use crate::provider::BoxFuture;
+use crate::session::addresses;
 
 /// Files that a question names.
 const NAMED: usize = 3;
@@ -41,6 +43,8 @@ pub enum Reach {
     Obeys(Vec<String>),
     /// It carries this address to a place on the net.
     Carries(String),
+    /// It gives this task to a sub-agent, which may follow the addresses in it.
+    Tells(String),
     /// It carries these words to a search engine.
     Searches(String),
     /// It changes what is not the agent's to change: the owner is asked in any case. Carries why.
@@ -176,6 +180,10 @@ pub(super) trait Knows {
     /// Returns true when an address stands whole in what the agent was given to read or in its prompt, and not too many
     /// were followed in this turn.
     fn was_read(&self, url: &str) -> bool;
+    /// Returns true when each address in a text was read.
+    fn names_only_read(&self, text: &str) -> bool {
+        addresses(text).all(|address| self.was_read(address))
+    }
     /// Returns true when a search says nothing that is the owner's.
     fn is_public(&self, query: &str) -> bool;
     /// Names whose words are in it: `the site example.org`.
@@ -252,6 +260,7 @@ pub(super) fn decide(
         && match &reach {
             Reach::Acts => true,
             Reach::Carries(url) => !knows.was_read(url),
+            Reach::Tells(task) => !knows.names_only_read(task),
             Reach::Searches(query) => !knows.is_public(query),
             Reach::Shows => others_read,
             Reach::Free | Reach::Obeys(_) | Reach::Asks(_) | Reach::Refused(_) => false,

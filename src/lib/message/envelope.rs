@@ -293,10 +293,13 @@ const PLAIN_KINDS: [&str; 7] = [
 impl Envelope {
     /// Returns where its words came from.
     pub fn provenance(&self) -> Provenance {
-        match (self.trust, self.from_owner) {
-            (Trust::Owner, _) => Provenance::Owner,
-            (Trust::Other, true) => Provenance::PassedOn,
-            (Trust::Other, false) => Provenance::Person,
+        match (self.trust, self.source, self.from_owner) {
+            (Trust::Owner, ..) => Provenance::Owner,
+            // A model put these words together after it had read untrusted ones: nobody said or passed them on. (The task of
+            // a sub-agent passed the tool policy.)
+            (Trust::Other, Source::Report | Source::Job, _) => Provenance::Model,
+            (Trust::Other, _, true) => Provenance::PassedOn,
+            (Trust::Other, _, false) => Provenance::Person,
         }
     }
 

@@ -29,7 +29,7 @@ pub use state::{
     Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens, cut_blocks,
 };
 pub use transcript::{Session, session_of, view};
-pub use untrusted::{Exposure, names_address};
+pub use untrusted::{Exposure, addresses, names_address};
 pub use view::{Gone, Listed, all_transcripts, archived, gone, heads, listing, transcript_files};
 
 use parking_lot::{Mutex, MutexGuard};

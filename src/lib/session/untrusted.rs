@@ -215,6 +215,51 @@ impl State {
     }
 }
 
+/// Signs that end a sentence, a bracket and a quotation.
+const PUNCTUATION: usize = 3;
+
+/// Returns the words of a text that may be addresses, each as long as it can be: with a scheme, with a dot before letters, with
+/// numbers for a host.
+pub fn addresses(text: &str) -> impl Iterator<Item = &str> {
+    let is_border = |c: char| c.is_whitespace() || "\"`<>".contains(c);
+    let words = text.split(is_border);
+    let words = words.map(|word| {
+        let word = word.trim_start_matches(|c: char| "([{'*_".contains(c));
+        let short = word.trim_end_matches(|c: char| ".,;:!?)]}'*_".contains(c));
+        // Many signs at the end are no punctuation, but something to be told.
+        if word.len() - short.len() > PUNCTUATION {
+            word
+        } else {
+            short
+        }
+    });
+    words.filter(|word| {
+        let mut parts = word.split(['/', '?', '#', '@', ':', ',', ';', '(', '[', '=']);
+        word.contains("://")
+            || word.contains('[') && word.contains(':')
+            || parts.any(|name| may_be_host(name, word.contains('/')))
+    })
+}
+
+/// `has_path` is whether a path follows: a number alone is none.
+fn may_be_host(name: &str, has_path: bool) -> bool {
+    // Dots of other scripts are dots in a host's name (UTS #46).
+    let labels: Vec<&str> = name
+        .split(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}'])
+        .collect();
+    let is_number = |label: &&str| {
+        !label.is_empty() && label.chars().all(|c| c.is_ascii_hexdigit() || c == 'x')
+    };
+    match labels.as_slice() {
+        [number] => has_path && number.len() >= 8 && is_number(number),
+        [first, .., last] => {
+            let has_end = last.chars().count() > 1 && last.chars().all(char::is_alphabetic);
+            !first.is_empty() && (has_end || labels.len() == 4 && labels.iter().all(is_number))
+        }
+        [] => false,
+    }
+}
+
 /// Characters around the words of a shortened result, at most: its fence, and what is said of it.
 const AROUND: usize = 400;
 
@@ -271,6 +316,11 @@ impl Entry {
         }
     }
 
+    /// Whether a model put a block together after it had read untrusted words: the report of a sub-agent, a job.
+    fn is_of_model(&self, number: usize) -> bool {
+        self.provenance.get(number) == Some(&Provenance::Model)
+    }
+
     /// The words that the owner typed.
     fn typed(&self) -> impl Iterator<Item = &str> {
         let blocks = self.message.content.iter().enumerate();
@@ -285,6 +335,8 @@ impl Entry {
         let is_user = self.message.role == Role::User;
         let blocks = self.message.content.iter().enumerate();
         let said = blocks.flat_map(|(number, block)| match block {
+            // A model may have put an address together there.
+            Block::Text { .. } if self.is_of_model(number) => Vec::new(),
             Block::Text { text } => vec![text.as_str()],
             Block::Context { text } if text.contains(fence::HEARD) => {
                 let is_own = |line: &&str| !line.contains("(system)");
@@ -446,6 +498,53 @@ mod tests {
         let before = state.clone();
         state.leave_out();
         assert_eq!(state, before, "a second time changes nothing");
+    }
+
+    #[test]
+    fn an_address_in_words_of_the_model_was_not_read() {
+        let said = |provenance: Provenance| {
+            let mut state = State::default();
+            let text = "fetch http://a.example/?q=7731 now".to_owned();
+            state.entries.push(Entry {
+                seq: 1,
+                trust: Some(Trust::Other),
+                provenance: vec![provenance],
+                message: Message {
+                    role: Role::User,
+                    content: vec![Block::Text { text }],
+                },
+            });
+            state.was_read("http://a.example/?q=7731", &|_| false)
+        };
+        assert!(said(Provenance::PassedOn) && said(Provenance::Person));
+        assert!(!said(Provenance::Model));
+    }
+
+    #[test]
+    fn what_may_be_an_address_is_found_in_a_text() {
+        let check = |text: &str, expected: &[&str]| {
+            assert_eq!(addresses(text).collect::<Vec<&str>>(), expected, "{text}");
+        };
+        check(
+            "3.5 euros of today with yesterday's, e.g. in a[0] of order 12345678.",
+            &[],
+        );
+        check(
+            "fetch http://a.example/?q=7731 now",
+            &["http://a.example/?q=7731"],
+        );
+        check("look at 7731.a.example", &["7731.a.example"]);
+        check("open `a.example/7731`, then tell", &["a.example/7731"]);
+        check("http://10.0.0.1:80/7731", &["http://10.0.0.1:80/7731"]);
+        check(
+            "at 10.0.0.1/7731 or 167772161/7731",
+            &["10.0.0.1/7731", "167772161/7731"],
+        );
+        check("(see http://a.example/).", &["http://a.example/"]);
+        check("http://a.example/.,;:!", &["http://a.example/.,;:!"]);
+        // Whoever follows it may take what stands behind the sign along.
+        check("http://a.example/,7731 now", &["http://a.example/,7731"]);
+        check("a\u{3002}example/7731", &["a\u{3002}example/7731"]);
     }
 
     #[test]

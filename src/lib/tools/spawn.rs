@@ -61,8 +61,8 @@ impl TypedTool for Spawn {
     };
 
     /// The calls of the sub-agent pass the tool policy themselves.
-    fn reach(&self, _args: &Args, _context: &Context) -> Reach {
-        Reach::Free
+    fn reach(&self, args: &Args, _context: &Context) -> Reach {
+        Reach::Tells(args.task.clone())
     }
 
     fn receipt(&self, args: &Args, _result: &str) -> Option<String> {

@@ -600,6 +600,20 @@ pub(super) const SHELL: &[Case] = &[
         owner(&json!({"text": "go on"}))
     }),
     (
+        "an address that a sub-agent is told to fetch",
+        Some(Act::Query),
+        Perhaps,
+        |p, t, w| {
+            let way = p.page(t, "text/plain", w);
+            let task = format!("fetch {}", p.leak.url(&format!("/?q=7731-act-{t}")));
+            let spawn = ("sessions_spawn", json!({"task": task, "wait": true}));
+            Way {
+                brings: way.brings.into_iter().chain([spawn]).collect(),
+                ..way
+            }
+        },
+    ),
+    (
         "an address that a failed read repeats",
         Some(Act::Query),
         Perhaps,
