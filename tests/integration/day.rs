@@ -160,10 +160,8 @@ fn briefing_at_eight(day: &mut Day, (dav_port, imap_port): (u16, u16)) {
             ("20261125T", "20261127T"),
         ],
     );
-    let mail = format!(
-        "curl -sS --netrc-file .netrc \"imap://127.0.0.1:{imap_port}/INBOX\" -X 'UID SEARCH UNSEEN'; \
-         curl -sS --netrc-file .netrc \"imap://127.0.0.1:{imap_port}/INBOX;UID=104;SECTION=HEADER.FIELDS%20(FROM%20SUBJECT%20DATE)\""
-    );
+    let imap = format!("\"imap://127.0.0.1:{imap_port}");
+    let mail = block("mail", "uids=", &[("\"IMAP", &imap)]);
     let command = json!({"command": format!("{look}\n{mail}")});
     day.model().push(Reply::Tool("exec".to_owned(), command));
     day.model().push(Reply::Text(
@@ -176,7 +174,8 @@ fn briefing_at_eight(day: &mut Day, (dav_port, imap_port): (u16, u16)) {
     let read = day.newest();
     for words in [
         "SUMMARY:Dentist",
-        "* SEARCH 103 104",
+        "UID 103",
+        "UID 104",
         "Subject: Hello, World!",
     ] {
         assert!(read.contains(words), "{words}: {read}");

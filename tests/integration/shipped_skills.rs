@@ -638,6 +638,10 @@ fn mail_is_found_read_moved_and_sent_on_real_servers() {
         "curl -sS --netrc-file .netrc {imap}/INBOX\" -T draft.eml && curl -sS --netrc-file .netrc {imap}/INBOX\" -X 'UID STORE 1 -FLAGS (\\Seen)'"
     );
     agent.exec(&copy);
+    let unread = agent.exec(&block("mail", "uids=", &[("\"IMAP", &imap)]));
+    for part in ["UID 1", "Subject: Tuesday", "At ten, by the well."] {
+        assert!(unread.contains(part), "{part}: {unread}");
+    }
     let heads = block("mail", "UNSEEN", &[("\"IMAP", &imap), ("in 17 18", "in 1")]);
     let heads = agent.exec(&heads);
     for part in ["Archive", "* SEARCH 1", "UID 1", "Subject: Tuesday"] {

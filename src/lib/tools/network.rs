@@ -99,8 +99,14 @@ pub(super) fn receipt(visits: &[Visit]) -> String {
         .iter()
         .take(MAX_TOLD)
         .map(|visit| match &visit.refused {
-            Some(_) if visit.connections == 0 => format!("{} refused", visit.destination),
-            _ => format!("{} ({} bytes)", visit.destination, visit.received),
+            Some(why) if visit.connections == 0 && why.is_by_rule() => {
+                format!("{} refused", visit.destination)
+            }
+            Some(_) if visit.connections == 0 => format!("{} not reached", visit.destination),
+            _ => format!(
+                "{} ({} bytes out, {} in)",
+                visit.destination, visit.sent, visit.received
+            ),
         })
         .collect();
     if words.is_empty() {
@@ -132,5 +138,45 @@ pub(super) fn record(audit: &audit::Log, call: audit::Call<'_>, visits: &[Visit]
                 received: visit.received,
             },
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::egress_proxy::{Destination, Refusal};
+
+    #[test]
+    fn a_receipt_says_what_went_where_and_what_did_not() {
+        let visit = |host: &str, refused: Option<fn(Destination) -> Refusal>| {
+            let destination = Destination {
+                host: host.to_owned(),
+                port: 443,
+            };
+            Visit {
+                connections: u32::from(refused.is_none()),
+                refused: refused.map(|why| why(destination.clone())),
+                destination,
+                sent: 7,
+                received: 9,
+            }
+        };
+        let visits = [
+            visit("a.example", None),
+            visit(
+                "b.example",
+                Some(|to| Refusal::NotListed(to, "x".to_owned())),
+            ),
+            visit("c.example", Some(Refusal::Unanswered)),
+            visit(
+                "d.example",
+                Some(|to| Refusal::Unknown(to, "no".to_owned())),
+            ),
+        ];
+        assert_eq!(
+            receipt(&visits),
+            "; network: a.example:443 (7 bytes out, 9 in), b.example:443 refused, c.example:443 refused, d.example:443 not reached"
+        );
+        assert_eq!(receipt(&[]), "");
     }
 }

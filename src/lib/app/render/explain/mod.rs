@@ -18,6 +18,8 @@ use crate::{clock, text};
 /// Lines of each list; the rest is counted.
 const MOST: usize = 14;
 const WORDS: usize = 100;
+/// What stands in a receipt before the hosts of a call.
+const NETWORK: &str = "; network: ";
 const LABEL: usize = 10;
 
 pub(crate) fn explain(context: &Context<'_>, explain: &Explain) -> Exit {
@@ -446,8 +448,16 @@ fn tool_call(call: &ToolCall) -> String {
         .as_ref()
         .or(Some(&call.input))
         .filter(|what| !what.is_empty());
-    let what = what.map_or_else(String::new, |what| format!(": {}", words(what)));
+    let what = what.map_or_else(String::new, |what| format!(": {}", done(what)));
     format!("{}{what}", call.state.replace('_', " "))
+}
+
+/// Returns a receipt with the command short and the hosts whole: they are what is looked for.
+fn done(receipt: &str) -> String {
+    match receipt.rsplit_once(NETWORK) {
+        Some((did, hosts)) => format!("{}{NETWORK}{}", words(did), text::visible(hosts)),
+        None => words(receipt),
+    }
 }
 
 fn words(text: &str) -> String {

@@ -181,3 +181,17 @@ fn a_narrow_screen_and_a_long_run_stay_readable() {
         Some("run        none yet")
     );
 }
+
+#[test]
+fn the_hosts_of_a_long_command_are_not_cut_off() {
+    let receipt = format!(
+        "ran {}; network: a.example:443 (7 bytes out, 9 in), b.example:443 refused",
+        "x".repeat(300)
+    );
+    let told = done(&receipt);
+    assert!(
+        told.ends_with("…; network: a.example:443 (7 bytes out, 9 in), b.example:443 refused"),
+        "{told}"
+    );
+    assert_eq!(done("wrote a"), "wrote a");
+}
