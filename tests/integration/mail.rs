@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::shipped_skills::{MailServers, free_port, mail_servers};
-use crate::support::{Daemon, FakeModel, Running, Sandbox, bin, wait_for};
+use crate::support::{Daemon, FakeModel, Reply, Running, Sandbox, bin, wait_for};
 
 const SOON: Duration = Duration::from_secs(30);
 const VOUCHED: &str = "Authentication-Results: mx.home.net; dmarc=pass header.from=example.org\r\n";
@@ -225,6 +227,27 @@ fn a_mail_is_answered_in_its_thread_and_only_by_whom_it_may() {
         ),
         ("News", "bob@example.org", "auto-generated")
     );
+    // Who waits needs no processor.
+    let ticks = || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid())).expect("it runs");
+        let fields: Vec<i64> = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .filter_map(|field| field.parse().ok())
+            .collect();
+        // utime and stime of proc(5), without the state, which is no number.
+        fields
+            .get(10)
+            .zip(fields.get(11))
+            .map(|(user, system)| user + system)
+            .expect("times")
+    };
+    let before = ticks();
+    std::thread::sleep(Duration::from_secs(2));
+    let used = ticks() - before;
+    assert!(used <= 20, "{used} hundredths of a second in two");
     let (out, log) = process.said();
     let queue = post.sandbox.send(&["--queue", "--json"]).json();
     // Under `pairing` a stranger is told a code; to whom nobody vouches for it is not sent, and that is said.
@@ -349,4 +372,86 @@ fn kills_at_random_moments_lose_no_mail_and_double_only_what_is_marked() {
     println!(
         "{count} mails, {kills} kills in {seconds} s: 0 lost, {doubles} doubles, all marked and with one Message-ID"
     );
+}
+
+#[test]
+fn files_come_in_and_go_out_and_of_what_is_too_large_the_agent_is_told() {
+    let Some(post) = Post::open("max_size_mb = 60\n") else {
+        return;
+    };
+    let _process = post.start();
+    let part = |name: &str, bytes: usize| {
+        // Base64 in lines of 76.
+        let line = format!("{}\r\n", "QUJD".repeat(19));
+        format!(
+            "--b\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename={name}\r\n\
+             Content-Transfer-Encoding: base64\r\n\r\n{}\r\n",
+            line.repeat(bytes / 57)
+        )
+    };
+    let head = "Subject: files\r\nContent-Type: multipart/mixed; boundary=b\r\n";
+    let body = format!(
+        "--b\r\nContent-Type: text/plain\r\n\r\n[[say Got it.]]\r\n{}{}--b--",
+        part("small.bin", 19_000_000),
+        part("large.bin", 25_000_000)
+    );
+    post.arrives("1", ada("files", head, &body));
+    post.receives("Got it.");
+    let request = post.model.requests()[0].to_string();
+    assert!(
+        request.contains("small.bin") && request.contains("large.bin (24"),
+        "{request}"
+    );
+    let kept = post
+        .sandbox
+        .query("queue", "SELECT count(*) FROM inbox WHERE state = 'done'");
+    assert_eq!(kept.len(), 1);
+    // A file of the agent's own.
+    post.sandbox
+        .put("workspace/outbox/report.csv", b"a,b\n1,2\n");
+    let say = json!({"paths": ["outbox/report.csv"], "caption": "The report."});
+    post.model.push(Reply::Tool("send_media".to_owned(), say));
+    post.arrives(
+        "2",
+        ada("report", "Subject: report\r\n", "the report, please"),
+    );
+    let sent = post.receives("report.csv");
+    assert!(
+        sent.contains("text/csv") && sent.contains("multipart/mixed"),
+        "{sent}"
+    );
+}
+
+#[test]
+fn a_mailbox_whose_numbers_are_new_is_not_answered_anew() {
+    let Some(post) = Post::open("") else {
+        return;
+    };
+    let mut process = post.start();
+    post.arrives("1", ada("v1", "Subject: one\r\n", "[[say First.]]"));
+    post.receives("First.");
+    wait_for("the mail to be read", SOON, || {
+        (post.read().len() == 1).then_some(())
+    });
+    process.kill9();
+    // The server has lost its lists of numbers.
+    let mailbox = post.place.path().join("boxes/agent");
+    let lists = fs::read_dir(&mailbox).expect("the mailbox").flatten();
+    for list in lists.filter(|entry| entry.file_name().to_string_lossy().starts_with("dovecot")) {
+        fs::remove_file(list.path()).expect("own file");
+    }
+    let before = post
+        .sandbox
+        .read_json("state/channels/mail/mailbox.json")
+        .expect("a place");
+    post.arrives("2", ada("v2", "Subject: two\r\n", "[[say Second.]]"));
+    let _process = post.start();
+    post.receives("Second.");
+    let after = post
+        .sandbox
+        .read_json("state/channels/mail/mailbox.json")
+        .expect("a place");
+    assert_ne!(before["validity"], after["validity"]);
+    assert_eq!(post.sent().len(), 2);
+    assert_eq!(post.model.requests().len(), 2);
 }

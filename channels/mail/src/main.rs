@@ -88,9 +88,9 @@ async fn run(arguments: &Arguments) -> Result<(), Error> {
         (None, None) => home().join(".local/state/agent/channels").join(&name),
     };
     let spool = Spool::open(root, &name)?;
+    let _lock = spool.lock()?;
     let mut end =
         signal(SignalKind::terminate()).map_err(|error| Error::Server(error.to_string()))?;
-    let _lock = spool.lock()?;
     spool.announce()?;
     if settings.authserv_id.is_none() {
         tracing::warn!(
@@ -122,7 +122,12 @@ async fn run(arguments: &Arguments) -> Result<(), Error> {
 /// Notifies `changed` when messages appear; `None`, and looks now and then suffice, when the kernel cannot say.
 fn watch(spool: &Spool, changed: &Arc<Notify>) -> Option<notify::RecommendedWatcher> {
     let changed = changed.clone();
-    let told = move |_: notify::Result<notify::Event>| changed.notify_one();
+    let told = move |told: notify::Result<notify::Event>| {
+        // To look into the directory is an event, too.
+        if !told.is_ok_and(|event| event.kind.is_access()) {
+            changed.notify_one();
+        }
+    };
     let watcher = notify::recommended_watcher(told);
     let mut watcher = watcher
         .inspect_err(|error| tracing::warn!(%error, "looking every 30 seconds"))

@@ -23,6 +23,10 @@ use crate::threads::{Thread, Threads};
 const LOOK: Duration = Duration::from_secs(30);
 /// What a server may take for one answer; RFC 5321 has up to ten minutes for the last one.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// So often it is tried to say what became of a message, every two seconds.
+const TRIES: u32 = 150;
+/// The file that knows which message the server was being given.
+const GIVEN: &str = "sending.json";
 /// After a refusal that passes, such as greylisting.
 const LATER: u64 = 300;
 /// After a line that broke before the mail went out.
@@ -47,9 +51,15 @@ pub async fn run(
     changed: &Notify,
     turn: &Turn,
 ) -> Result<(), Error> {
+    let given: Option<String> = spool.recall(GIVEN)?;
     for key in spool.left_behind() {
         let why = "the process ended while it was sending".to_owned();
-        spool.tell(&key, &Outcome::Unknown(why))?;
+        let outcome = if given.as_ref() == Some(&key) {
+            Outcome::Unknown(why)
+        } else {
+            Outcome::Again(why, 0)
+        };
+        spool.tell(&key, &outcome)?;
     }
     let mut backoff = Backoff::default();
     while !turn.stop.get() {
@@ -158,7 +168,7 @@ async fn send_all(settings: &Settings, spool: &Spool, turn: &Turn) -> Result<(),
         let (outcome, is_broken) = match prepare(&message, settings, &threads)? {
             Err(outcome) => (outcome, false),
             Ok(mail) => {
-                let (outcome, is_broken) = deliver(&mut connection, &mail).await;
+                let (outcome, is_broken) = deliver(&mut connection, &mail, spool, &key).await?;
                 if matches!(outcome, Outcome::Taken(_) | Outcome::Unknown(_)) {
                     threads.count(&mail.thread, chrono::Utc::now().timestamp_millis())?;
                 }
@@ -166,7 +176,8 @@ async fn send_all(settings: &Settings, spool: &Spool, turn: &Turn) -> Result<(),
             }
         };
         tracing::info!(key, ?outcome, "a message of the agent's");
-        spool.tell(&key, &outcome)?;
+        tell_surely(spool, &key, &outcome).await?;
+        spool.forget(GIVEN);
         turn.busy.set(false);
         if is_broken {
             return Err(Error::Server("SMTP: the line broke".to_owned()));
@@ -175,6 +186,18 @@ async fn send_all(settings: &Settings, spool: &Spool, turn: &Turn) -> Result<(),
     // The server may have hung up by itself.
     drop(within(connection.quit()).await);
     Ok(())
+}
+
+/// Says what became of a message, and waits a while for a disk that is full: what went out would go out twice.
+async fn tell_surely(spool: &Spool, key: &str, outcome: &Outcome) -> Result<(), Error> {
+    for _ in 0..TRIES {
+        match spool.tell(key, outcome) {
+            Err(error) => tracing::error!(%error, key, "cannot say what became of a message"),
+            Ok(()) => return Ok(()),
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    spool.tell(key, outcome)
 }
 
 /// A mail that is ready.
@@ -241,7 +264,12 @@ fn prepare(
 }
 
 /// Gives a mail to the server; true when the line is of no use any more.
-async fn deliver(connection: &mut AsyncSmtpConnection, mail: &Ready) -> (Outcome, bool) {
+async fn deliver(
+    connection: &mut AsyncSmtpConnection,
+    mail: &Ready,
+    spool: &Spool,
+    key: &str,
+) -> Result<(Outcome, bool), Error> {
     // Until the last dot the server has taken nothing.
     let mut options = Vec::new();
     if !mail
@@ -284,16 +312,19 @@ async fn deliver(connection: &mut AsyncSmtpConnection, mail: &Ready) -> (Outcome
     if let Some((outcome, is_broken)) = refused {
         // The next mail begins anew.
         let is_broken = is_broken || !matches!(within(connection.command(Rset)).await, Ok(Ok(_)));
-        return (outcome, is_broken);
+        return Ok((outcome, is_broken));
     }
-    match tokio::time::timeout(PATIENCE * 2, connection.message(&mail.bytes)).await {
+    // From here on nobody can say, if this ends.
+    spool.remember(GIVEN, &key)?;
+    let given = tokio::time::timeout(PATIENCE * 2, connection.message(&mail.bytes)).await;
+    Ok(match given {
         Ok(Ok(_)) => (Outcome::Taken(mail.id.clone()), false),
         Ok(Err(error)) => refusal(&error).unwrap_or((Outcome::Unknown(error.to_string()), true)),
         Err(_) => (
             Outcome::Unknown("the server does not answer".to_owned()),
             true,
         ),
-    }
+    })
 }
 
 /// Returns what an answer of the server's means; `None` when it gave none.

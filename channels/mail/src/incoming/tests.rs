@@ -120,6 +120,14 @@ fn whoever_is_not_vouched_for_is_a_stranger_of_another_address_each_time() {
             ada("", "hi")
         ),
         ada("From: eve@evil.com\r\n", "hi"),
+        // Written to Eve, who hands it on with its signature.
+        ada("", "hi").replace("To: agent@example.org", "To: eve@evil.com"),
+        // The server's own is too long for some: it hides those below all the same.
+        format!(
+            "Authentication-Results: mx.home.net;{}\r\n{}",
+            " dkim=fail header.d=x.org;".repeat(10_000),
+            ada("", "hi")
+        ),
         ada("", "hi").replace(
             "Ada <Ada@Example.org>",
             "Ada <ada@example.org>, eve@evil.com",
@@ -329,7 +337,7 @@ fn mails_as_nobody_would_send_them_end_nothing() {
     for mail in [
         deep(10_000),
         rfc822(10_000),
-        ada(&many, "hi"),
+        ada("", "hi").replace("To: agent@example.org\r\n", &many),
         ada(
             &format!("References: {}\r\n", "<a@b> ".repeat(100_000)),
             "hi",
