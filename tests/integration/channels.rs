@@ -611,6 +611,53 @@ fn one_person_on_two_channels_has_one_conversation() {
     assert_eq!(keys, [[Sql::Text("agent:agent:person:dm:ada".into())]]);
 }
 
+#[test]
+fn the_owner_is_told_where_they_want_whatever_they_wrote_last() {
+    let (_model, sandbox) = start();
+    let mut sandbox = sandbox.config(
+        "[owner]\nnotify = [\"off\", \"mail\", \"sms\"]\n[channels.off]\nowner = [\"ada\"]\n\
+         [channels.mail]\nenabled = true\nowner = [\"ada@example.org\"]",
+    );
+    let daemon = sandbox.ready();
+    let (sms, mail) = (Wire::new(&sandbox, "sms"), Wire::new(&sandbox, "mail"));
+    sms.says("ada", "1", "[[say Here.]]");
+    sms.deliver("Here.");
+    let tell = |sandbox: &Sandbox, words: &str| {
+        assert_eq!(sandbox.send(&["--raw", "--to", "owner", words]).code, 0);
+    };
+    // Before a word on that channel: the id is the chat. The one that is off is passed over.
+    tell(&sandbox, "the disk is full");
+    assert_eq!(mail.deliver("the disk is full")["chat"], "ada@example.org");
+    mail.says("ada@example.org", "1", "[[say There.]]");
+    mail.deliver("There.");
+    sms.says("ada", "2", "[[say Again.]]");
+    sms.deliver("Again.");
+    tell(&sandbox, "as before");
+    assert_eq!(mail.deliver("as before")["chat"], "dm-ada@example.org");
+    drop((sms, mail));
+    // Without a wish it is where they were last heard, at once after a reload.
+    sandbox.reconfigure("[owner]\nnotify = []");
+    daemon.signal(nix::sys::signal::Signal::SIGHUP);
+    let (sms, mail) = (Wire::new(&sandbox, "sms"), Wire::new(&sandbox, "mail"));
+    wait_for("the reload", SOON, || {
+        daemon.log().contains("read again").then_some(())
+    });
+    tell(&sandbox, "where I was heard");
+    assert_eq!(sms.deliver("where I was heard")["chat"], "dm-ada");
+    assert!(mail.offered().is_empty());
+    let wrong = sandbox.run("agent-daemon", &["check"], "");
+    assert_eq!(wrong.code, 0, "{wrong:?}");
+    drop((sms, mail));
+    sandbox.reconfigure("[owner]\nnotify = [\"pigeon\"]");
+    let wrong = sandbox.run("agent-daemon", &["check"], "");
+    assert!(
+        wrong.code == 78
+            && wrong.stderr.contains("owner.notify")
+            && wrong.stderr.contains("pigeon"),
+        "{wrong:?}"
+    );
+}
+
 /// Returns the script of agent-channel(7), as it would be pasted.
 fn script() -> String {
     let page = include_str!("../../man/agent-channel.7");

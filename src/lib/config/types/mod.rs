@@ -12,6 +12,7 @@ mod heartbeat;
 mod hooks;
 mod mcp;
 mod network;
+mod owner;
 mod persona;
 mod session;
 mod tools;
@@ -32,6 +33,7 @@ pub use heartbeat::{Driver, Every, Heartbeat};
 pub use hooks::{Deliver, Hook, HookSession};
 pub use mcp::{Mcp, McpServer, Sampling};
 pub use network::Network;
+pub use owner::Owner;
 pub use persona::{Stickers, Typing, Voice};
 pub use session::{DmScope, GroupScope, MAX_CARRIED, Reset, ResetFor, Session, TimeOfDay};
 pub use tools::{Exec, Media, Pattern, Policy, Sandbox, SearchEngine, Tools, Web};
@@ -42,6 +44,8 @@ pub use tools::{Exec, Media, Pattern, Policy, Sandbox, SearchEngine, Tools, Web}
 pub struct Config {
     /// Who the agent is and how long it may think.
     pub agent: Agent,
+    /// Where the owner is told what comes unasked.
+    pub owner: Owner,
     /// How inputs wait before a turn.
     pub pipeline: Pipeline,
     /// The Telegram bot.

@@ -2,7 +2,7 @@
 
 use crate::config::key_names;
 use crate::config::types::{Channel, Config, DmPolicy, Stream};
-use crate::message::{is_channel_name, is_id};
+use crate::message::{NUMBERED, is_channel_name, is_id};
 
 const NO_NAME: &str = "is no name of a channel: expected 1 to 32 small letters, digits or `-`, a letter first, and none of \
     the agent's own words (`telegram`, `cli`, `http`, `person`, `main`, …)";
@@ -10,6 +10,17 @@ const NO_ID: &str = "expected ids of 1 to 300 bytes without control characters";
 
 /// Returns the first key with a fault, and what is wrong with it.
 pub(super) fn fault(config: &Config) -> Option<(String, String)> {
+    let unknown = config
+        .owner
+        .notify
+        .iter()
+        .find(|name| *name != NUMBERED && !config.channels.contains_key(*name));
+    if let Some(name) = unknown {
+        let why = format!(
+            "{name:?} is no channel: expected `{NUMBERED}` or the NAME of a [channels.NAME]"
+        );
+        return Some(("owner.notify".to_owned(), why));
+    }
     config.channels.iter().find_map(|(name, channel)| {
         let table = key_names::join("channels", name);
         if !is_channel_name(name) {

@@ -8,15 +8,33 @@ use crate::pipeline::Pipeline;
 use crate::text;
 
 impl Pipeline {
-    /// Returns where the owner was last heard; before that, where the configuration says they are.
+    /// Returns where the owner wants to be told, by the first channel of `[owner] notify` that leads to one; otherwise where
+    /// they were last heard; before that, where the configuration says they are.
     pub(crate) fn way_to_owner(
         &self,
         config: &Config,
         known: &Everybody,
     ) -> Option<(SessionKey, Route)> {
+        let wanted = config.owner.notify.iter();
+        wanted
+            .map(|channel| Some(channel.as_str()))
+            .chain([None])
+            .find_map(|channel| self.way_to_owner_on(channel, config, known))
+    }
+
+    /// Returns the way to the owner on `channel`, or on whichever it is.
+    fn way_to_owner_on(
+        &self,
+        channel: Option<&str>,
+        config: &Config,
+        known: &Everybody,
+    ) -> Option<(SessionKey, Route)> {
         let is_owner =
             |id: &str| Address::parse(id).is_some_and(|id| known.people.is_owner(config, &id));
-        let open = |route: &Route| self.channels.contains_key(route.channel.as_str());
+        let open = |route: &Route| {
+            let is_it = channel.is_none_or(|channel| channel == route.channel);
+            is_it && self.channels.contains_key(route.channel.as_str())
+        };
         let heard = known
             .routes
             .iter()
