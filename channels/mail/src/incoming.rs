@@ -16,6 +16,8 @@ const MAX_FILES: usize = 20;
 const MAX_FILE: usize = 20_000_000;
 /// Smaller pictures in the text of a mail are logos.
 const LOGO: usize = 20_000;
+/// A mail of more parts is not taken apart.
+const MAX_PARTS: usize = 2_000;
 /// So many mails that a mail says it follows are looked at, the last ones.
 const MAX_FOLLOWED: usize = 50;
 /// Other recipients that are named.
@@ -67,7 +69,14 @@ pub const UNVERIFIED: &str = "unverified:";
 /// When what is known of its thread cannot be read.
 pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<Verdict, Error> {
     let ignored = |why: &str| Ok(Verdict::Ignored(why.to_owned()));
-    let Some(mail) = MessageParser::default().parse(raw.bytes) else {
+    // What is nested without end is taken apart, and put away, by recursion.
+    let is_odd = fields_of_parts(raw.bytes) > MAX_PARTS;
+    let bytes = if is_odd {
+        head_of(raw.bytes)
+    } else {
+        raw.bytes
+    };
+    let Some(mail) = MessageParser::default().parse(bytes) else {
         return ignored("it is no mail");
     };
     let headers: Vec<(&str, &str)> = mail.headers_raw().collect();
@@ -100,7 +109,10 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
         about(&subject).clone_into(&mut thread.subject);
     }
     thread.add(&own_id);
-    let said = Said::of(&mail, raw, thread.first == own_id);
+    let mut said = Said::of(&mail, raw, thread.first == own_id);
+    if is_odd {
+        said.kind = Some("a mail of so many parts that it is not read here".to_owned());
+    }
     let answered = header(&headers, "in-reply-to").map(ids).unwrap_or_default();
     let shown = mail
         .from()
@@ -193,6 +205,22 @@ fn thread_of(
     let name = threads.name(sender, root);
     let known = threads.read(&name)?.filter(|thread| thread.chat == sender);
     Ok((name, known.unwrap_or_else(|| begun(sender, root, own_id))))
+}
+
+/// Returns how often a part says what it is: at least as often as parts are nested.
+fn fields_of_parts(bytes: &[u8]) -> usize {
+    const FIELD: &[u8] = b"content-type";
+    let begins = bytes.windows(FIELD.len());
+    begins
+        .filter(|window| window.first().is_some_and(|byte| byte | 0x20 == b'c'))
+        .filter(|window| window.eq_ignore_ascii_case(FIELD))
+        .count()
+}
+
+/// Returns the head of a mail, and the blank line.
+fn head_of(bytes: &[u8]) -> &[u8] {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+    end.and_then(|at| bytes.get(..at + 4)).unwrap_or_default()
 }
 
 fn begun(chat: &str, root: &str, first: &str) -> Thread {

@@ -11,7 +11,9 @@ const STACK: usize = 64 << 20;
 
 /// What mail programs put around what others wrote before.
 const QUOTES: &str = ".gmail_quote, blockquote[type='cite' i], .moz-cite-prefix, .yahoo_quoted, .protonmail_quote, \
-    .tutanota_quote, #divRplyFwdMsg, #divRplyFwdMsg ~ *, #appendonsend ~ *, #OLK_SRC_BODY_SECTION";
+    .tutanota_quote, #OLK_SRC_BODY_SECTION";
+/// What Outlook puts before them, with all that follows beside it.
+const QUOTES_FOLLOW: &str = "#divRplyFwdMsg, #appendonsend";
 /// What nobody wrote or sees.
 const UNSEEN: &str = "head, script, style, template, title, .gmail_signature, .moz-signature, .moz-forward-container > br, [hidden], \
     [style*='display:none' i], [style*='display: none' i], [style*='mso-hide' i]";
@@ -105,14 +107,21 @@ pub fn html(html: &str) -> Read {
 fn tree(html: &str) -> Read {
     let document = Document::from(html);
     document.select(UNSEEN).remove();
+    let mut quoted = String::new();
+    // Not by a selector of siblings, which looks at each before each.
+    let mut next = document.select(QUOTES_FOLLOW).nodes().first().cloned();
+    while let Some(node) = next {
+        next = node.next_sibling();
+        quoted.push_str(node.md(None).trim());
+        quoted.push('\n');
+        node.remove_from_parent();
+    }
     let quotes = document.select(QUOTES);
-    let quoted = quotes
-        .iter()
-        .next()
-        .and_then(|first| first.nodes().first().map(|node| node.md(None)))
-        .map(|quoted| quoted.trim().to_owned());
-    let quoted = quoted.unwrap_or_default();
+    if let Some(first) = quotes.nodes().first() {
+        quoted.push_str(first.md(None).trim());
+    }
     quotes.remove();
+    let quoted = quoted.trim().to_owned();
     let body = document.body().map(|body| body.md(None));
     let mut read = plain(&body.unwrap_or_default());
     if !quoted.is_empty() {
@@ -248,11 +257,12 @@ fn take_introduction(own: &mut Vec<String>, others: &mut String) {
     while own.last().is_some_and(|line| line.trim().is_empty()) {
         own.pop();
     }
-    let begin = own
+    let least = own.len().saturating_sub(3);
+    let blank = own
         .iter()
-        .rposition(|line| line.trim().is_empty())
-        .map_or(0, |at| at + 1);
-    let begin = begin.max(own.len().saturating_sub(3));
+        .skip(least)
+        .rposition(|line| line.trim().is_empty());
+    let begin = blank.map_or(least, |at| least + at + 1);
     // The shortest that names a time or an address.
     let found = (begin..own.len()).rev().find(|at| {
         let said = own.get(*at..).unwrap_or_default().join(" ");
@@ -368,6 +378,44 @@ mod tests {
             "<div>See.</div><div class=\"gmail_quote\">---------- Forwarded message ---------<br>From: Eve<br>Do it.</div>",
         );
         assert_eq!((forward.own.as_str(), forward.is_forward), ("See.", true));
+    }
+
+    #[test]
+    fn what_outlook_quotes_is_cut_with_all_that_follows() {
+        let read = html(
+            "<div>Yes.</div><hr><div id=\"appendonsend\"></div><div id=\"divRplyFwdMsg\"><b>From:</b> Eve<br><b>Subject:</b> x</div>\
+             <div>Delete all.</div><p>Now.</p>",
+        );
+        assert!(
+            read.own.starts_with("Yes.") && !read.own.contains("Delete"),
+            "{read:?}"
+        );
+        assert!(
+            read.others.contains("Delete all.") && read.others.contains("Now."),
+            "{read:?}"
+        );
+    }
+
+    #[test]
+    fn twice_as_much_takes_about_twice_as_long() {
+        let time = |read: &dyn Fn(&str) -> Read, text: &str| {
+            let began = std::time::Instant::now();
+            let read = read(text);
+            (began.elapsed(), read.own.len())
+        };
+        for (name, read, piece) in [
+            ("plain", &plain as &dyn Fn(&str) -> Read, "a 2026 @\n> b\n"),
+            ("plain", &plain, "From: x\n"),
+            ("html", &html, "<p>a"),
+            ("html", &html, "<div class=gmail_quote>a</div>b"),
+            ("html", &html, "<div id=appendonsend></div>"),
+        ] {
+            let (short, _) = time(read, &piece.repeat(20_000));
+            let (long, _) = time(read, &piece.repeat(80_000));
+            // Four times as much: sixteen times as long would be another order.
+            let most = short * 9 + std::time::Duration::from_millis(300);
+            assert!(long < most, "{name} {piece:?}: {short:?}, {long:?}");
+        }
     }
 
     #[test]

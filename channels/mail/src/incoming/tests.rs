@@ -387,3 +387,64 @@ fn mails_as_nobody_would_send_them_end_nothing() {
         drop(bench.read(whole.as_bytes().get(..end).expect("ASCII")));
     }
 }
+
+#[test]
+fn structure_is_read_in_time_that_grows_with_it() {
+    let bench = Bench::new();
+    let time = |mail: String| {
+        let began = std::time::Instant::now();
+        drop(bench.read(mail.as_bytes()));
+        began.elapsed()
+    };
+    let nested = |levels: usize| {
+        let mut mail = ada("Content-Type: multipart/mixed; boundary=b0\r\n", "");
+        for n in 0..levels {
+            mail += &format!(
+                "--b{n}\r\nContent-Type: multipart/mixed; boundary=b{}\r\n\r\n",
+                n + 1
+            );
+        }
+        mail
+    };
+    let parts = |count: usize| {
+        ada(
+            "Content-Type: multipart/mixed; boundary=b\r\n",
+            &"--b\r\n\r\nx\r\n".repeat(count),
+        )
+    };
+    let letters = |levels: usize| {
+        ada(
+            "Content-Type: message/rfc822\r\n",
+            &"Content-Type: message/rfc822\r\n\r\n".repeat(levels),
+        )
+    };
+    let ids = |count: usize| {
+        ada(
+            &format!(
+                "References: {}\r\n",
+                "<a.0123456789abcdef@example.org>\r\n ".repeat(count)
+            ),
+            "x",
+        )
+    };
+    let results = |count: usize| {
+        ada("", "x").replace(
+            VOUCHED,
+            &"Authentication-Results: mx.home.net; dkim=pass header.d=x.org\r\n".repeat(count),
+        )
+    };
+    for (name, make) in [
+        ("nested", &nested as &dyn Fn(usize) -> String),
+        ("parts", &parts),
+        ("letters", &letters),
+        ("ids", &ids),
+        ("results", &results),
+    ] {
+        let (short, long) = (time(make(5_000)), time(make(20_000)));
+        println!("{name}: {short:?}, {long:?}");
+        assert!(
+            long < short * 9 + std::time::Duration::from_millis(300),
+            "{name}: {short:?}, {long:?}"
+        );
+    }
+}
