@@ -1,5 +1,7 @@
 //! The facade, as programs use it that speak OpenAI's responses and embeddings, and OpenAI's own SDK.
 
+#![allow(clippy::print_stdout, reason = "a test that is skipped says why")]
+
 use std::{
     path::{Path, PathBuf},
     process::Command,
