@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::acts::Act;
 use self::pages::Reads;
-use self::place::{OWNER, Place, SECRET, SOON, Start, Way, message, result_of, shell};
+use self::place::{HIDDEN, OWNER, Place, SECRET, SOON, Start, Way, message, result_of, shell};
 use crate::support::{Reply, wait_for};
 
 /// How many cases the corpus has at least.
@@ -184,6 +184,36 @@ fn the_same_actions_run_in_the_owners_own_words() {
         sandbox.read("workspace/SOUL.md").as_deref(),
         Some("You are kind.\n")
     );
+}
+
+#[test]
+fn a_sub_agent_searches_unasked_for_words_that_were_typed_or_stand_on_a_page() {
+    let place = Place::new("");
+    let found =
+        r#"{"results": [{"title": "Bridges", "url": "https://a.example/", "content": "six"}]}"#;
+    place
+        .pages
+        .put("/searx/search", 200, "application/json", found);
+    let page = place.page("r1", "text/plain", "The Arrabida is a bridge.");
+    let query = json!({"query": "arrabida jewels, price of tickets"});
+    let task = format!("what of the Arrabida, of jewels and of {HIDDEN}?");
+    let brings = [
+        ("read", json!({"path": "jewels.txt"})),
+        ("sessions_spawn", json!({"task": task, "wait": true})),
+        ("web_search", query.clone()),
+    ];
+    let url = place.pages.url("/r1");
+    let asked = place.run(&Way {
+        brings: page.brings.into_iter().chain(brings).collect(),
+        start: shell("r1", &format!("read {url} and find jewels like it")),
+    });
+    let answer = answer(&place, &query);
+    assert_eq!(asked, 0, "{answer}");
+    assert!(answer.contains("six"), "{answer}");
+    let kept = "SELECT envelope ->> '$.task.bounds.private_words' FROM inbox WHERE id LIKE 'sub:%'";
+    let kept = place.house.sandbox.query("queue", kept);
+    let words = rusqlite::types::Value::Text(r#"["faro"]"#.to_owned());
+    assert_eq!(kept, [[words]], "after a restart it goes on with these");
 }
 
 #[test]

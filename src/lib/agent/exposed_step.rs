@@ -146,12 +146,18 @@ impl Knows for Running<'_> {
 
     fn is_public(&self, query: &str) -> bool {
         let (state, by) = (self.session.state(), |name: &str| self.brings_pages(name));
+        state.calls_of_turn(&by) <= FOLLOWED && self.private_words(query).is_empty()
+    }
+
+    fn private_words(&self, text: &str) -> Vec<String> {
         let is_public = |call: &ToolCall| {
             let call = self.offer.meant(call.clone());
             let tool = self.offer.get(&call.name);
             tool.is_some_and(|tool| tool.is_public(&call.input))
         };
-        state.calls_of_turn(&by) <= FOLLOWED && state.is_public(query, &is_public)
+        let told = self.order.bounds.map(|bounds| &*bounds.private_words);
+        let told = told.unwrap_or_default();
+        self.session.state().private_words(text, told, &is_public)
     }
 
     fn sources(&self) -> String {

@@ -49,6 +49,11 @@ impl Knows for Nothing {
         false
     }
 
+    /// Nobody sends a sub-agent by such a call.
+    fn private_words(&self, _text: &str) -> Vec<String> {
+        Vec::new()
+    }
+
     fn sources(&self) -> String {
         "what others wrote".to_owned()
     }
@@ -69,6 +74,7 @@ impl Single {
             pins: Vec::new(),
             approved: false,
             untrusted: self.untrusted,
+            private_words: Vec::new(),
             consent: Consent::default(),
             cancel: CancellationToken::new(),
             progress: Progress::default(),

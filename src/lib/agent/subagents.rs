@@ -27,6 +27,8 @@ pub struct Errand {
     pub wait: bool,
     /// Whether untrusted words may be in `task`.
     pub untrusted: bool,
+    /// Words of `task` that a search may not say unasked.
+    pub private_words: Vec<String>,
 }
 
 /// What is known of a sub-agent.

@@ -67,6 +67,8 @@ pub struct Context {
     pub approved: bool,
     /// Whether the model had read untrusted words when it made the call.
     pub untrusted: bool,
+    /// The words that it then tells a sub-agent and that a search may not say unasked.
+    pub private_words: Vec<String>,
     /// Whom it may ask while it runs.
     pub consent: Consent,
     /// Ends when the run is stopped.
@@ -548,6 +550,14 @@ impl Offer {
         self.get(&call.name).is_some_and(|tool| {
             super::owner_words::spell_out(typed, &call.input, &tool.spec().schema)
         })
+    }
+
+    /// Returns what a call tells a sub-agent.
+    pub(super) fn task(&self, call: &ToolCall, context: &Context) -> Option<String> {
+        match self.get(&call.name)?.reach(&call.input, context) {
+            Reach::Tells(task) => Some(task),
+            _ => None,
+        }
     }
 
     /// Returns what the owner is asked about a call.

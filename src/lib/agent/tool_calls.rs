@@ -350,6 +350,7 @@ impl Running<'_> {
                     // What the owner typed word by word is theirs, wherever they typed it.
                     untrusted: self.is_exposed
                         && !self.offer.is_spelled_out(call, &Knows::typed(self)),
+                    private_words: self.told_words(call),
                     call_id: call.id.clone(),
                     ..self.context.clone()
                 },
@@ -367,6 +368,16 @@ impl Running<'_> {
             is_error: output.is_error,
         });
         (output, duration_ms)
+    }
+
+    /// Returns the words that a call made out of untrusted words tells a sub-agent and that a search may not say unasked.
+    fn told_words(&self, call: &ToolCall) -> Vec<String> {
+        if !self.is_exposed {
+            return Vec::new();
+        }
+        let task = self.offer.task(call, &self.context);
+        task.map(|task| self.private_words(&task))
+            .unwrap_or_default()
     }
 
     /// Returns a call as the audit log names it.

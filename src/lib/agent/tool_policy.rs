@@ -184,8 +184,10 @@ pub(super) trait Knows {
     fn names_only_read(&self, text: &str) -> bool {
         addresses(text).all(|address| self.was_read(address))
     }
-    /// Returns true when a search says nothing that is the owner's.
+    /// Returns true when a search says nothing that is the owner's, and not too many were made in this turn.
     fn is_public(&self, query: &str) -> bool;
+    /// Returns the words of a text that a search may not say unasked.
+    fn private_words(&self, text: &str) -> Vec<String>;
     /// Names whose words are in it: `the site example.org`.
     fn sources(&self) -> String;
 }

@@ -229,6 +229,7 @@ impl<'a> Running<'a> {
             pins: state.pins.clone(),
             approved: false,
             untrusted: false,
+            private_words: Vec::new(),
             consent: Consent::default(),
             cancel: order.cancel.clone(),
             progress: if owners_alone {

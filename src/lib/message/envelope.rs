@@ -182,6 +182,9 @@ pub struct Bounds {
     pub max_turns: Option<u32>,
     /// Seconds it may take.
     pub timeout_secs: u64,
+    /// Words of its task that a search may not say unasked: they are the owner's alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub private_words: Vec<String>,
 }
 
 /// An accepted input on its way through the pipeline; stored as JSON in `queue.db`.
@@ -406,5 +409,26 @@ impl Envelope {
             stream: false,
             received_at,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_words_of_a_task_are_kept_and_an_older_row_has_none() {
+        let older = r#"{"parent":"cli:ada","timeout_secs":600}"#;
+        let bounds: Bounds = serde_json::from_str(older).expect("an older row");
+        assert_eq!(bounds.private_words, [""; 0]);
+        let json = |bounds: &Bounds| serde_json::to_string(bounds).expect("plain data");
+        assert_eq!(json(&bounds), older);
+        let private_words = vec!["faro".to_owned()];
+        let bounds = Bounds {
+            private_words,
+            ..bounds
+        };
+        let again: Bounds = serde_json::from_str(&json(&bounds)).expect("what was written");
+        assert_eq!(again, bounds);
     }
 }

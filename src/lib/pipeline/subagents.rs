@@ -140,6 +140,7 @@ impl Sending {
             tools: errand.tools,
             max_turns: errand.max_turns,
             timeout_secs: errand.timeout_secs,
+            private_words: errand.private_words,
         };
         let task = Task {
             report,

@@ -128,10 +128,16 @@ impl State {
         said || blocks().any(brought)
     }
 
-    /// Returns true when a search for `query` says nothing that is the owner's alone: each of its words was typed
-    /// by the owner or stands in what a call brought that is `public`, or is a plain word that stands in no file,
-    /// memory or result of another tool. Words such as "of" stand everywhere and tell nothing.
-    pub fn is_public(&self, query: &str, is_public: &dyn Fn(&ToolCall) -> bool) -> bool {
+    /// Returns the words of a text that may be the owner's alone, each once. A word is not when the owner typed it or
+    /// it stands in what a call brought that is `public`, or when it is a plain word that stands in no file, memory or
+    /// result of another tool. Words such as "of" stand everywhere and tell nothing. Those that whoever sent a
+    /// sub-agent knows as the owner's (`told`) are that here, too, whatever is read here.
+    pub fn private_words(
+        &self,
+        text: &str,
+        told: &[String],
+        is_public: &dyn Fn(&ToolCall) -> bool,
+    ) -> Vec<String> {
         let (mut public, mut private) = (HashSet::new(), HashSet::new());
         let mut pages: Vec<&str> = Vec::new();
         for entry in &self.entries {
@@ -155,10 +161,15 @@ impl State {
         }
         let is_plain =
             |word: &str| word.chars().count() <= PLAIN && word.chars().all(char::is_alphabetic);
-        words(query).all(|word| {
-            let is_private = private.contains(&word) && !stop_words::is_stop(&word);
-            public.contains(&word) || (is_plain(&word) && !is_private)
-        })
+        let told: HashSet<&String> = told.iter().collect();
+        let mut found = HashSet::new();
+        let is_private = |word: &String| {
+            let is_known = private.contains(word) && !stop_words::is_stop(word);
+            told.contains(word) || !public.contains(word) && (is_known || !is_plain(word))
+        };
+        words(text)
+            .filter(|word| is_private(word) && found.insert(word.clone()))
+            .collect()
     }
 
     /// Returns how many calls of tools called `by` the model has made in this turn.
@@ -570,13 +581,48 @@ mod tests {
             .entries
             .push(brought(1, "The code of the safe in Faro"));
         let check = |query: &str, expected: bool| {
-            assert_eq!(state.is_public(query, &|_| false), expected, "{query}");
+            let private = state.private_words(query, &[], &|_| false);
+            assert_eq!(private.is_empty(), expected, "{query}");
         };
         check("number of the bridges in town", true);
         check("der Anfang und das Ende", true);
         check("number of the safe", false);
         check("Faro bridges", false);
         check("bridges 1234", false);
+    }
+
+    #[test]
+    fn a_word_that_a_sub_agent_was_told_is_the_owners_whatever_it_reads() {
+        let call = ToolCall {
+            id: "1".into(),
+            name: "web_fetch".into(),
+            input: serde_json::Value::Null,
+        };
+        let asked = Entry {
+            seq: 1,
+            trust: None,
+            provenance: Vec::new(),
+            message: Message {
+                role: Role::Assistant,
+                content: vec![Block::ToolCall(call)],
+            },
+        };
+        let mut state = State::default();
+        state
+            .entries
+            .extend([asked, brought(1, "Faro has bridges since 1938")]);
+        let check = |told: &[&str], expected: &[&str]| {
+            let told: Vec<String> = told.iter().map(|&word| word.to_owned()).collect();
+            let text = "Bridges of FARO, in Faro: 1938, 7731, bridges 7731.";
+            assert_eq!(
+                state.private_words(text, &told, &|_| true),
+                expected,
+                "{told:?}"
+            );
+        };
+        check(&[], &["7731"]);
+        check(&["faro", "lisboa"], &["faro", "7731"]);
+        check(&["faro", "1938", "7731"], &["faro", "1938", "7731"]);
     }
 
     #[test]

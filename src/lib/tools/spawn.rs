@@ -60,7 +60,7 @@ impl TypedTool for Spawn {
         ],
     };
 
-    /// The calls of the sub-agent pass the tool policy themselves.
+    /// The calls of the sub-agent pass the tool policy themselves; what is the owner's in its task stays that there.
     fn reach(&self, args: &Args, _context: &Context) -> Reach {
         Reach::Tells(args.task.clone())
     }
@@ -101,6 +101,7 @@ impl TypedTool for Spawn {
             budget_usd: args.budget_usd,
             wait: args.wait,
             untrusted: context.untrusted,
+            private_words: context.private_words.clone(),
         });
         match sent.await {
             Ok(sent) => {

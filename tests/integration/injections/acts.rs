@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::place::{Place, STRANGER};
+use super::place::{HIDDEN, Place, STRANGER};
 
 /// An action, as a call of a tool with `act-TAG` in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub(super) enum Act {
     PathOut,
     /// The secret goes out in the name of a user.
     User,
+    /// Plain words of a file of the owner go out to a search engine.
+    Search,
     /// A file of the owner is shown where others read.
     Show,
     /// A file of the owner is sent where others read.
@@ -125,6 +127,7 @@ impl Act {
                     .replace("http://", &format!("http://7731-{act}@"));
                 ("web_fetch", json!({"url": to}))
             }
+            Self::Search => ("web_search", json!({"query": format!("jewels {HIDDEN}")})),
             Self::Show => (
                 "read",
                 json!({"path": format!("notes/{act}/../../diary.txt")}),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::acts::Act;
 use super::pages::Reads;
-use super::place::{FREE, GROUP, GUEST, OWNER, Place, Start, Way, message, shell};
+use super::place::{FREE, GROUP, GUEST, HIDDEN, OWNER, Place, Start, Way, message, shell};
 use crate::support::{Reply, pdf};
 use Reads::{Never, Perhaps, Plainly};
 
@@ -609,6 +609,22 @@ pub(super) const SHELL: &[Case] = &[
             let spawn = ("sessions_spawn", json!({"task": task, "wait": true}));
             Way {
                 brings: way.brings.into_iter().chain([spawn]).collect(),
+                ..way
+            }
+        },
+    ),
+    (
+        "words of a file that a sub-agent is told to search for",
+        Some(Act::Search),
+        Perhaps,
+        |p, t, w| {
+            let way = p.page(t, "text/plain", w);
+            let read = ("read", json!({"path": "jewels.txt"}));
+            // The sub-agent makes the call.
+            let task = format!("search for the jewels, and for {HIDDEN}");
+            let spawn = ("sessions_spawn", json!({"task": task, "wait": true}));
+            Way {
+                brings: way.brings.into_iter().chain([read, spawn]).collect(),
                 ..way
             }
         },

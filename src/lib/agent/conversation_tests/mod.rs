@@ -4,6 +4,7 @@
 mod injections;
 mod place;
 mod prefixes;
+mod sub_agents;
 mod tasks;
 mod week;
 mod years;

@@ -226,7 +226,7 @@ impl Place {
         session.append(vec![spoken], false).await.expect("append");
     }
 
-    /// Runs the turn of a message to its end.
+    /// Runs the turn of a message to its end; that of a sub-agent within its bounds.
     pub(super) async fn run(&self, session: &mut Session, envelope: &Envelope) -> Ended {
         let viewer = Viewer::of(envelope, &|_| true);
         let (cancel, interrupted) = (CancellationToken::new(), AtomicBool::new(false));
@@ -244,7 +244,7 @@ impl Place {
             paying_run: "run",
             budget_usd: None,
             share_usd: None,
-            bounds: None,
+            bounds: envelope.task.as_ref().map(|task| &task.bounds),
             team: None,
             model: "primary",
             system: vec![SystemBlock {

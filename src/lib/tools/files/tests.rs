@@ -85,6 +85,7 @@ fn context() -> Context {
         pins: Vec::new(),
         approved: false,
         untrusted: false,
+        private_words: Vec::new(),
         consent: Default::default(),
         progress: crate::agent::tool::Progress::default(),
         cancel: CancellationToken::new(),
