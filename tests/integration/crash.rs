@@ -67,6 +67,8 @@ fn survives(deaths: usize, by_power: bool) {
     let sandbox = Sandbox::new()
         .with_telegram(&telegram)
         .with_anthropic(&model)
+        // Nothing is summed up however long it takes: the fake would obey the old words in a summary once more.
+        .provider_config("mock", "[models.primary]\ncontext_window = 100000000")
         .config(
             "[telegram]\nallow_from = [1001, 1002, 1003, 1004]\n[agent]\nmax_concurrent_runs = 3",
         );

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
@@ -434,16 +434,22 @@ fn a_mailbox_whose_numbers_are_new_is_not_answered_anew() {
         (post.read().len() == 1).then_some(())
     });
     process.kill9();
+    let before = post
+        .sandbox
+        .read_json("state/channels/mail/mailbox.json")
+        .expect("a place");
+    // The server names a list by the second in which it makes it.
+    let second = before["validity"].as_u64().expect("seconds since 1970");
+    wait_for("another second", SOON, || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        (now.expect("after 1970").as_secs() > second).then_some(())
+    });
     // The server has lost its lists of numbers.
     let mailbox = post.place.path().join("boxes/agent");
     let lists = fs::read_dir(&mailbox).expect("the mailbox").flatten();
     for list in lists.filter(|entry| entry.file_name().to_string_lossy().starts_with("dovecot")) {
         fs::remove_file(list.path()).expect("own file");
     }
-    let before = post
-        .sandbox
-        .read_json("state/channels/mail/mailbox.json")
-        .expect("a place");
     post.arrives("2", ada("v2", "Subject: two\r\n", "[[say Second.]]"));
     let _process = post.start();
     post.receives("Second.");
