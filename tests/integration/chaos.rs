@@ -20,7 +20,7 @@ use std::{
 
 use crate::{
     crash::{RESENT, Random},
-    support::{Daemon, FakeModel, FakeTelegram, Figures, Sandbox, wait_for},
+    support::{Daemon, FakeModel, FakeTelegram, Figures, Sandbox, wait_for, wanted},
 };
 
 /// Unless `CHAOS_SECONDS` says otherwise.
@@ -199,7 +199,6 @@ type Said = (i64, i64, Option<String>);
 
 #[test]
 fn chaos_on_both_lines_costs_no_message() {
-    let wanted = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let seconds = wanted("CHAOS_SECONDS").unwrap_or(SECONDS);
     let seed = wanted("CHAOS_SEED").unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
     println!("seed {seed}");
@@ -224,10 +223,8 @@ fn chaos_on_both_lines_costs_no_message() {
     );
     to_telegram.calm.store(true, Ordering::Relaxed);
     to_model.calm.store(true, Ordering::Relaxed);
-    let open = "SELECT 1 FROM inbox WHERE state IN ('pending', 'running')
-         UNION ALL SELECT 1 FROM outbox WHERE state IN ('pending', 'sending', 'unknown')";
     wait_for("everything to be handled", Duration::from_secs(180), || {
-        (telegram.pending_updates() == 0 && sandbox.query("queue", open).is_empty()).then_some(())
+        sandbox.is_idle(&telegram).then_some(())
     });
     let log = daemon.log();
     assert_eq!(daemon.term(), 0);

@@ -15,7 +15,7 @@ use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Clock, Daemon, FakeModel, FakeTelegram, Forgets, OnDrop, Reply, Sandbox, Sent, wait_for,
+    Clock, Daemon, FakeModel, FakeTelegram, Forgets, OnDrop, Reply, Sandbox, Sent, wait_for, wanted,
 };
 
 /// Long against everything that happens here, short against the patience of a reader.
@@ -56,7 +56,6 @@ fn a_hundred_power_cuts_at_random_moments_lose_nothing_and_double_only_what_is_m
 /// Ends the daemon `deaths` times under load, by a kill or by a power cut, and looks at what is left.
 #[allow(clippy::print_stdout, reason = "a run says what it did")]
 fn survives(deaths: usize, by_power: bool) {
-    let wanted = |name: &str| std::env::var(name).ok()?.parse().ok();
     let deaths = wanted("KILLS").map_or(deaths, |kills: u64| {
         usize::try_from(kills).expect("a number of kills")
     });

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::{
     crash::{GAVE_UP, MAYBE, RESENT, Random, let_live},
-    support::{FakeModel, FakeTelegram, OnDrop, Sandbox, Sent},
+    support::{FakeModel, FakeTelegram, OnDrop, Sandbox, Sent, wanted},
 };
 
 /// Kills of a run, unless `KILLS` says otherwise.
@@ -100,7 +100,6 @@ fn kills_while_plans_are_carried_out_lose_nothing() {
 }
 
 fn survives(kills: usize, config: &str, doors: &[Door]) {
-    let wanted = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let kills = wanted("KILLS").map_or(kills, |kills| {
         usize::try_from(kills).expect("a number of kills")
     });

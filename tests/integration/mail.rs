@@ -9,8 +9,9 @@ use std::time::Duration;
 use agent_toolkit::clock;
 use serde_json::json;
 
+use crate::crash::Random;
 use crate::shipped_skills::{MailServers, free_port, mail_servers};
-use crate::support::{Daemon, FakeModel, Reply, Running, Sandbox, bin, wait_for};
+use crate::support::{Daemon, FakeModel, Reply, Running, Sandbox, bin, wait_for, wanted};
 
 const SOON: Duration = Duration::from_secs(30);
 const VOUCHED: &str = "Authentication-Results: mx.home.net; dmarc=pass header.from=example.org\r\n";
@@ -305,20 +306,11 @@ fn kills_at_random_moments_lose_no_mail_and_double_only_what_is_marked() {
     let Some(post) = Post::open("answers_an_hour = 10000\n") else {
         return;
     };
-    let seconds = std::env::var("MAIL_KILLS")
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(15);
+    let seconds = wanted("MAIL_KILLS").unwrap_or(15);
     let began = std::time::Instant::now();
     let seed = uuid::Uuid::new_v4().as_u64_pair().0;
-    let mut random = seed;
-    let mut next = |below: u64| {
-        // Numerical Recipes' generator: enough to choose moments.
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % below
-    };
+    let mut random = Random(seed);
+    let mut next = |below: u64| random.below(below);
     let (mut count, mut kills) = (0, 0);
     let mut process = post.start();
     while began.elapsed() < Duration::from_secs(seconds) {

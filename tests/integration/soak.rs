@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{FakeModel, FakeTelegram, Figures, Sandbox, wait_for};
+use crate::support::{FakeModel, FakeTelegram, Figures, Sandbox, wait_for, wanted};
 
 /// Unless `SOAK_SECONDS` and `SOAK_RATE` say otherwise.
 const SECONDS: u64 = 12;
@@ -33,12 +33,8 @@ const THREADS: u64 = 16;
 
 #[test]
 fn a_load_that_rises_leaves_memory_descriptors_and_threads_where_they_were() {
-    let wanted = |name: &str, otherwise| {
-        let text = std::env::var(name).ok();
-        text.and_then(|text| text.parse::<u64>().ok())
-            .unwrap_or(otherwise)
-    };
-    let (seconds, rate) = (wanted("SOAK_SECONDS", SECONDS), wanted("SOAK_RATE", RATE));
+    let seconds = wanted("SOAK_SECONDS").unwrap_or(SECONDS);
+    let rate = wanted("SOAK_RATE").unwrap_or(RATE);
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
     let people: Vec<i64> = (1001..1001 + PEOPLE).collect();
     let sandbox = Sandbox::new()
@@ -69,16 +65,10 @@ fn a_load_that_rises_leaves_memory_descriptors_and_threads_where_they_were() {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        let open = "SELECT 1 FROM inbox WHERE state IN ('pending', 'running')
-             UNION ALL SELECT 1 FROM outbox WHERE state IN ('pending', 'sending', 'unknown')";
         wait_for(
             "everything to be answered",
             Duration::from_secs(300),
-            || {
-                let done =
-                    telegram.pending_updates() == 0 && sandbox.query("queue", open).is_empty();
-                done.then_some(())
-            },
+            || sandbox.is_idle(&telegram).then_some(()),
         );
         let lag = began.elapsed().saturating_sub(time);
         let count = asked.len();

@@ -182,24 +182,21 @@ fn html(markdown: &str) -> String {
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let events = Parser::new_ext(markdown, options).map(|event| match event {
         Event::Html(text) | Event::InlineHtml(text) => Event::Text(text),
-        Event::Start(Tag::Image {
-            dest_url,
-            title,
-            id,
-            link_type,
-        }) => Event::Start(Tag::Link {
-            dest_url: safe(dest_url),
-            title,
-            id,
-            link_type,
-        }),
         Event::End(TagEnd::Image) => Event::End(TagEnd::Link),
-        Event::Start(Tag::Link {
-            dest_url,
-            title,
-            id,
-            link_type,
-        }) => Event::Start(Tag::Link {
+        Event::Start(
+            Tag::Image {
+                dest_url,
+                title,
+                id,
+                link_type,
+            }
+            | Tag::Link {
+                dest_url,
+                title,
+                id,
+                link_type,
+            },
+        ) => Event::Start(Tag::Link {
             dest_url: safe(dest_url),
             title,
             id,

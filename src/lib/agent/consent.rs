@@ -52,9 +52,9 @@ impl Consent {
         (Self { way, always }, asked)
     }
 
-    /// Returns the consent of where nobody sees a question in time: what was allowed for good, and nothing else.
-    pub(super) fn unattended(always: Always) -> Self {
-        Self { way: None, always }
+    /// Returns it for where nobody sees a question in time: what was allowed for good, and nothing else.
+    pub(super) fn unattended(self) -> Self {
+        Self { way: None, ..self }
     }
 
     /// Returns whether somebody can be asked.

@@ -276,7 +276,7 @@ impl Running<'_> {
         self.context.consent = if is_attended {
             consent
         } else {
-            Consent::unattended(self.order.owner.always())
+            consent.unattended()
         };
         let running = futures_util::future::join_all(
             group.iter().map(|(call, fate)| self.run_call(call, fate)),

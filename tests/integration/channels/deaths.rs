@@ -1,6 +1,7 @@
 //! Either side is killed at each point at which it matters.
 
 use super::*;
+use crate::crash::Random;
 
 /// Ends the daemon by a kill and starts it again.
 fn restart(daemon: Daemon, sandbox: &Sandbox) -> Daemon {
@@ -158,14 +159,8 @@ fn kills_at_random_moments_lose_nothing_and_double_only_what_is_marked() {
     let wire = Wire::new(&sandbox, "sms");
     let rounds = 60;
     let seed = uuid::Uuid::new_v4().as_u64_pair().0;
-    let mut random = seed;
-    let mut next = |below: u64| {
-        // Numerical Recipes' generator: enough to choose moments.
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % below
-    };
+    let mut random = Random(seed);
+    let mut next = |below: u64| random.below(below);
     let mut sent: Vec<(String, bool)> = Vec::new();
     for round in 0..rounds {
         let sender = ["ada", "bob"][round % 2];

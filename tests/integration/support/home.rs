@@ -92,6 +92,13 @@ impl Sandbox {
             ))
     }
 
+    /// Returns whether everything that came is answered.
+    pub(crate) fn is_idle(&self, telegram: &FakeTelegram) -> bool {
+        let open = "SELECT 1 FROM inbox WHERE state IN ('pending', 'running')
+             UNION ALL SELECT 1 FROM outbox WHERE state IN ('pending', 'sending', 'unknown')";
+        telegram.pending_updates() == 0 && self.query("queue", open).is_empty()
+    }
+
     /// Makes `model`, spoken to as Anthropic, the primary model.
     pub(crate) fn with_anthropic(self, model: &FakeModel) -> Self {
         self.with_provider("mock", "anthropic", model, "primary")

@@ -43,6 +43,11 @@ pub(crate) use self::{
     wait::{OnDrop, wait_for},
 };
 
+/// Returns the number that an environment variable gives for a run: `KILLS=2000`.
+pub(crate) fn wanted(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
 /// Returns a text with the fence around untrusted words as `⟦untrusted WHAT⟧ … ⟦end⟧`, whatever its marker is.
 pub(crate) fn unfenced(text: &str) -> String {
     let Some((marker, rest)) = text

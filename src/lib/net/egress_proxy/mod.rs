@@ -37,7 +37,7 @@ const FURTHER: &str = "further hosts";
 /// Asks somebody whether a destination that the rules do not name may be connected to.
 pub type Ask = Arc<dyn Fn(Destination) -> BoxFuture<'static, Answer> + Send + Sync>;
 
-/// What came of asking.
+/// How a question to the owner ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Yes,

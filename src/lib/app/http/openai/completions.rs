@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Raw, is_empty, message, refuse, tokens};
+use super::{Raw, is_empty, is_free, message, refuse, tokens, waiting};
 use crate::app::http::error::ApiError;
 use crate::app::http::stream;
 use crate::app::http::stream::Piece;
@@ -35,15 +35,11 @@ pub(super) struct Completion {
 
 impl Completion {
     fn check(&self) -> Result<(), ApiError> {
-        let chosen = self.tool_choice.as_ref().and_then(Value::as_str);
         let form = self.response_format.as_ref();
         refuse(&[
             ("tools", is_empty(self.tools.as_ref())),
             ("functions", is_empty(self.functions.as_ref())),
-            (
-                "tool_choice",
-                self.tool_choice.is_none() || matches!(chosen, Some("none" | "auto")),
-            ),
+            ("tool_choice", is_free(self.tool_choice.as_ref())),
             (
                 "response_format",
                 form.is_none_or(|form| form["type"] == "text"),
@@ -118,10 +114,7 @@ impl Chunks {
             Piece::Delta(text) => self.chunk(&json!({"content": text}), None),
             // The OpenAI protocol has no event for it. Clients show this beside the answer, and SDKs pass over it.
             Piece::Ask(asked) => {
-                let text = format!(
-                    "Waiting for the owner's yes to {}, until {}.\n",
-                    asked.tool, asked.expires_at
-                );
+                let text = waiting(asked) + "\n";
                 self.chunk(&json!({"reasoning_content": text}), None)
             }
             Piece::Done(answer) => {

@@ -34,6 +34,7 @@ use super::files;
 use super::files::File;
 use super::wait::Answer;
 use super::{Api, body, chat};
+use crate::control::replies::Ask;
 use crate::control::{Id, Words};
 use crate::{clock, text};
 
@@ -132,6 +133,19 @@ async fn message(
 /// Returns true for a list that is not there or has nothing in it.
 fn is_empty(list: Option<&Value>) -> bool {
     list.is_none_or(|list| list.is_null() || list.as_array().is_some_and(Vec::is_empty))
+}
+
+/// Returns true when a `tool_choice` leaves the choice to the agent.
+fn is_free(choice: Option<&Value>) -> bool {
+    choice.is_none_or(|choice| matches!(choice.as_str(), Some("none" | "auto")))
+}
+
+/// Returns how a stream says that the owner is asked.
+fn waiting(asked: &Ask) -> String {
+    format!(
+        "Waiting for the owner's yes to {}, until {}.",
+        asked.tool, asked.expires_at
+    )
 }
 
 /// Refuses the first field that is not fine: a caller who relies on it must not be ignored.

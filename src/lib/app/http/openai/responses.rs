@@ -14,7 +14,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Raw, is_empty, message, refuse, tokens};
+use super::{Raw, is_empty, is_free, message, refuse, tokens, waiting};
 use crate::app::documents;
 use crate::app::http::error::ApiError;
 use crate::app::http::stream;
@@ -49,14 +49,10 @@ pub(super) struct Asked {
 
 impl Asked {
     fn check(&self) -> Result<(), ApiError> {
-        let chosen = self.tool_choice.as_ref().and_then(Value::as_str);
         let format = self.text.as_ref().and_then(|text| text.get("format"));
         refuse(&[
             ("tools", is_empty(self.tools.as_ref())),
-            (
-                "tool_choice",
-                self.tool_choice.is_none() || matches!(chosen, Some("none" | "auto")),
-            ),
+            ("tool_choice", is_free(self.tool_choice.as_ref())),
             (
                 "text.format",
                 format.is_none_or(|format| format.is_null() || format["type"] == "text"),
@@ -157,15 +153,7 @@ pub(in crate::app::http) async fn respond(
     let message = message(&api, &model, &messages, user, continued).await?;
     let stream = stream == Some(true);
     let id = raw.take_in(&api, "response", message, stream).await?;
-    let form = Events {
-        id: id.clone(),
-        created: clock::now_ms() / 1000,
-        model,
-        previous: previous_response_id,
-        sequence: 0,
-        output: Vec::new(),
-        is_open: false,
-    };
+    let form = Events::new(id.clone(), model, previous_response_id);
     if stream {
         let form = stream::Form::Response(Box::new(form));
         return Ok(stream::events(api, id, form));
@@ -189,15 +177,7 @@ pub(in crate::app::http) async fn retrieve(
     let reply = crate::sys::blocking(move || documents::reply(&home, &wanted))
         .await?
         .ok_or_else(|| unknown("no such response"))?;
-    let form = Events {
-        id,
-        created: clock::now_ms() / 1000,
-        model: super::AGENT.to_owned(),
-        previous: None,
-        sequence: 0,
-        output: Vec::new(),
-        is_open: false,
-    };
+    let form = Events::new(id, super::AGENT.to_owned(), None);
     Ok(Json(form.whole(&outcome(reply)?)))
 }
 
@@ -234,6 +214,18 @@ pub(in crate::app::http) struct Events {
 }
 
 impl Events {
+    fn new(id: Id, model: String, previous: Option<String>) -> Self {
+        Self {
+            id,
+            created: clock::now_ms() / 1000,
+            model,
+            previous,
+            sequence: 0,
+            output: Vec::new(),
+            is_open: false,
+        }
+    }
+
     fn whole(&self, answer: &Answer) -> Value {
         let (read, written) = tokens(answer);
         let mut document = self.document("completed");
@@ -298,13 +290,7 @@ impl Events {
                     json!({"delta": text, "logprobs": []}),
                 )
             }
-            Piece::Ask(asked) => {
-                let text = format!(
-                    "Waiting for the owner's yes to {}, until {}.",
-                    asked.tool, asked.expires_at
-                );
-                self.thought(&text)
-            }
+            Piece::Ask(asked) => self.thought(&waiting(asked)),
             Piece::Done(answer) => self.end(answer),
             Piece::Failed(refusal) => {
                 let error = &refusal.document()["error"];
