@@ -227,6 +227,8 @@ fn chaos_on_both_lines_costs_no_message() {
         sandbox.is_idle(&telegram).then_some(())
     });
     let log = daemon.log();
+    let leaks = sandbox.leaks(&daemon, &telegram, &[]);
+    assert_eq!(leaks, [] as [String; 0], "seed {seed}");
     assert_eq!(daemon.term(), 0);
     let fates = |line: &Line| format!("{:?}", line.fates.lock().expect("nobody panics with it"));
     let (marked, mut wrong) = verdict(&telegram, &said);

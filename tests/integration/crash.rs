@@ -115,6 +115,8 @@ fn survives(deaths: usize, by_power: bool) {
     wait_for("everything to be handled", Duration::from_secs(60), || {
         load.is_worked_off().then_some(())
     });
+    let leaks = sandbox.leaks(&daemon, &telegram, &[]);
+    assert_eq!(leaks, [] as [String; 0], "seed {seed}");
     assert_eq!(daemon.term(), 0);
     let verdict = Verdict::of(&load, &kills);
     println!("{} in {killed:.1?}", verdict.summary(&kills));

@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test writes files plainly")]
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
@@ -38,11 +38,13 @@ const GUESTS: [i64; 2] = [1002, 1003];
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// A yes that was used up when a kill came is not used twice.
 const NOT_RUN: &str = "this was not run: the owner's yes was used up";
+/// So is a command told that could not even begin.
+const NOT_BEGUN: &str = "the command was not run";
 /// Jobs that wait for their time.
 const JOBS: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Door {
+pub(crate) enum Door {
     Chat(i64),
     Approval,
     SubAgent,
@@ -64,14 +66,19 @@ struct Said {
     message: Option<i64>,
 }
 
-struct World {
-    sandbox: Sandbox,
-    telegram: FakeTelegram,
+pub(crate) struct World {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) telegram: FakeTelegram,
+    _model: FakeModel,
     port: u16,
     said: Mutex<Vec<Said>>,
     wrong: Mutex<Vec<String>>,
     over: AtomicBool,
+    /// Nobody who is not heard comes again.
     settled: AtomicBool,
+    /// Whether more may fail than the daemon's life: then a door may say why it takes nothing.
+    pub(crate) machine_fails: bool,
+    turned_away: Mutex<BTreeSet<String>>,
     /// Inputs that were given in a second time, since nobody had said that they were taken.
     again: AtomicUsize,
 }
@@ -105,31 +112,7 @@ fn survives(kills: usize, config: &str, doors: &[Door]) {
     });
     let seed = wanted("KILLS_SEED").unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
     println!("seed {seed}");
-    let model = FakeModel::start();
-    let telegram = FakeTelegram::start();
-    let port = crate::http::free_port();
-    let sandbox = Sandbox::new()
-        .with_telegram(&telegram)
-        .with_anthropic(&model)
-        .env("AGENT_HTTP_TOKEN", TOKEN)
-        .config(&format!(
-            "[telegram]\nowner = [{ASKS}, {SENDS}]\nallow_from = [1002, 1003]\n[agent]\nmax_concurrent_runs = 4\n\
-             [tools.exec]\npolicy = \"ask\"\n[http]\nenabled = true\nlisten = \"127.0.0.1:{port}\"\nwrites_per_minute = 6000\nreads_per_minute = 6000"
-        ))
-        // A job that a kill made late waits at night for the morning.
-        .config("[heartbeat]\nactive_start = \"00:00\"\nactive_end = \"23:59\"")
-        .config(config);
-    let (sandbox, mut clock) = sandbox.with_clock();
-    let world = World {
-        sandbox,
-        telegram,
-        port,
-        said: Mutex::default(),
-        wrong: Mutex::default(),
-        over: AtomicBool::new(false),
-        settled: AtomicBool::new(false),
-        again: AtomicUsize::new(0),
-    };
+    let (world, mut clock) = World::new(|sandbox| sandbox.config(config).with_clock());
     let started = Instant::now();
     // Scripts that write into the spool find one.
     world.sandbox.ready().kill9();
@@ -166,12 +149,13 @@ fn survives(kills: usize, config: &str, doors: &[Door]) {
             }
         }
         assert_eq!(open, [] as [String; 0], "seed {seed}: never answered");
+        let leaks = world.sandbox.leaks(&daemon, &world.telegram, &[]);
+        assert_eq!(leaks, [] as [String; 0], "seed {seed}");
         assert_eq!(daemon.term(), 0);
     });
     let told = world.verdict(doors);
     println!("kills {kills}, {told} in {:.0?}", started.elapsed());
-    let wrong = world.wrong.into_inner().expect("nobody panics with it");
-    assert_eq!(wrong, [] as [String; 0], "seed {seed}");
+    assert_eq!(world.take_wrong(), [] as [String; 0], "seed {seed}");
 }
 
 /// Looks until nothing is open, or `patience` is over; returns what is.
@@ -187,12 +171,52 @@ fn wait_until(patience: Duration, open: impl Fn() -> Vec<String>) -> Vec<String>
 }
 
 impl World {
+    /// Makes the home, which `with` may change, and everybody around it.
+    pub(crate) fn new<T>(with: impl FnOnce(Sandbox) -> (Sandbox, T)) -> (Self, T) {
+        let (model, telegram) = (FakeModel::start(), FakeTelegram::start());
+        let port = crate::http::free_port();
+        let sandbox = Sandbox::new()
+            .with_telegram(&telegram)
+            .with_anthropic(&model)
+            .env("AGENT_HTTP_TOKEN", TOKEN)
+            .config(&format!(
+                "[telegram]\nowner = [{ASKS}, {SENDS}]\nallow_from = [1002, 1003]\n[agent]\nmax_concurrent_runs = 4\n\
+                 [tools.exec]\npolicy = \"ask\"\n[http]\nenabled = true\nlisten = \"127.0.0.1:{port}\"\nwrites_per_minute = 6000\nreads_per_minute = 6000"
+            ))
+            // A job that a kill made late waits at night for the morning.
+            .config("[heartbeat]\nactive_start = \"00:00\"\nactive_end = \"23:59\"");
+        let (sandbox, made) = with(sandbox);
+        let world = Self {
+            sandbox,
+            telegram,
+            _model: model,
+            port,
+            said: Mutex::default(),
+            wrong: Mutex::default(),
+            over: AtomicBool::new(false),
+            settled: AtomicBool::new(false),
+            machine_fails: false,
+            turned_away: Mutex::default(),
+            again: AtomicUsize::new(0),
+        };
+        (world, made)
+    }
+
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
     fn wrong(&self, what: String) {
         self.wrong.lock().expect("nobody panics with it").push(what);
+    }
+
+    pub(crate) fn take_wrong(&self) -> Vec<String> {
+        std::mem::take(&mut self.wrong.lock().expect("nobody panics with it"))
+    }
+
+    /// Nobody comes again from now on who was not heard.
+    pub(crate) fn settle(&self) {
+        self.settled.store(true, Ordering::Relaxed);
     }
 
     fn said(&self) -> Vec<Said> {
@@ -225,6 +249,18 @@ impl World {
         }
     }
 
+    /// Says one thing by a door; returns when it is accepted, or answered where the door waits for that.
+    pub(crate) fn say(&self, door: Door) {
+        let marker = format!("{}1", door.letters());
+        let message = self.give(door, &marker, 0);
+        let said = Said {
+            door,
+            marker,
+            message,
+        };
+        self.said.lock().expect("nobody panics with it").push(said);
+    }
+
     /// Gives one input in, until the daemon or the disk has it.
     fn give(&self, door: Door, marker: &str, sleep: u64) -> Option<i64> {
         let text = format!("[[sleep {sleep}]] [[say {marker}]]");
@@ -251,7 +287,7 @@ impl World {
                 let text = format!("[[tool sessions_spawn {call}]]");
                 return Some(self.telegram.say(SENDS, SENDS, &text).1);
             }
-            Door::Shell => self.shell(&["--id", marker, "--from", "cron", &text]),
+            Door::Shell => self.shell(marker, &["--id", marker, "--from", "cron", &text]),
             Door::Job => self.job(marker, &text),
             Door::Spool => {
                 let command =
@@ -269,9 +305,12 @@ impl World {
         None
     }
 
-    fn shell(&self, arguments: &[&str]) {
+    fn shell(&self, marker: &str, arguments: &[&str]) {
         let sent = self.sandbox.send(arguments);
-        if sent.code != 0 && sent.code != 75 {
+        if self.machine_fails && sent.stderr.contains("os error") {
+            let mut away = self.turned_away.lock().expect("nobody panics with it");
+            away.insert(marker.to_owned());
+        } else if sent.code != 0 && sent.code != 75 {
             self.wrong(format!("{arguments:?}: {sent:?}"));
         }
     }
@@ -279,7 +318,7 @@ impl World {
     fn job(&self, marker: &str, text: &str) {
         let at = chrono::Utc::now() + chrono::TimeDelta::seconds(5);
         let at = at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
-        self.shell(&[
+        let arguments = [
             "--job",
             "add",
             "--id",
@@ -291,7 +330,8 @@ impl World {
             "--text",
             text,
             "--deliver",
-        ]);
+        ];
+        self.shell(marker, &arguments);
     }
 
     /// Nobody has a line of the FIFO before its answer says so: who gets none comes again, with the same id.
@@ -379,7 +419,7 @@ impl World {
     }
 
     /// Says yes to whatever is asked, until all is over.
-    fn approve(&self) {
+    pub(crate) fn approve(&self) {
         while !self.settled.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(30));
             if !self.sandbox.path("state/queue.db").exists() {
@@ -442,20 +482,23 @@ impl World {
                 let copies = self.copies(said, &sent);
                 copies.iter().all(|(_, copies)| !copies.is_empty())
                     || self.refused(said)
+                    || self.machine_fails && copies.iter().any(|(_, copies)| is_unsent(copies))
                     || sent.iter().any(|sent| gave_up_on(sent, said))
             }
         }
     }
 
-    /// Returns true for a job whose time had passed when the daemon came to read of it.
+    /// Returns true for a job whose time had passed when the daemon came to read of it, or that could not be kept.
     fn refused(&self, said: &Said) -> bool {
-        said.door == Door::Job
-            && self
-                .reply(&said.marker)
-                .is_some_and(|reply| reply["status"] == "error")
+        let away = self.turned_away.lock().expect("nobody panics with it");
+        away.contains(&said.marker)
+            || said.door == Door::Job
+                && self
+                    .reply(&said.marker)
+                    .is_some_and(|reply| reply["status"] == "error")
     }
 
-    fn open(&self) -> Vec<String> {
+    pub(crate) fn open(&self) -> Vec<String> {
         let open = |said: &Said| !self.is_answered(said);
         let said = self.said().into_iter();
         let mut left: Vec<String> = said.filter(open).map(|said| format!("{said:?}")).collect();
@@ -467,7 +510,7 @@ impl World {
     }
 
     /// Looks at what became of everything; returns the figures.
-    fn verdict(&self, doors: &[Door]) -> String {
+    pub(crate) fn verdict(&self, doors: &[Door]) -> String {
         let (sent, said) = (self.telegram.sent(), self.said());
         let ran = self.sandbox.read("workspace/ran.log").unwrap_or_default();
         let (mut by_door, mut marked, mut gave_up, mut maybe, mut late) =
@@ -498,7 +541,7 @@ impl World {
             maybe += usize::from(words.contains(MAYBE));
             let runs = ran.lines().filter(|line| *line == one.marker).count();
             let is_told = buried
-                || [MAYBE, GAVE_UP, NOT_RUN]
+                || [MAYBE, GAVE_UP, NOT_RUN, NOT_BEGUN]
                     .iter()
                     .any(|told| words.contains(told));
             if one.door == Door::Approval && (runs > 1 || runs == 0 && !is_told) {
@@ -543,6 +586,13 @@ impl World {
             self.again.load(Ordering::Relaxed)
         )
     }
+}
+
+/// Returns true when a sub-agent could not even be written down, and its sender was told.
+fn is_unsent(copies: &[Sent]) -> bool {
+    copies
+        .iter()
+        .any(|sent| sent.text.contains("no sub-agent was sent"))
 }
 
 /// Returns true for the notice that this was given up, which quotes it.

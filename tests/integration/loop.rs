@@ -3,10 +3,10 @@
 
 use std::{
     fs,
-    path::Path,
     time::{Duration, Instant},
 };
 
+use nix::sys::signal::Signal;
 use rusqlite::types::Value as Sql;
 use serde_json::{Value, json};
 
@@ -633,24 +633,10 @@ fn keys_and_tokens_are_written_nowhere_whatever_goes_wrong() {
     );
     let (_, id) = telegram.say(1001, 1001, "hello");
     telegram.wait_sent(|sent| sent.reply_to == Some(id), Duration::from_secs(40));
-    printed += &format!(
-        "{:?} {:?}",
-        sandbox.send(&["--status"]),
-        sandbox.monitor(&["--json"])
-    );
-    printed += &format!(
-        "{:?}",
-        sandbox.run("agent-daemon", &["check", "--show-origin"], "")
-    );
-    printed += &daemon.log();
-    drop(daemon);
-    for canary in canaries {
-        assert!(!printed.contains(canary), "a secret was printed");
-        let found = holders(&sandbox.path("state"), canary);
-        assert_eq!(found, [] as [String; 0], "a secret was written down");
-        let found = holders(&sandbox.path("workspace"), canary);
-        assert_eq!(found, [] as [String; 0], "a secret was written down");
-    }
+    let origins = sandbox.run("agent-daemon", &["check", "--show-origin"], "");
+    printed += &format!("{:?} {origins:?}", sandbox.send(&["--status"]));
+    let leaks = sandbox.leaks(&daemon, &telegram, &[("what was printed", printed)]);
+    assert_eq!(leaks, [] as [String; 0], "a secret shows");
     assert!(model.requests().iter().all(|body| {
         !canaries
             .iter()
@@ -658,22 +644,28 @@ fn keys_and_tokens_are_written_nowhere_whatever_goes_wrong() {
     }));
 }
 
-/// Returns the files below `directory` that hold `canary`.
-fn holders(directory: &Path, canary: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).expect("a directory").flatten() {
-        let path = entry.path();
-        let kind = entry.file_type().expect("it has a type");
-        if kind.is_dir() {
-            found.extend(holders(&path, canary));
-        } else if kind.is_file()
-            && fs::read(&path)
-                .expect("own file")
-                .windows(canary.len())
-                .any(|part| part == canary.as_bytes())
-        {
-            found.push(path.display().to_string());
-        }
-    }
-    found
+#[test]
+fn a_daemon_that_crashes_leaves_no_picture_of_its_memory() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let sandbox = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model);
+    let daemon = sandbox.ready();
+    let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).expect("it runs");
+    let core = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max core file size"));
+    let core: Vec<&str> = core.expect("a limit").split_whitespace().collect();
+    assert_eq!(core[..2], ["0", "0"], "neither now nor raised later");
+    let (_, id) = telegram.say(1001, 1001, "[[sleep 500]] hello");
+    wait_for("the model to be asked", Duration::from_secs(20), || {
+        (!model.requests().is_empty()).then_some(())
+    });
+    daemon.signal(Signal::SIGABRT);
+    assert_eq!(daemon.wait_exit(Duration::from_secs(20)), -6);
+    let daemon = sandbox.ready();
+    telegram.wait_sent(|sent| sent.reply_to == Some(id), Duration::from_secs(40));
+    let leaks = sandbox.leaks(&daemon, &telegram, &[]);
+    assert_eq!(leaks, [] as [String; 0]);
+    assert_eq!(daemon.term(), 0);
 }

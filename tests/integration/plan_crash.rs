@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Action, Calls, Daemon, Disk, FakeModel, FakeTelegram, Plan, Reply, Sandbox};
+use crate::support::{Action, Calls, Daemon, FakeModel, FakeTelegram, Plan, Reply, Sandbox};
 
 const ANA: i64 = 1002;
 const SOON: Duration = Duration::from_secs(20);
@@ -31,14 +31,11 @@ const OPEN: &str = "SELECT (SELECT count(*) FROM inbox WHERE state IN ('pending'
 /// Kills the daemon before the call `number`; returns what is wrong then, and how many calls there were.
 fn play(action: Action, number: i32) -> (Vec<String>, i32) {
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
-    let mut sandbox = Sandbox::new()
+    let (sandbox, disk) = Sandbox::new()
         .with_telegram(&telegram)
         .with_anthropic(&model)
-        .config(SETTINGS);
-    let disk = Disk::new(&sandbox.home().with_file_name("disk"));
-    for (name, value) in disk.environment(&sandbox.home()) {
-        sandbox = sandbox.env(name, &value);
-    }
+        .config(SETTINGS)
+        .with_disk();
     let plan = json!([
         {"kind": "think", "text": "a secret"},
         {"kind": "remember", "text": "likes tea"},

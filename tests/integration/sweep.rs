@@ -1,11 +1,13 @@
 //! Every write, sync, creation, rename and removal on the path of a message fails once, or from then on, or is
 //! the last thing the daemon does; and so does every read, every use of a socket, every descriptor that is needed,
 //! every thread and program that is started. Whatever it was: what was accepted is answered once, or visibly given up.
+//! So it is for messages of chats and scripts, and for what comes by the other doors.
 //!
-//! The gate runs a sample. `SWEEP=all` runs everything (see `docs/crash-table.md`), and `SWEEP=write-enospc-17,local`
-//! those cases whose names begin so.
+//! The gate runs a sample. `SWEEP=all` runs everything (see `docs/crash-table.md`), `SWEEP=20` each twentieth case, and
+//! `SWEEP=write-enospc-17,local` those whose names begin so.
 #![allow(clippy::print_stdout, reason = "a sweep says what it did")]
 
+mod doors;
 mod story;
 mod verdict;
 
@@ -19,10 +21,7 @@ use std::{
 
 use nix::errno::Errno;
 
-use self::{
-    story::{Story, Trouble},
-    verdict::Verdict,
-};
+use self::{story::Trouble, verdict::Verdict};
 use crate::support::{Action, Calls, Plan};
 
 /// Homes that are tried side by side: a run mostly waits.
@@ -120,10 +119,23 @@ fn troubles() -> Vec<Trouble> {
     ]
 }
 
+/// One run: what is said while a call fails, and the start after it.
+type Play = fn(Trouble, Plan) -> Verdict;
+
 #[test]
 fn whatever_call_fails_each_message_is_answered_once_or_visibly_given_up() {
+    sweep(story::play, EACH);
+}
+
+#[test]
+fn whatever_call_fails_what_comes_by_the_other_doors_is_answered_once_or_visibly_given_up() {
+    sweep(doors::play, 1);
+}
+
+/// Plays it with each fault that is wanted; with so many of each kind when nothing is said of it.
+fn sweep(play: Play, each: usize) {
     let wanted = std::env::var("SWEEP").unwrap_or_default();
-    let counts = learn();
+    let counts = learn(play);
     let all = troubles().into_iter().flat_map(|trouble| {
         let count = counts[&format!("{:?}", trouble.calls)];
         (1..=count).map(move |number| Case { trouble, number })
@@ -131,7 +143,11 @@ fn whatever_call_fails_each_message_is_answered_once_or_visibly_given_up() {
     let all: Vec<Case> = all.collect();
     let cases: Vec<Case> = match wanted.as_str() {
         "all" => all,
-        "" => sample(&all),
+        "" => sample(&all, each),
+        step if step.parse::<usize>().is_ok() => {
+            let step = step.parse().expect("a number");
+            all.into_iter().step_by(step).collect()
+        }
         names => all
             .into_iter()
             .filter(|case| names.split(',').any(|name| case.name().starts_with(name)))
@@ -147,9 +163,7 @@ fn whatever_call_fails_each_message_is_answered_once_or_visibly_given_up() {
                     let Some(case) = queue.lock().expect("nobody panics with it").next() else {
                         return;
                     };
-                    let run = catch_unwind(AssertUnwindSafe(|| {
-                        Story::new(case.trouble).play(case.plan())
-                    }));
+                    let run = catch_unwind(AssertUnwindSafe(|| play(case.trouble, case.plan())));
                     match run {
                         Ok(verdict) => {
                             for what in verdict.seen {
@@ -195,12 +209,12 @@ fn whatever_call_fails_each_message_is_answered_once_or_visibly_given_up() {
 }
 
 /// Returns how many calls of each kind one run without a fault makes.
-fn learn() -> BTreeMap<String, i32> {
+fn learn(play: Play) -> BTreeMap<String, i32> {
     let mut counts: BTreeMap<String, i32> =
         ["Write", "Sync", "Create", "Rename", "Remove", "Cut", "Make"]
             .map(|kind| (kind.to_owned(), 0))
             .into();
-    for line in play_without_fault(Calls::Any).log.lines() {
+    for line in play_without_fault(play, Calls::Any).log.lines() {
         let kind = match line.split(' ').nth(1).unwrap_or_default() {
             "write" | "pwrite" | "writev" => "Write",
             "fsync" | "fdatasync" => "Sync",
@@ -222,7 +236,7 @@ fn learn() -> BTreeMap<String, i32> {
         Calls::Start,
     ];
     for calls in others {
-        let count = play_without_fault(calls).log.lines().count();
+        let count = play_without_fault(play, calls).log.lines().count();
         counts.insert(format!("{calls:?}"), i32::try_from(count).expect("few"));
     }
     assert!(
@@ -235,25 +249,26 @@ fn learn() -> BTreeMap<String, i32> {
     counts
 }
 
-/// Plays the story once while these calls are counted.
-fn play_without_fault(calls: Calls) -> Verdict {
+/// Plays it once while these calls are counted.
+fn play_without_fault(play: Play, calls: Calls) -> Verdict {
     let none = Trouble {
         calls,
         action: Action::Pass,
         lasting: false,
     };
-    let verdict = Story::new(none).play(Plan {
+    let plan = Plan {
         calls,
         action: Action::Pass,
         from: 1,
         until: i32::MAX,
-    });
+    };
+    let verdict = play(none, plan);
     assert_eq!(verdict.wrong, [] as [String; 0], "without a fault");
     verdict
 }
 
 /// Returns cases from all over, some of each trouble.
-fn sample(all: &[Case]) -> Vec<Case> {
+fn sample(all: &[Case], each: usize) -> Vec<Case> {
     // Others in every run: in time the sample is the whole.
     let first = usize::try_from(std::process::id()).unwrap_or(0);
     let some_of = |trouble: Trouble| {
@@ -262,8 +277,8 @@ fn sample(all: &[Case]) -> Vec<Case> {
             .filter(|case| case.trouble == trouble)
             .copied()
             .collect();
-        let step = (of_it.len() / EACH).max(1);
-        let places = (0..EACH.min(of_it.len())).map(move |place| first + place * step);
+        let step = (of_it.len() / each).max(1);
+        let places = (0..each.min(of_it.len())).map(move |place| first + place * step);
         places
             .map(|place| of_it[place % of_it.len()])
             .collect::<Vec<Case>>()

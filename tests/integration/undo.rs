@@ -200,11 +200,8 @@ struct Failing {
 
 impl Failing {
     fn new() -> Self {
-        let (model, mut sandbox) = Sandbox::with_model();
-        let disk = Disk::new(&sandbox.home().with_file_name("disk"));
-        for (name, value) in disk.environment(&sandbox.home()) {
-            sandbox = sandbox.env(name, &value);
-        }
+        let (model, sandbox) = Sandbox::with_model();
+        let (sandbox, disk) = sandbox.with_disk();
         Self {
             sandbox,
             disk,

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use toml::Table;
 
 use super::{
-    Clock, Power,
+    Clock, Disk, Power,
     daemon::Daemon,
     model::FakeModel,
     program::{self, Output, Running, bin},
@@ -174,6 +174,14 @@ impl Sandbox {
         (sandbox, clock)
     }
 
+    /// Lets calls of the daemon fail when they are told to.
+    pub(crate) fn with_disk(self) -> (Self, Disk) {
+        let disk = Disk::new(&self.home().with_file_name("disk"));
+        let environment = disk.environment(&self.home()).into_iter();
+        let sandbox = environment.fold(self, |sandbox, (name, value)| sandbox.env(name, &value));
+        (sandbox, disk)
+    }
+
     /// Lets the disk below `state/` forget at a power cut what was not synced.
     pub(crate) fn with_power(self) -> (Power, Self) {
         let power = Power::new(
@@ -235,6 +243,13 @@ impl Sandbox {
         file.set_permissions(fs::Permissions::from_mode(0o600))
             .expect("own file");
         path
+    }
+
+    /// Returns the keys and tokens of its environment.
+    pub(super) fn secrets(&self) -> Vec<&String> {
+        let is_secret = |name: &str| name.ends_with("_KEY") || name.ends_with("_TOKEN");
+        let secrets = self.environment.iter().filter(|(name, _)| is_secret(name));
+        secrets.map(|(_, value)| value).collect()
     }
 
     /// Starts the daemon and waits until it serves.

@@ -10,6 +10,7 @@ mod gemini;
 mod home;
 mod house;
 mod issuer;
+mod leaks;
 mod model;
 mod nasty;
 mod pages;
@@ -32,6 +33,7 @@ pub(crate) use self::{
     home::Sandbox,
     house::House,
     issuer::{FakeIssuer, Renewal},
+    leaks::files_below,
     model::{Charge, Exchange, FakeModel, Met, Recording, Reply, Usage},
     nasty::{Nasty, Way},
     pages::{Pages, pdf},

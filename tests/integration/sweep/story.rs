@@ -8,7 +8,7 @@ use std::{
 use nix::errno::Errno;
 use serde_json::json;
 
-use super::verdict::{Verdict, below};
+use super::verdict::Verdict;
 use crate::{
     http::Client,
     support::{Action, Calls, Daemon, Disk, FakeModel, FakeTelegram, Plan, Sandbox, wait_for},
@@ -20,8 +20,7 @@ const SOON: Duration = Duration::from_secs(20);
 const LASTS: Duration = Duration::from_millis(1500);
 /// What a daemon may log while nothing can be written, bytes.
 const LOG_MOST: usize = 64 << 10;
-/// What nobody is to see: the key of the model, and of the HTTP API.
-const MODEL_KEY: &str = "sk-canary-8d1fb2c44e6a4c0f9b7d";
+/// What nobody is to see, beside the key of the model: that of the HTTP API.
 const HTTP_TOKEN: &str = "canary5e0c1a7b9d3f42868ad1c6b0e7f3";
 /// The group that is heard.
 const GROUP: i64 = -1_001_000_000_001;
@@ -94,24 +93,24 @@ impl Said {
     }
 }
 
+/// Plays it and looks at what is left.
+pub(super) fn play(trouble: Trouble, plan: Plan) -> Verdict {
+    Story::new(trouble).play(plan)
+}
+
 impl Story {
-    pub(super) fn new(trouble: Trouble) -> Self {
+    fn new(trouble: Trouble) -> Self {
         let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
         let sandbox = Sandbox::new()
             .with_telegram(&telegram)
             .with_anthropic(&model);
-        let sandbox = sandbox
-            .env("MOCK_KEY", MODEL_KEY)
-            .env("AGENT_HTTP_TOKEN", HTTP_TOKEN);
+        let sandbox = sandbox.env("AGENT_HTTP_TOKEN", HTTP_TOKEN);
         let socket = sandbox.home().with_file_name("api");
-        let mut sandbox = sandbox.config(&format!(
+        let sandbox = sandbox.config(&format!(
             "[http]\nenabled = true\nlisten = \"unix:{}\"\n[pipeline]\ndebounce_ms = 100\n[telegram]\nallow_from = [1001, 1002, 1003]\n[telegram.groups.\"{GROUP}\"]\nrequire_mention = true",
             socket.display()
         ));
-        let disk = Disk::new(&sandbox.home().with_file_name("disk"));
-        for (name, value) in disk.environment(&sandbox.home()) {
-            sandbox = sandbox.env(name, &value);
-        }
+        let (sandbox, disk) = sandbox.with_disk();
         Self {
             trouble,
             telegram,
@@ -122,8 +121,7 @@ impl Story {
         }
     }
 
-    /// Plays it and looks at what is left.
-    pub(super) fn play(self, plan: Plan) -> Verdict {
+    fn play(self, plan: Plan) -> Verdict {
         let mut daemon = self.sandbox.ready();
         let logged = daemon.log().len();
         self.disk.arm(plan);
@@ -190,37 +188,9 @@ impl Story {
 
     /// Returns where a secret shows that the daemon was given.
     fn leaks(&self, daemon: &Daemon) -> Vec<String> {
-        let told = |arguments: &[&str]| format!("{:?}", self.sandbox.send(arguments));
-        let answer = |path: &str| format!("{:?}", self.client.get(path));
-        let mut shown = vec![
-            ("the log", daemon.log()),
-            ("--status", told(&["--status", "--json"])),
-            ("--queue", told(&["--queue", "--json"])),
-            ("--explain", told(&["--explain"])),
-            ("--log", told(&["--log"])),
-            ("the chats", format!("{:?}", self.telegram.sent())),
-            ("/status", answer("/status")),
-            ("/metrics", answer("/metrics")),
-            ("/api/v1/replies", answer("/api/v1/replies/gamma")),
-        ];
-        let files = below(&self.sandbox.home());
-        shown.extend(files.iter().map(|path| {
-            let bytes = fs::read(path).unwrap_or_default();
-            (
-                "a file",
-                format!("{}: {}", path.display(), String::from_utf8_lossy(&bytes)),
-            )
-        }));
-        let secrets = [MODEL_KEY, HTTP_TOKEN, self.telegram.token()];
-        let leak = |(place, text): &(&str, String)| {
-            let secret = secrets.iter().find(|secret| text.contains(**secret))?;
-            let name = text.split(':').next().unwrap_or_default();
-            Some(format!(
-                "{secret} shows in {place} {}",
-                name.get(..120).unwrap_or(name)
-            ))
-        };
-        shown.iter().filter_map(leak).collect()
+        let pages = ["/status", "/metrics", "/api/v1/replies/gamma"];
+        let told = pages.map(|path| (path, format!("{:?}", self.client.get(path))));
+        self.sandbox.leaks(daemon, &self.telegram, &told)
     }
 
     /// Everything is said at once.

@@ -1,16 +1,12 @@
 //! What must hold after a run, whatever failed in it.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs};
 
 use rusqlite::types::Value as Sql;
 use serde_json::Value;
 
 use super::story::{Said, Story};
-use crate::support::Sent;
+use crate::support::{Sent, files_below};
 
 const RESENT: &str = "(resent)";
 const MAYBE: &str = "may or may not have happened";
@@ -248,7 +244,7 @@ impl Verdict {
 
     fn transcripts(&mut self, story: &Story) {
         let mut all = Vec::new();
-        for path in below(&story.sandbox.path("state/sessions")) {
+        for path in files_below(&story.sandbox.path("state/sessions")) {
             if path
                 .extension()
                 .is_none_or(|extension| extension != "jsonl")
@@ -325,7 +321,7 @@ impl Verdict {
 
     /// Nothing is left lying about, and what is there can be read.
     fn files(&mut self, story: &Story) {
-        for path in below(&story.sandbox.home()) {
+        for path in files_below(&story.sandbox.home()) {
             let name = path
                 .file_name()
                 .expect("a file")
@@ -346,21 +342,9 @@ impl Verdict {
                 }
             }
         }
-        let spool = below(&story.sandbox.path("state/spool"));
+        let spool = files_below(&story.sandbox.path("state/spool"));
         if !spool.is_empty() {
             self.wrong(format!("in the spool: {spool:?}"));
         }
     }
-}
-
-pub(super) fn below(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            found.extend(below(&entry.path()));
-        } else if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            found.push(entry.path());
-        }
-    }
-    found
 }
