@@ -48,6 +48,7 @@ mod r#loop;
 mod lost_writes;
 mod mail;
 mod manual;
+mod matrix;
 mod mcp;
 mod media;
 mod memory;

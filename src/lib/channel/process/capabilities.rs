@@ -11,6 +11,8 @@ pub(super) const MAX_FILE: u64 = 64 << 10;
 const LENGTH: usize = 4_000;
 /// Shorter ones would be parts of sentences; longer ones nobody needs.
 const LENGTHS: std::ops::RangeInclusive<usize> = 100..=1_000_000;
+/// What is shown of a problem, bytes.
+const PROBLEM: usize = 300;
 /// Stands before a message that may have arrived already.
 pub(super) const MARK: &str = "(resent)\n";
 
@@ -34,6 +36,8 @@ pub struct Capabilities {
     pub threads: bool,
     /// Whether buttons can stand below a message.
     pub buttons: bool,
+    /// Why the process can do nothing until a person does something, in its words.
+    pub problem: Option<String>,
 }
 
 /// What a length counts.
@@ -60,6 +64,7 @@ impl Default for Capabilities {
             files: false,
             threads: false,
             buttons: false,
+            problem: None,
         }
     }
 }
@@ -72,6 +77,9 @@ impl Capabilities {
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut read: Self = text::json::parse(bytes).map_err(|error| error.to_string())?;
         read.length = read.length.clamp(*LENGTHS.start(), *LENGTHS.end());
+        read.problem = read
+            .problem
+            .map(|words| text::shorten(&text::one_line(&words), PROBLEM));
         Ok(read)
     }
 

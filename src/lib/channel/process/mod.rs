@@ -423,6 +423,10 @@ impl Process {
 
     /// Returns `ok`, or what is wrong.
     fn state(&self) -> String {
+        // It may have changed since a message was last sent.
+        if let Some(problem) = self.capabilities().problem {
+            return format!("its process says: {problem}");
+        }
         if let Some(fault) = self.capabilities.lock().fault.clone() {
             return format!("channel.json is not understood: {fault}");
         }

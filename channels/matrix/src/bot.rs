@@ -1,0 +1,92 @@
+//! What the parts of the running channel have in common.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use matrix_sdk::Client;
+use tokio::sync::Notify;
+
+use crate::settings::Settings;
+use crate::spool::{Spool, now_ms};
+
+/// So often what belongs to one event is asked for, while the homeserver answers otherwise.
+const TRIES: u32 = 5;
+/// So many events are counted at a time.
+const MOST_COUNTED: usize = 10_000;
+
+/// The running channel.
+pub struct Bot {
+    /// The settings.
+    pub settings: Settings,
+    /// The files between it and the daemon.
+    pub spool: Spool,
+    /// The session at the homeserver.
+    pub client: Client,
+    /// Whether the homeserver answered last.
+    is_reachable: Cell<bool>,
+    /// Notified when it answers again, and when something appears in `out/`.
+    pub changed: std::sync::Arc<Notify>,
+    /// Nothing more is to be claimed.
+    pub is_ending: Cell<bool>,
+    /// A message is claimed, and nothing said of it yet.
+    pub is_sending: Cell<bool>,
+    /// How often something that belongs to an event could not be had.
+    failures: RefCell<HashMap<String, u32>>,
+    /// What was told, and when.
+    told: RefCell<HashMap<String, u64>>,
+}
+
+impl Bot {
+    /// Returns the channel, of whose homeserver nothing is known yet.
+    pub fn new(settings: Settings, spool: Spool, client: Client) -> Self {
+        Self {
+            settings,
+            spool,
+            client,
+            is_reachable: Cell::new(false),
+            changed: std::sync::Arc::default(),
+            is_ending: Cell::new(false),
+            is_sending: Cell::new(false),
+            failures: RefCell::default(),
+            told: RefCell::default(),
+        }
+    }
+
+    /// Returns whether the homeserver answered last.
+    pub fn is_reachable(&self) -> bool {
+        self.is_reachable.get()
+    }
+
+    /// Says whether the homeserver answered.
+    pub fn set_reachable(&self, is_reachable: bool) {
+        let was = self.is_reachable.replace(is_reachable);
+        if is_reachable && !was {
+            tracing::info!(homeserver = %self.client.homeserver(), "the homeserver answers");
+            self.changed.notify_one();
+        }
+    }
+
+    /// Returns true when what belongs to an event failed so often that the event goes on without it: one file that is not
+    /// to be had must not hold up all that comes after it.
+    pub fn gives_up(&self, event: &str) -> bool {
+        let mut failures = self.failures.borrow_mut();
+        if failures.len() > MOST_COUNTED {
+            failures.clear();
+        }
+        let count = failures.entry(event.to_owned()).or_default();
+        *count += 1;
+        *count >= TRIES
+    }
+
+    /// Returns true when `what` was not asked about for an hour.
+    pub fn is_first_this_hour(&self, what: &str) -> bool {
+        let now = now_ms();
+        let mut told = self.told.borrow_mut();
+        told.retain(|_, at| now.saturating_sub(*at) < 3_600_000);
+        let is_first = !told.contains_key(what) && told.len() < MOST_COUNTED;
+        if is_first {
+            told.insert(what.to_owned(), now);
+        }
+        is_first
+    }
+}

@@ -1,0 +1,132 @@
+//! What goes wrong, by what can be done about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use matrix_sdk::HttpError;
+use matrix_sdk::ruma::api::error::{ErrorKind, RetryAfter};
+
+/// An error.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The person changes a setting.
+    #[error("{0}: {1}")]
+    Settings(PathBuf, String),
+    /// The channel is not switched on, or the daemon never ran.
+    #[error(
+        "{0} is not there: set enabled = true in [channels.{1}] of agent.toml and start agent-daemon"
+    )]
+    NotThere(PathBuf, String),
+    /// The channel runs, and its keys are no other process's to change.
+    #[error(
+        "the channel is running: systemctl --user stop agent-channel@{0}; messages wait at the server meanwhile"
+    )]
+    Running(String),
+    /// Nobody is signed in, or no longer.
+    #[error("{0}; sign in: agent-channel-matrix login")]
+    SignedOut(String),
+    /// A disk that is full, or a file that is not ours.
+    #[error("cannot {what} {path}: {source}")]
+    Disk {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file that says something else than it should.
+    #[error("{0} is not understood: {1}")]
+    NotUnderstood(PathBuf, String),
+    /// The keys, or what else the library keeps.
+    #[error("{0}")]
+    Store(String),
+    /// A server that is away, or busy: it is tried again.
+    #[error("{0}")]
+    Server(String),
+    /// A server that names the time after which it may be asked again.
+    #[error("{0}")]
+    Limited(String, Duration),
+    /// A server that says no, for good.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Error {
+    /// Returns what makes an error of a file one of ours.
+    pub fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::Disk { what, path, source }
+    }
+
+    /// Returns what makes an error of the library's one of ours, with what was tried.
+    pub fn of(what: &str) -> impl Fn(matrix_sdk::Error) -> Self + use<> {
+        let what = what.to_owned();
+        move |error| match &error {
+            matrix_sdk::Error::Http(http) => Self::http(&what, http),
+            matrix_sdk::Error::AuthenticationRequired => {
+                Self::SignedOut(format!("{what}: nobody is signed in"))
+            }
+            matrix_sdk::Error::StateStore(_)
+            | matrix_sdk::Error::CryptoStoreError(_)
+            | matrix_sdk::Error::Io(_) => Self::Store(format!("{what}: {error}")),
+            _ => Self::Refused(format!("{what}: {error}")),
+        }
+    }
+
+    /// Returns what an answer of the server's, or none, means.
+    pub fn http(what: &str, error: &HttpError) -> Self {
+        let why = format!("{what}: {}", told(error));
+        if let HttpError::Reqwest(_) = error {
+            return Self::Server(why);
+        }
+        match error.client_api_error_kind() {
+            Some(ErrorKind::UnknownToken(_) | ErrorKind::MissingToken) => {
+                return Self::SignedOut(why);
+            }
+            Some(ErrorKind::LimitExceeded(limit)) => {
+                let pause = match limit.retry_after {
+                    Some(RetryAfter::Delay(pause)) => pause,
+                    Some(RetryAfter::DateTime(_)) | None => Duration::from_secs(5),
+                };
+                return Self::Limited(why, pause);
+            }
+            _ => {}
+        }
+        match error
+            .as_client_api_error()
+            .map(|error| error.status_code.as_u16())
+        {
+            // Nobody knows what stands between; and what the server cannot do now it may do later.
+            None | Some(408 | 425 | 429 | 500..) => Self::Server(why),
+            Some(_) => Self::Refused(why),
+        }
+    }
+
+    /// Returns the exit code, of sysexits(3).
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::Settings(..) => 78,
+            Self::SignedOut(_) => 77,
+            Self::NotThere(..) | Self::Running(_) | Self::Server(_) | Self::Limited(..) => 75,
+            Self::Refused(_) => 69,
+            Self::Disk { .. } | Self::NotUnderstood(..) | Self::Store(_) => 74,
+        }
+    }
+}
+
+/// Returns an error with what caused it: reqwest alone only says "error sending request".
+fn told(error: &HttpError) -> String {
+    let mut all = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let cause_told = cause.to_string();
+        if !all.contains(&cause_told) {
+            all.push_str(": ");
+            all.push_str(&cause_told);
+        }
+        source = cause.source();
+    }
+    all
+}

@@ -1,0 +1,220 @@
+//! Messages of the agent's go out: claimed when the homeserver answers, acknowledged when it has taken them. Each event has
+//! a transaction id that comes from the key of its message: what is sent again, the homeserver takes once.
+
+use std::time::Duration;
+
+use matrix_sdk::Room;
+use matrix_sdk::ruma::{OwnedRoomId, OwnedTransactionId};
+use serde_json::{Value, json};
+
+use crate::bot::Bot;
+use crate::error::Error;
+use crate::spool::{Message, OutFile, Outcome, Spool};
+use crate::undecrypted::SPOKEN;
+use crate::{outgoing, receive, rooms};
+
+/// Between looks where the kernel does not say that something came.
+const LOOK: Duration = Duration::from_secs(30);
+/// What one message may take, with its files; the daemon waits ten minutes.
+const PATIENCE: Duration = Duration::from_secs(540);
+/// So often it is tried to say what became of a message, every two seconds.
+const TRIES: u32 = 150;
+/// After a line that broke.
+const SOON: u64 = 5;
+/// After trouble with the disk.
+const LATER: u64 = 60;
+/// The largest file, bytes: what homeservers commonly take.
+const MAX_FILE: u64 = 50_000_000;
+/// So many rooms are known as ones where the agent has spoken.
+const MOST_SPOKEN: usize = 1_000;
+
+/// Sends for ever what appears in `out/`.
+///
+/// # Errors
+/// When the disk fails, so that nothing can be acknowledged, or the session has ended.
+pub async fn run(bot: &Bot) -> Result<(), Error> {
+    let mut again = left_behind(bot)?;
+    while !bot.is_ending.get() {
+        let next = if bot.is_reachable() {
+            again
+                .pop()
+                .or_else(|| bot.spool.offered().into_iter().next())
+        } else {
+            None
+        };
+        let Some(key) = next else {
+            tokio::select! {
+                () = bot.changed.notified() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            continue;
+        };
+        bot.is_sending.set(true);
+        one(bot, &key).await?;
+        bot.is_sending.set(false);
+    }
+    Ok(())
+}
+
+/// Returns what an earlier process claimed, and said nothing of, the oldest last. It is sent again under the same
+/// transactions, unless another device did it: its transactions are its own.
+fn left_behind(bot: &Bot) -> Result<Vec<String>, Error> {
+    let mut keys = bot.spool.left_behind();
+    keys.reverse();
+    let device = bot.client.device_id().map(ToString::to_string);
+    if receive::device(&bot.spool)? == device {
+        return Ok(keys);
+    }
+    for key in keys {
+        let why = "the process ended while it was sending, and another device is signed in now";
+        bot.spool.tell(&key, &Outcome::Unknown(why.to_owned()))?;
+    }
+    Ok(Vec::new())
+}
+
+async fn one(bot: &Bot, key: &str) -> Result<(), Error> {
+    let claimed = match bot.spool.claim(key) {
+        Ok(None) => bot.spool.claimed(key),
+        claimed => claimed,
+    };
+    let message = match claimed {
+        Ok(Some(message)) => message,
+        Ok(None) => return Ok(()),
+        Err(Error::NotUnderstood(_, why)) => {
+            return tell_surely(&bot.spool, key, &Outcome::Never(why)).await;
+        }
+        Err(error) => return Err(error),
+    };
+    let delivered = tokio::time::timeout(PATIENCE, Box::pin(deliver(bot, &message))).await;
+    let delivered = delivered
+        .unwrap_or_else(|_| Err(Error::Server("the homeserver does not answer".to_owned())));
+    let mut ended = None;
+    let outcome = match delivered {
+        Ok(id) => Outcome::Taken(id),
+        Err(Error::Server(why)) => {
+            bot.set_reachable(false);
+            Outcome::Again(why, SOON)
+        }
+        Err(Error::Limited(why, pause)) => Outcome::Again(
+            why,
+            pause
+                .as_millis()
+                .div_ceil(1_000)
+                .max(1)
+                .try_into()
+                .unwrap_or(SOON),
+        ),
+        Err(Error::Refused(why)) => Outcome::Never(why),
+        Err(error) => {
+            let outcome = Outcome::Again(error.to_string(), LATER);
+            if matches!(error, Error::SignedOut(_)) {
+                ended = Some(error);
+            }
+            outcome
+        }
+    };
+    tracing::info!(key, ?outcome, "a message of the agent's");
+    tell_surely(&bot.spool, key, &outcome).await?;
+    ended.map_or(Ok(()), Err)
+}
+
+/// Says what became of a message, and waits a while for a disk that is full.
+async fn tell_surely(spool: &Spool, key: &str, outcome: &Outcome) -> Result<(), Error> {
+    for _ in 0..TRIES {
+        match spool.tell(key, outcome) {
+            Err(error) => tracing::error!(%error, key, "cannot say what became of a message"),
+            Ok(()) => return Ok(()),
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    spool.tell(key, outcome)
+}
+
+/// Sends a message, and returns the id of its first event.
+async fn deliver(bot: &Bot, message: &Message) -> Result<String, Error> {
+    let room = rooms::find_or_make(&bot.client, &message.chat).await?;
+    if let Some(content) = outgoing::reaction(message) {
+        return send(&room, "m.reaction", content, &message.key).await;
+    }
+    let mut first = None;
+    if let Some(content) = outgoing::words(message) {
+        first = Some(send(&room, "m.room.message", content, &message.key).await?);
+    }
+    for (number, file) in message.files.iter().enumerate() {
+        let content = upload(bot, &room, message, file).await?;
+        let id = send(
+            &room,
+            "m.room.message",
+            content,
+            &format!("{}.{number}", message.key),
+        )
+        .await?;
+        first.get_or_insert(id);
+    }
+    let id = first.ok_or_else(|| Error::Refused("it says nothing".to_owned()))?;
+    spoken(bot, &room)?;
+    // Whoever sees the answer need not be told that it is being written.
+    if let Err(error) = room.typing_notice(false).await {
+        tracing::debug!(%error, "typing");
+    }
+    Ok(id)
+}
+
+async fn send(room: &Room, kind: &str, content: Value, key: &str) -> Result<String, Error> {
+    let sent = room
+        .send_raw(kind, content)
+        .with_transaction_id(&transaction(key))
+        .await;
+    let sent = sent.map_err(Error::of("sending"))?;
+    Ok(sent.response.event_id.to_string())
+}
+
+/// Returns the transaction id that belongs to a key: always the same, so that the homeserver knows what it has.
+pub fn transaction(key: &str) -> OwnedTransactionId {
+    OwnedTransactionId::from(format!("agent-{key}"))
+}
+
+/// Brings a file to the homeserver, encrypted where the room is, and returns the content of its event.
+async fn upload(bot: &Bot, room: &Room, message: &Message, file: &OutFile) -> Result<Value, Error> {
+    let cannot = |error: std::io::Error| {
+        Error::Refused(format!("cannot read {}: {error}", file.path.display()))
+    };
+    let size = std::fs::metadata(&file.path).map_err(cannot)?.len();
+    if size > MAX_FILE {
+        return Err(Error::Refused(format!(
+            "{} is larger than {} MB",
+            file.filename,
+            MAX_FILE / 1_000_000
+        )));
+    }
+    let bytes = tokio::fs::read(&file.path).await.map_err(cannot)?;
+    let length = bytes.len();
+    let is_encrypted = room.latest_encryption_state().await;
+    let source = if is_encrypted
+        .map_err(Error::of("whether a room is encrypted"))?
+        .is_encrypted()
+    {
+        let mut bytes = std::io::Cursor::new(bytes);
+        let sealed = bot.client.upload_encrypted_file(&mut bytes).await;
+        json!({"file": sealed.map_err(Error::of("a file"))?})
+    } else {
+        let kind = outgoing::kind(&file.filename)
+            .parse()
+            .map_err(|_| Error::Refused("a file without a type".to_owned()))?;
+        let uploaded = bot.client.media().upload(&kind, bytes, None).await;
+        json!({"url": uploaded.map_err(Error::of("a file"))?.content_uri})
+    };
+    Ok(outgoing::file(message, &file.filename, length, &source))
+}
+
+/// Remembers that the agent has spoken in a room.
+fn spoken(bot: &Bot, room: &Room) -> Result<(), Error> {
+    let mut all: Vec<OwnedRoomId> = bot.spool.recall(SPOKEN)?.unwrap_or_default();
+    if all.iter().any(|one| one == room.room_id()) {
+        return Ok(());
+    }
+    all.push(room.room_id().to_owned());
+    let excess = all.len().saturating_sub(MOST_SPOKEN);
+    all.drain(..excess);
+    bot.spool.remember(SPOKEN, &all)
+}
