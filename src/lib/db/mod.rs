@@ -23,6 +23,7 @@ pub use snapshot::snapshot;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -37,7 +38,7 @@ use crate::sys;
 /// SQLite before this version can corrupt a WAL database that has several connections
 /// (the "WAL-reset" fix of 3.51.3).
 const OLDEST: i32 = 3_051_003;
-/// Statements that stay prepared: the queue alone has 51, where rusqlite keeps 16.
+/// Statements that stay prepared: the queue alone has 51, where rusqlite keeps 16, and each transaction up to 4.
 const STATEMENTS: usize = 64;
 /// How long a writer waits for another process's transaction.
 const BUSY: Duration = Duration::from_secs(30);
@@ -434,53 +435,125 @@ impl Writer {
     }
 }
 
-fn serve(mut connection: Connection, path: &Path, inbox: &mpsc::Receiver<Task>) {
+fn serve(connection: Connection, path: &Path, inbox: &mpsc::Receiver<Task>) {
+    let mut committer = Committer {
+        connection,
+        is_durable: None,
+    };
     while let Ok(first) = inbox.recv() {
         let mut group = vec![first];
         while group.len() < GROUP {
             let Ok(task) = inbox.try_recv() else { break };
             group.push(task);
         }
-        commit(&mut connection, path, group);
+        committer.commit(path, group);
     }
 }
 
-fn commit(connection: &mut Connection, path: &Path, group: Vec<Task>) {
-    let durable = group.iter().any(|task| task.durable);
-    let mut tasks = group.into_iter();
-    let mut told: Vec<Tell> = Vec::with_capacity(tasks.len());
-    let result = (|| {
-        connection.pragma_update(None, "synchronous", if durable { "FULL" } else { "NORMAL" })?;
-        let mut transaction =
-            connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+/// Commits of all writers of this process so far.
+static COMMITS: AtomicU64 = AtomicU64::new(0);
+
+/// Returns a number that changes whenever this process may have changed a database, before the one who asked for the
+/// change is told.
+pub fn commits() -> u64 {
+    COMMITS.load(Ordering::SeqCst)
+}
+
+/// The connection of a writing thread.
+struct Committer {
+    connection: Connection,
+    /// Whether its commits wait for the disk; `None` when that is not known.
+    is_durable: Option<bool>,
+}
+
+impl Committer {
+    /// Does the tasks of `group` in one transaction and tells each what became of it.
+    fn commit(&mut self, path: &Path, group: Vec<Task>) {
+        let durable = group.iter().any(|task| task.durable);
+        let mut tasks = group.into_iter();
+        let mut told: Vec<Tell> = Vec::with_capacity(tasks.len());
+        let result = self
+            .sync(durable)
+            .and_then(|()| self.transact(&mut tasks, &mut told));
+        COMMITS.fetch_add(1, Ordering::SeqCst);
+        for tell in told {
+            tell(
+                result
+                    .as_ref()
+                    .copied()
+                    .map_err(|error| Error::of(path, copy(error))),
+            );
+        }
+        if let Err(error) = &result {
+            for task in tasks {
+                (task.job)(Err(Error::of(path, copy(error))));
+            }
+        }
+    }
+
+    /// Has commits wait for the disk, or not. SQLite does what this pragma says while it parses it: it cannot be kept
+    /// prepared, and is left out where nothing changes.
+    fn sync(&mut self, durable: bool) -> rusqlite::Result<()> {
+        if self.is_durable == Some(durable) {
+            return Ok(());
+        }
+        self.is_durable = None;
+        let level = if durable { "FULL" } else { "NORMAL" };
+        self.connection.pragma_update(None, "synchronous", level)?;
+        self.is_durable = Some(durable);
+        Ok(())
+    }
+
+    /// Runs `tasks` and commits. A task that is alone needs no savepoint: when it fails, nothing is left of the
+    /// transaction.
+    fn transact(
+        &self,
+        tasks: &mut std::vec::IntoIter<Task>,
+        told: &mut Vec<Tell>,
+    ) -> rusqlite::Result<()> {
+        let connection = &self.connection;
+        step(connection, "BEGIN IMMEDIATE")?;
+        let open = OpenTransaction(connection);
+        if tasks.len() == 1 {
+            let done = tasks.next().and_then(|task| (task.job)(Ok(connection)));
+            let Some(tell) = done else { return Ok(()) };
+            told.push(tell);
+        }
         for task in tasks.by_ref() {
-            let savepoint = transaction.savepoint()?;
-            match (task.job)(Ok(&savepoint)) {
+            step(connection, "SAVEPOINT task")?;
+            match (task.job)(Ok(connection)) {
                 Some(tell) => {
-                    savepoint.commit()?;
                     told.push(tell);
+                    step(connection, "RELEASE task")?;
                 }
-                None => drop(savepoint),
+                // When that fails, so does what comes next.
+                None => drop(connection.execute_batch("ROLLBACK TO task; RELEASE task")),
             }
             // A full disk (an I/O error, no memory) makes SQLite roll the whole transaction back by
             // itself. The next savepoint would then be a transaction of its own, and commit.
-            if transaction.is_autocommit() {
+            if connection.is_autocommit() {
                 return Err(rolled_back());
             }
         }
-        transaction.commit()
-    })();
-    for tell in told {
-        tell(
-            result
-                .as_ref()
-                .copied()
-                .map_err(|error| Error::of(path, copy(error))),
-        );
+        step(connection, "COMMIT")?;
+        drop(open);
+        Ok(())
     }
-    if let Err(error) = &result {
-        for task in tasks {
-            (task.job)(Err(Error::of(path, copy(error))));
+}
+
+/// Runs a statement that stays prepared: each is needed several times a message.
+fn step(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
+}
+
+/// A transaction that is rolled back unless it was committed.
+struct OpenTransaction<'c>(&'c Connection);
+
+impl Drop for OpenTransaction<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit() {
+            // When that fails, so does the next transaction, and says why.
+            let _ = self.0.execute_batch("ROLLBACK");
         }
     }
 }
@@ -565,6 +638,45 @@ mod tests {
             .query_row("SELECT sum(value) FROM n", [], |row| row.get(0))
             .expect("sum");
         assert_eq!(sum, 6);
+    }
+
+    #[tokio::test]
+    async fn a_lone_job_that_fails_leaves_nothing_and_ties_no_hands() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("test.db");
+        let writer = Writer::start(&path, SCHEMA).expect("start");
+        let before = commits();
+        let half = writer.write(|c| {
+            c.execute("INSERT INTO n VALUES (1)", [])?;
+            c.execute("INSERT INTO n VALUES (1)", [])
+        });
+        assert!(half.await.is_err());
+        for value in [2, 3] {
+            let insert = move |c: &Connection| c.execute("INSERT INTO n VALUES (?1)", [value]);
+            writer.write_lazily(insert).await.expect("written");
+        }
+        assert!(commits() >= before + 3, "a reader of the count sees each");
+        let reader = open_read(&path).expect("open").expect("exists");
+        let sum: i64 = reader
+            .query_row("SELECT sum(value) FROM n", [], |row| row.get(0))
+            .expect("sum");
+        assert_eq!(sum, 5);
+    }
+
+    #[tokio::test]
+    async fn a_commit_waits_for_the_disk_when_one_of_its_group_asks_for_it() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("test.db");
+        let writer = Writer::start(&path, SCHEMA).expect("start");
+        // 1 NORMAL, 2 FULL.
+        let level =
+            |c: &Connection| c.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0));
+        assert_eq!(writer.write(level).await.expect("asked"), 2);
+        for _ in 0..2 {
+            assert_eq!(writer.write_lazily(level).await.expect("asked"), 1);
+            assert_eq!(writer.write(level).await.expect("asked"), 2);
+            assert_eq!(writer.write(level).await.expect("asked"), 2);
+        }
     }
 
     #[test]

@@ -25,6 +25,9 @@ const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long nothing comes before memory is given back.
 const IDLE_LOOK: Duration = Duration::from_secs(5);
+/// Every so many looks it is given back again while nothing comes: what is done now and then maps parts of the program file,
+/// 64 KB or more at a time, and half of it is mapped again within some minutes.
+const LOOKS_BETWEEN: u64 = 4;
 /// How often it is looked for what other processes noted of the limits.
 const LEDGER_LOOK: Duration = Duration::from_secs(60);
 
@@ -56,9 +59,9 @@ pub(super) async fn tell_alerts(pipeline: Arc<Pipeline>, ledger: Ledger) {
     }
 }
 
-/// Gives memory back once the start or the last turns are over.
+/// Gives memory back once the start or the last turns are over, and now and then until there is a next one.
 pub(super) async fn give_back_when_idle(pipeline: Arc<Pipeline>) {
-    let mut worked = true;
+    let mut quiet_looks = 0_u64;
     let mut newest = pipeline.newest_input();
     let mut looks = tokio::time::interval(IDLE_LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -71,11 +74,14 @@ pub(super) async fn give_back_when_idle(pipeline: Arc<Pipeline>) {
     {
         let is_busy = !pipeline.running().is_empty() || pipeline.newest_input() != newest;
         newest = pipeline.newest_input();
-        if is_busy || !worked {
-            worked |= is_busy;
+        if is_busy {
+            quiet_looks = 0;
             continue;
         }
-        worked = false;
+        quiet_looks += 1;
+        if quiet_looks % LOOKS_BETWEEN != 1 {
+            continue;
+        }
         if let Err(error) = sys::blocking(sys::own_pages::give_back).await {
             tracing::debug!(%error, "unused memory is kept");
         }

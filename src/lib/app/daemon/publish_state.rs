@@ -15,12 +15,37 @@ use crate::monitor_state;
 use crate::monitor_state::{ChannelState, ProviderState, Queue, State};
 use crate::pipeline::{Pipeline, Waiting};
 use crate::sys::sd_notify::Systemd;
-use crate::{cost, llm, queue, sandbox};
+use crate::{cost, db, llm, queue, sandbox};
 
 /// Written at most this often, and at least this often (specification §20).
 const PACE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(15));
-/// Depths and cost are read from the databases at most this often.
+/// Depths and cost are read from the databases at most this often, milliseconds.
 const SUMS: i64 = 1000;
+/// And so often, milliseconds, when this process changed nothing: others pay, too, and a day ends.
+const SUMS_AT_REST: i64 = 60_000;
+
+/// When depths and cost were read, and [`db::commits`] then.
+#[derive(Default)]
+struct Sums {
+    at: i64,
+    commits: u64,
+}
+
+impl Sums {
+    /// Returns true when they are to be read again, and notes that they are.
+    fn are_due(&mut self, now: i64, commits: u64) -> bool {
+        let pace = if commits == self.commits {
+            SUMS_AT_REST
+        } else {
+            SUMS
+        };
+        let due = (now - self.at).abs() >= pace;
+        if due {
+            *self = Self { at: now, commits };
+        }
+        due
+    }
+}
 
 /// Writes monitor.json until the daemon is `over`: after events of runs, when `health` (of a channel)
 /// changed, and now and then. The last one says that the daemon ended by itself. What is wrong with a
@@ -41,9 +66,9 @@ pub(super) async fn show(
         started_at: clock::rfc3339(clock::now_ms()),
         ..State::default()
     };
-    let mut sums_at = 0;
+    let mut sums = Sums::default();
     loop {
-        refresh(&pipeline, &home, &mut state, &mut sums_at).await;
+        refresh(&pipeline, &home, &mut state, &mut sums).await;
         write(&home, &state).await;
         tell(&systemd, &state, &mut troubles);
         tokio::select! {
@@ -60,8 +85,8 @@ pub(super) async fn show(
             }
         }
     }
-    sums_at = 0;
-    refresh(&pipeline, &home, &mut state, &mut sums_at).await;
+    sums = Sums::default();
+    refresh(&pipeline, &home, &mut state, &mut sums).await;
     // A turn that was broken off is none that runs: it goes on after the next start.
     state.lanes.clear();
     state.settle();
@@ -135,7 +160,7 @@ fn provider(health: llm::Health) -> ProviderState {
     }
 }
 
-async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_at: &mut i64) {
+async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums: &mut Sums) {
     let live = pipeline.live();
     let now = clock::now_ms();
     state.updated_at = clock::rfc3339(now);
@@ -177,10 +202,9 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
         .into_iter()
         .map(provider)
         .collect();
-    if now - *sums_at < SUMS {
+    if !sums.are_due(now, db::commits()) {
         return;
     }
-    *sums_at = now;
     let (queue_db, cost_db, zone) = (
         home.queue_db(),
         home.cost_db(),
@@ -207,4 +231,27 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums_
     let level = if off { sandbox::Level::Off } else { level };
     state.sandbox_risk = level.remaining_risk().to_owned();
     state.sandbox = level.to_string();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_read_after_a_change_and_now_and_then() {
+        let mut sums = Sums::default();
+        let due: Vec<bool> = [
+            // now, commits
+            (1_000_000, 5),
+            (1_000_500, 6),
+            (1_001_000, 6),
+            (1_030_000, 6),
+            (1_061_000, 6),
+            // A clock that was set back.
+            (900_000, 6),
+        ]
+        .map(|(now, commits)| sums.are_due(now, commits))
+        .to_vec();
+        assert_eq!(due, [true, false, true, false, true, true]);
+    }
 }

@@ -19,6 +19,7 @@ use crate::app::documents;
 use crate::config::ProviderType;
 use crate::pipeline;
 use crate::sandbox;
+use crate::sys;
 use crate::sys::atomic;
 
 /// Running turns may end within this after SIGTERM; with twice [`LAST_SENDS`] and [`LAST_RENEWALS`] it
@@ -43,6 +44,7 @@ pub(super) enum End {
 pub(super) fn run(shared: &Shared, options: Channels) -> Result<End, Failure> {
     let (prepared, _lock) = startup::prepare(shared, options)?;
     sandbox::take_control_group();
+    sys::own_pages::keep_for_turns();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(16)

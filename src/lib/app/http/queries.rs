@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use super::Api;
 use super::error::ApiError;
-use super::shared_look::SharedLook;
+use super::shared_look::{SharedLook, Stamp};
 use crate::app::cli::{Exit, Failure};
 use crate::app::documents;
 use crate::config::{Environment, Home};
@@ -45,12 +45,19 @@ pub(super) async fn ask<T: Serialize + Send + 'static>(
 
 /// Looks for the status.
 pub(super) fn look_at_status(home: Home, env: Environment) -> SharedLook {
-    SharedLook::new(move || {
+    // All else that it shows stands in databases.
+    let files = vec![
+        home.monitor(),
+        home.spool_new(),
+        home.config_file().to_owned(),
+    ];
+    let look = move || {
         let document = documents::status(&home, &env)?;
         let bytes = serde_json::to_vec(&document)
             .map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
         Ok(Bytes::from(bytes))
-    })
+    };
+    SharedLook::new(look, move || Stamp::of(&files))
 }
 
 /// The one that scripts and monitors ask for all the time.
