@@ -113,6 +113,9 @@ impl Pipeline {
     /// Asks the owner about what is proposed and not asked about yet: in the chat of `after`, the message that a turn
     /// of theirs has answered, or where they are reached. Returns at once.
     pub(super) fn ask_about_skills(self: &Arc<Self>, after: Option<&Envelope>) {
+        if self.prompt.skills().learned().is_blank() {
+            return;
+        }
         let (pipeline, after) = (self.clone(), after.cloned());
         tokio::spawn(async move {
             let skills = pipeline.prompt.skills().clone();

@@ -23,6 +23,7 @@ mod inbox;
 mod outbox;
 mod overheard;
 mod previews;
+mod prune;
 mod routes;
 mod schema;
 mod subagents;
@@ -200,32 +201,8 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub async fn prune(&self, now: i64) -> Result<(), db::Error> {
-        let before = now - i64::try_from(KEEP.as_millis()).unwrap_or(i64::MAX);
         self.writer
-            .write_lazily(move |connection| {
-                connection.execute("DELETE FROM seen WHERE at < ?1", [before])?;
-                connection.execute("DELETE FROM notes WHERE at < ?1", [before])?;
-                connection.execute("DELETE FROM tasks WHERE finished_at < ?1", [before])?;
-                connection.execute(
-                    "DELETE FROM inbox WHERE state = 'done' AND finished_at < ?1",
-                    [before],
-                )?;
-                connection.execute(
-                    "DELETE FROM outbox WHERE state = 'sent' AND sent_at < ?1",
-                    [before],
-                )?;
-                approvals::prune(connection, before, now)?;
-                let buried = now - KEEP_DEAD_MS;
-                connection.execute(
-                    "DELETE FROM inbox WHERE state = 'dead' AND received_at < ?1",
-                    [buried],
-                )?;
-                connection.execute(
-                    "DELETE FROM outbox WHERE state = 'dead' AND created_at < ?1",
-                    [buried],
-                )?;
-                Ok(())
-            })
+            .write_lazily(move |connection| prune::prune(connection, now))
             .await
     }
 }

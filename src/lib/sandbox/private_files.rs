@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::PipeReader;
+use std::io::{PipeReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ impl Search {
     /// the new process, which is done.
     pub(super) fn begin(writable: &[PathBuf]) -> Result<Option<Self>, Failure> {
         let step = "look for secrets";
-        let (reader, writer) = std::io::pipe().at(step)?;
+        let (reader, mut writer) = std::io::pipe().at(step)?;
         if syscalls::fork().at(step)?.is_some() {
             return Ok(Some(Self(reader)));
         }
@@ -45,15 +45,23 @@ impl Search {
         let bound = std::fs::read_to_string("/proc/net/unix").ok();
         let bound = bound.as_deref().map(names_of_sockets);
         found.extend(sockets(writable, bound.as_ref()));
-        serde_json::to_writer(writer, &found).at(step)?;
+        let list = serde_json::to_vec(&found).at(step)?;
+        writer.write_all(&list).at(step)?;
         Ok(None)
     }
 
     /// Waits for the end and returns what was found, in no particular order.
     pub(super) fn finish(self) -> Result<Vec<PathBuf>, Failure> {
-        // A list that was cut short is no JSON.
-        serde_json::from_reader(self.0).at("look for secrets")
+        read_list(self.0)
     }
+}
+
+/// Reads the list whole and then as JSON, which by itself would be a system call a byte. One that was cut short is no JSON.
+fn read_list(mut from: impl Read) -> Result<Vec<PathBuf>, Failure> {
+    let step = "look for secrets";
+    let mut list = Vec::new();
+    from.read_to_end(&mut list).at(step)?;
+    serde_json::from_slice(&list).at(step)
 }
 
 fn search(dir: &Path, depth: u32, except: &[PathBuf], found: &mut Vec<PathBuf>) {
@@ -164,6 +172,24 @@ mod tests {
         parts.sort();
         assert_eq!(parts, [dir.path().join("a"), dir.path().join("b/open")]);
         assert_eq!(open_parts(dir.path(), &["/elsewhere".into()]), [dir.path()]);
+    }
+
+    #[test]
+    fn a_list_is_read_in_few_steps_and_whole_or_not_at_all() {
+        struct Counted<'l>(&'l [u8], usize);
+        impl Read for &mut Counted<'_> {
+            fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+                self.1 += 1;
+                self.0.read(into)
+            }
+        }
+        let found: Vec<PathBuf> = (0..40).map(|n| format!("/etc/secret-{n}").into()).collect();
+        let list = serde_json::to_vec(&found).unwrap();
+        let mut whole = Counted(&list, 0);
+        assert_eq!(read_list(&mut whole).ok(), Some(found));
+        assert!(whole.1 < 20, "{} reads", whole.1);
+        let mut cut = Counted(list.get(..list.len() - 1).unwrap(), 0);
+        assert!(read_list(&mut cut).is_err());
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub use view::{Gone, Listed, all_transcripts, archived, gone, heads, listing, tr
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use chrono_tz::Tz;
 
@@ -46,6 +47,9 @@ use crate::sys::atomic;
 
 /// Sessions kept in memory between turns.
 const KEPT: usize = 64;
+/// Between two writes of the index lies this many times as long as the last one took: it grows with every session there
+/// ever was, and takes a fiftieth of a core at most.
+const INDEX_PAUSE: u32 = 50;
 
 /// All sessions of one agent, for the one process that owns them.
 #[derive(Debug)]
@@ -65,6 +69,8 @@ struct Inner {
     resting: BTreeMap<String, (u64, Session)>,
     uses: u64,
     index_dirty: bool,
+    /// When the index may be written again.
+    index_due: Option<Instant>,
 }
 
 impl Store {
@@ -160,6 +166,21 @@ impl Store {
     /// # Errors
     /// The first failure; the transcripts still have everything.
     pub fn flush(&self) -> Result<(), sys::Error> {
+        self.lock().index_due = None;
+        self.flush_at_leisure()
+    }
+
+    /// Does [`Store::flush`], but for an index that is large and was written just now: its turn comes, and
+    /// [`Store::changed`] returns until then.
+    ///
+    /// # Errors
+    /// As [`Store::flush`].
+    pub fn flush_at_leisure(&self) -> Result<(), sys::Error> {
+        let snapshots = self.write_snapshots();
+        snapshots.and(self.write_index())
+    }
+
+    fn write_snapshots(&self) -> Result<(), sys::Error> {
         let mut result = Ok(());
         let behind: Vec<String> = {
             let inner = self.lock();
@@ -177,12 +198,11 @@ impl Store {
                 .resting
                 .get(&id)
                 .map(|(_, session)| session.snapshot());
-            let Some(snapshot) = snapshot else { continue };
-            let written = snapshot.and_then(|(path, bytes, seq)| {
-                atomic::write(&path, &bytes, atomic::Durability::Rename).map(|()| seq)
-            });
-            match written {
-                Ok(seq) => {
+            let Some((path, bytes, seq)) = snapshot else {
+                continue;
+            };
+            match atomic::write(&path, &bytes, atomic::Durability::Rename) {
+                Ok(()) => {
                     if let Some((_, session)) = self.lock().resting.get_mut(&id) {
                         session.saved(seq);
                     }
@@ -190,33 +210,42 @@ impl Store {
                 Err(error) => result = result.and(Err(error)),
             }
         }
-        let index = {
-            let mut inner = self.lock();
-            while inner.resting.len() > KEPT {
-                let Some(oldest) = inner
-                    .resting
-                    .iter()
-                    .min_by_key(|(_, (used, _))| *used)
-                    .map(|(id, _)| id.clone())
-                else {
-                    break;
-                };
-                inner.resting.remove(&oldest);
-            }
-            // A copy: nobody waits for the lock while it is turned into text.
-            std::mem::take(&mut inner.index_dirty).then(|| inner.index.clone())
-        };
-        if let Some(index) = index
-            && let Err(error) = atomic::write(
-                &self.index_file,
-                &index.to_json(),
-                atomic::Durability::Rename,
-            )
-        {
-            self.lock().index_dirty = true;
-            result = result.and(Err(error));
+        let mut inner = self.lock();
+        while inner.resting.len() > KEPT {
+            let Some(oldest) = inner
+                .resting
+                .iter()
+                .min_by_key(|(_, (used, _))| *used)
+                .map(|(id, _)| id.clone())
+            else {
+                break;
+            };
+            inner.resting.remove(&oldest);
         }
         result
+    }
+
+    fn write_index(&self) -> Result<(), sys::Error> {
+        let began = Instant::now();
+        // A copy: nobody waits for the lock while it is turned into text.
+        let index = {
+            let mut inner = self.lock();
+            if !inner.index_dirty {
+                return Ok(());
+            }
+            if inner.index_due.is_some_and(|due| began < due) {
+                self.changed.notify_one();
+                return Ok(());
+            }
+            inner.index_dirty = false;
+            inner.index.clone()
+        };
+        let text = index.to_json();
+        let written = atomic::write(&self.index_file, &text, atomic::Durability::Rename);
+        let mut inner = self.lock();
+        inner.index_due = Some(Instant::now() + began.elapsed() * INDEX_PAUSE);
+        inner.index_dirty |= written.is_err();
+        written
     }
 
     /// Archives the session of `key`: its files move to `archive/`, the next message begins a

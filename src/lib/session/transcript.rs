@@ -35,6 +35,9 @@ pub struct Session {
     log: Option<jsonl::Appender>,
     /// The newest event that the snapshot file has.
     saved_seq: u64,
+    /// Its files but for the newest, as they were when they were read or ended. To look for them in the directory would
+    /// take the longer the more sessions there are, and whoever edited one meanwhile would not be noticed.
+    earlier: Vec<Stamp>,
 }
 
 impl Session {
@@ -47,6 +50,7 @@ impl Session {
             state: State::default(),
             log: None,
             saved_seq: 0,
+            earlier: Vec::new(),
         }
     }
 
@@ -61,11 +65,14 @@ impl Session {
     /// # Errors
     /// When a file cannot be read.
     pub(super) fn load(dir: &Path, zone: Tz, id: &str) -> Result<Option<Self>, sys::Error> {
-        let (state, saved_seq) = fold(dir, id, snapshot(dir, id)?)?;
+        let files = files(dir, id)?;
+        let stamps = Stamp::of_all(dir, &files);
+        let (state, saved_seq) = fold(dir, &files, snapshot(dir, id)?)?;
         Ok(state.head.clone().map(|head| Self {
             dir: dir.to_owned(),
             zone,
             head,
+            earlier: earlier(stamps, &state),
             state,
             log: None,
             saved_seq,
@@ -146,6 +153,10 @@ impl Session {
                 return Err(error);
             }
         }
+        if !["", &file].contains(&self.state.position.file.as_str()) {
+            self.earlier
+                .extend(Stamp::of(&self.dir, &self.state.position.file));
+        }
         for (event, end) in events.iter().zip(ends) {
             self.state.apply(
                 event,
@@ -165,10 +176,13 @@ impl Session {
         self.log = None;
         self.saved_seq = 0;
         self.state = State::default();
+        self.earlier = Vec::new();
         let files = files(&self.dir, &self.head.session_id)?;
+        let stamps = Stamp::of_all(&self.dir, &files);
         self.state = replay(&self.dir, &files, State::default())?
             .unwrap_or_default()
             .0;
+        self.earlier = earlier(stamps, &self.state);
         Ok(())
     }
 
@@ -178,25 +192,20 @@ impl Session {
     }
 
     /// Returns the snapshot file, its content, and the newest event in it.
-    ///
-    /// # Errors
-    /// When the transcript files cannot be looked at.
-    pub(super) fn snapshot(&self) -> Result<(PathBuf, Vec<u8>, u64), sys::Error> {
-        let files = files(&self.dir, self.id())?
-            .iter()
-            .filter_map(|name| Stamp::of(&self.dir, name))
-            .collect();
+    pub(super) fn snapshot(&self) -> (PathBuf, Vec<u8>, u64) {
+        let mut files = self.earlier.clone();
+        files.extend(Stamp::of(&self.dir, &self.state.position.file));
         let snapshot = Snapshot {
             files,
             state: self.state.clone(),
         };
         let bytes =
             serde_json::to_vec(&snapshot).expect("the state is plain data with string keys");
-        Ok((
+        (
             snapshot_path(&self.dir, self.id()),
             bytes,
             self.state.last_seq,
-        ))
+        )
     }
 
     /// Notes that the snapshot up to event `seq` is written.
@@ -260,7 +269,7 @@ struct Snapshot {
 }
 
 /// A transcript file at a moment.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     name: String,
     inode: u64,
@@ -282,6 +291,12 @@ impl Stamp {
             length: meta.len(),
             written,
         })
+    }
+
+    /// Returns those of the `names` that are there.
+    fn of_all(dir: &Path, names: &[String]) -> Vec<Self> {
+        let stamps = names.iter().filter_map(|name| Self::of(dir, name));
+        stamps.collect()
     }
 
     /// Returns true when the file is as it was, or (the newest one) has only grown.
@@ -310,6 +325,12 @@ impl Snapshot {
     }
 }
 
+/// Returns the `stamps` of the files before the one in which `state` ends.
+fn earlier(mut stamps: Vec<Stamp>, state: &State) -> Vec<Stamp> {
+    stamps.retain(|stamp| stamp.name != state.position.file);
+    stamps
+}
+
 /// Returns what the transcript of session `id` adds up to, for those who only read: nothing is
 /// written, cut or set aside. `None` when it has none.
 ///
@@ -319,7 +340,7 @@ pub fn view(dir: &Path, id: &str) -> Result<Option<State>, sys::Error> {
     if !dir.is_dir() {
         return Ok(None);
     }
-    let (state, _) = fold(dir, id, snapshot(dir, id)?)?;
+    let (state, _) = fold(dir, &files(dir, id)?, snapshot(dir, id)?)?;
     Ok((state.head.is_some() && !is_leaving(dir, id)?).then_some(state))
 }
 
@@ -345,19 +366,22 @@ fn snapshot(dir: &Path, id: &str) -> Result<Option<Snapshot>, sys::Error> {
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
-/// Returns the state of session `id` and the newest event that came from the snapshot. Without one,
+/// Returns the state of the session with `files` and the newest event that came from the snapshot. Without one,
 /// or when its tail does not join it, the state is that of the files alone.
-fn fold(dir: &Path, id: &str, snapshot: Option<Snapshot>) -> Result<(State, u64), sys::Error> {
-    let files = files(dir, id)?;
+fn fold(
+    dir: &Path,
+    files: &[String],
+    snapshot: Option<Snapshot>,
+) -> Result<(State, u64), sys::Error> {
     let snapshot = snapshot
-        .filter(|snapshot| snapshot.state.v == State::VERSION && snapshot.describes(dir, &files));
+        .filter(|snapshot| snapshot.state.v == State::VERSION && snapshot.describes(dir, files));
     let state = match snapshot {
-        Some(snapshot) => replay(dir, &files, snapshot.state)?,
+        Some(snapshot) => replay(dir, files, snapshot.state)?,
         None => None,
     };
     match state {
         Some(state) => Ok(state),
-        None => Ok(replay(dir, &files, State::default())?.unwrap_or_default()),
+        None => Ok(replay(dir, files, State::default())?.unwrap_or_default()),
     }
 }
 

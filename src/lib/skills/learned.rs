@@ -108,6 +108,11 @@ impl Learned {
         }
     }
 
+    /// Returns true when nothing was ever proposed or counted: then there is nothing to ask about.
+    pub fn is_blank(&self) -> bool {
+        matches!(self.state.try_exists(), Ok(false))
+    }
+
     /// Returns how often a skill was of use. Blocks.
     pub fn counts(&self, name: &str) -> Counts {
         self.all_counts().remove(name).unwrap_or_default()

@@ -145,7 +145,8 @@ pub(super) async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
             () = pipeline.sessions().changed() => {
                 pipeline.closing().run_until_cancelled(tokio::time::sleep(FLUSH)).await;
                 let pipeline = pipeline.clone();
-                let flushed = tokio::task::spawn_blocking(move || pipeline.sessions().flush()).await;
+                let flush = move || pipeline.sessions().flush_at_leisure();
+                let flushed = tokio::task::spawn_blocking(flush).await;
                 if let Ok(Err(error)) = flushed {
                     tracing::warn!(%error, "a snapshot could not be written; the transcript has everything");
                 }

@@ -151,6 +151,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::sys::atomic;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn those_who_ask_at_the_same_time_share_a_look_that_began_after_they_asked() {
@@ -222,7 +223,7 @@ mod tests {
             looks.load(Ordering::SeqCst) > before,
             "the database changed"
         );
-        std::fs::write(&file, "{}").expect("written");
+        atomic::write(&file, b"{}", atomic::Durability::Rename).expect("written");
         let before = looks.load(Ordering::SeqCst);
         shared.ask().await.expect("an answer");
         shared.ask().await.expect("an answer");

@@ -300,6 +300,76 @@ async fn an_edit_while_nobody_runs_outdates_the_snapshot() {
 }
 
 #[tokio::test]
+async fn an_index_is_not_written_again_at_once_and_never_forgotten() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = store(dir.path());
+    let said = |words: &'static str| async {
+        let mut session = store.take(&key(), "Ada").await.expect("take");
+        session
+            .append(vec![user(words)], true)
+            .await
+            .expect("append");
+        store.put(session);
+    };
+    let file = dir.path().join("sessions/sessions.json");
+    let count = || {
+        let bytes = std::fs::read(&file).expect("read");
+        let index: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+        index["sessions"][&key().0]["message_count"].as_u64()
+    };
+    said("a").await;
+    store.changed().await;
+    store.flush_at_leisure().expect("flush");
+    assert_eq!(count(), Some(1));
+    said("b").await;
+    store.lock().index_due = Some(Instant::now() + std::time::Duration::from_secs(60));
+    store.changed().await;
+    store.flush_at_leisure().expect("flush");
+    assert_eq!(count(), Some(1), "its turn has not come");
+    // Who waits for work is told that there is some.
+    store.changed().await;
+    store.flush().expect("flush");
+    assert_eq!(count(), Some(2), "an end waits for no turn");
+}
+
+#[tokio::test]
+async fn an_edit_of_an_earlier_day_outdates_the_snapshots_of_a_session_that_rests() {
+    let dir = tempfile::tempdir().expect("dir");
+    let sessions = dir.path().join("sessions");
+    let store = store(dir.path());
+    // Two zones whose dates are never the same.
+    let days = [chrono_tz::Etc::GMTPlus12, chrono_tz::Pacific::Kiritimati];
+    let mut session = store.take(&key(), "Ada").await.expect("take");
+    let mut files = Vec::new();
+    for (zone, words) in days.into_iter().zip(["my password", "the next day"]) {
+        session = session.in_zone(zone);
+        let said = vec![user(words), assistant(&[])];
+        session.append(said, true).await.expect("append");
+        files.push(sessions.join(&session.state().position.file));
+    }
+    assert_ne!(files[0], files[1]);
+    let id = session.id().to_owned();
+    let load = || {
+        Session::load(&sessions, chrono_tz::UTC, &id)
+            .expect("load")
+            .expect("there")
+    };
+    store.put(session);
+    store.flush().expect("flush");
+    assert!(!load().is_behind(), "the snapshot fits both files");
+
+    let text = std::fs::read_to_string(&files[0]).expect("read");
+    let text = text.replace("my password", "(taken out)");
+    atomic::write(&files[0], text.as_bytes(), atomic::Durability::Rename).expect("edit");
+    let session = store.take(&key(), "Ada").await.expect("take");
+    let mut session = session.in_zone(days[1]);
+    session.append(vec![user("c")], true).await.expect("append");
+    store.put(session);
+    store.flush().expect("flush");
+    assert_eq!(load().state().messages()[0].plain_text(), "(taken out)");
+}
+
+#[tokio::test]
 async fn a_line_of_a_newer_version_is_kept_and_passed_over() {
     let dir = tempfile::tempdir().expect("dir");
     let store = store(dir.path());
@@ -516,7 +586,7 @@ proptest! {
             for (number, kind) in kinds.into_iter().enumerate() {
                 session.append(vec![kind], false).await.expect("append");
                 if number == saved {
-                    let (path, bytes, _) = session.snapshot().expect("snapshot");
+                    let (path, bytes, _) = session.snapshot();
                     atomic::write(&path, &bytes, atomic::Durability::Rename).expect("snapshot");
                 }
             }
