@@ -321,6 +321,7 @@ fn the_fields_of_monitor_json_and_of_a_reply_are_those_of_the_pages() {
         text: String::new(),
         why: String::new(),
         expires_at: String::new(),
+        rule: None,
         wanted: None,
     };
     let reply = replies::Reply {

@@ -2,6 +2,8 @@
 //! terminal is a pseudo terminal of script(1); without it these tests say so and pass.
 #![allow(clippy::print_stdout, reason = "a test says when it is skipped")]
 
+mod prompt;
+
 use std::{os::unix::fs::PermissionsExt as _, process::Command, time::Duration};
 
 use crate::support::{FakeModel, Reply, Running, Sandbox, wait_for};
@@ -158,12 +160,23 @@ fn lines_typed_or_pasted_while_an_answer_is_written_are_messages_in_order() {
     chat.wait_said("a long story");
     chat.write("one\r");
     chat.write("two\r");
-    chat.write("three\r");
-    wait_for("the typed lines to be shown", SOON, || {
-        chat.said().0.contains("three").then_some(())
-    });
+    // Several lines that a terminal marks as pasted are one message, and what has no end waits for it.
+    chat.write("\u{1b}[200~three\rand a half\u{1b}[201~, ");
+    std::thread::sleep(Duration::from_millis(300));
+    let said = chat.said().0;
+    assert!(
+        said.ends_with("a long story"),
+        "not amid the answer: {said:?}"
+    );
     model.go_on();
-    chat.wait_said("echo: three");
+    wait_for("the half line to be shown", SOON, || {
+        chat.said()
+            .0
+            .ends_with("and a half\r\u{1b}[10C\u{1b}[?2026l, ")
+            .then_some(())
+    });
+    chat.write("I mean\r");
+    chat.wait_said("echo: and a half, I mean");
     // A paste without brackets, at the prompt.
     chat.write("four\rfive\rsix\r");
     chat.wait_said("echo: six");
@@ -177,7 +190,15 @@ fn lines_typed_or_pasted_while_an_answer_is_written_are_messages_in_order() {
             messages.last().expect("a message")["content"].to_string()
         })
         .collect();
-    let words = ["tell me", "one", "two", "three", "four", "five", "six"];
+    let words = [
+        "tell me",
+        "one",
+        "two",
+        "three\\nand a half, I mean",
+        "four",
+        "five",
+        "six",
+    ];
     assert_eq!(last.len(), words.len(), "{last:?}");
     for (said, word) in last.iter().zip(words) {
         assert!(said.contains(word), "{word}: {last:?}");
@@ -222,9 +243,7 @@ fn the_prompt_edits_remembers_and_survives_a_stopped_answer() {
     });
     at_prompt(&chat);
     // A line goes on after a backslash.
-    chat.write("first \\\r");
-    said(&chat, "… ", 1);
-    chat.write("second\r");
+    chat.write("first \\\rsecond\r");
     said(&chat, "echo: second", 1);
     assert!(
         model
@@ -234,6 +253,12 @@ fn the_prompt_edits_remembers_and_survives_a_stopped_answer() {
             .to_string()
             .contains("first \\nsecond")
     );
+    // Alt-Enter, too.
+    at_prompt(&chat);
+    chat.write("one\u{1b}\rtwo\r");
+    said(&chat, "echo: two", 1);
+    let asked = model.requests().pop().expect("a request").to_string();
+    assert!(asked.contains("one\\ntwo"), "{asked}");
     at_prompt(&chat);
     chat.write("\u{4}");
     assert_eq!(chat.end().code, 0);
@@ -243,10 +268,23 @@ fn the_prompt_edits_remembers_and_survives_a_stopped_answer() {
         .mode();
     assert_eq!(history & 0o7777, 0o600);
 
-    // Another time, the lines are still there: the newest has two of its own.
+    // Another time, the lines are still there, and where the conversation was is shown: the newest two have two lines.
     let chat = on_terminal(&sandbox, &[], "agent-send --chat");
-    chat.wait_said("> ");
-    chat.write("\u{1b}[A\u{1b}[A\u{1b}[A\u{1b}[A\r");
+    at_prompt(&chat);
+    let shown = chat.said().0;
+    for line in [
+        "earlier here",
+        "> tell me",
+        "(stopped)",
+        "> one",
+        "  two",
+        "echo: two",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    assert!(!shown.contains("hello world"), "only the last: {shown}");
+    chat.write(&"\u{1b}[A".repeat(6));
+    chat.write("\r");
     said(&chat, "echo: hello world", 1);
     at_prompt(&chat);
     chat.write("\u{4}");

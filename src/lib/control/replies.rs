@@ -91,6 +91,9 @@ pub struct Ask {
     pub why: String,
     /// When it counts as denied, RFC 3339 UTC.
     pub expires_at: String,
+    /// What may be allowed for the rest of the conversation or always; absent where only this once may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// What it wants, when it is answered with words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Wanted>,

@@ -34,6 +34,9 @@ pub(crate) struct Waiting {
     pub created_at: String,
     /// When it counts as denied, RFC 3339 UTC.
     pub expires_at: String,
+    /// What may be allowed for the rest of the conversation or always; absent where only this once may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// What it wants, when it is answered with words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wanted: Option<Wanted>,
@@ -108,6 +111,7 @@ fn waiting(request: queue::Request) -> Waiting {
         why: request.why,
         created_at: clock::rfc3339(request.created_at),
         expires_at: clock::rfc3339(request.expires_at),
+        rule: request.rule.map(|(words, _)| words),
         wanted: request.wanted,
     }
 }

@@ -97,7 +97,7 @@ impl Context<'_> {
     }
 
     /// Returns the agent's time zone, and says so when that is not known.
-    fn zone(&self) -> Tz {
+    pub(crate) fn zone(&self) -> Tz {
         let (zone, trouble) = documents::zone(self.home, self.env);
         if let Some(failure) = trouble {
             self.note(&format!(

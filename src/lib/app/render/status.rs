@@ -170,6 +170,7 @@ mod tests {
             reason: "403 bot was blocked\nby the user".to_owned(),
         };
         let asked = Waiting {
+            rule: None,
             id: "k3f9w2".to_owned(),
             session: "cli:ada".to_owned(),
             tool: "exec".to_owned(),

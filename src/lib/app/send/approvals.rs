@@ -2,12 +2,10 @@
 //! `--approve` and `--deny` decide.
 
 use std::io::BufRead;
-use std::os::fd::AsFd;
-
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::arguments::parse_request;
 use super::submit;
+use super::typed;
 use super::wait;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
@@ -94,14 +92,18 @@ fn outcome(reply: Reply) -> Result<String, Failure> {
 pub(super) struct Asks {
     told: Vec<String>,
     open: Vec<Open>,
+    /// Whether the word about what was open came from here.
+    decided_here: bool,
 }
 
 /// A question that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Open {
+struct Open {
     id: String,
     /// Whether it is answered with words.
     takes_words: bool,
+    /// Whether more may be allowed than this once.
+    has_rule: bool,
 }
 
 impl Asks {
@@ -110,6 +112,7 @@ impl Asks {
         let open = |ask: &Ask| Open {
             id: ask.id.clone(),
             takes_words: ask.wanted.is_some(),
+            has_rule: ask.rule.is_some(),
         };
         self.open = reply.asks.iter().map(open).collect();
         reply.asks.iter().any(|ask| !self.told.contains(&ask.id))
@@ -119,9 +122,40 @@ impl Asks {
         !self.open.is_empty()
     }
 
-    /// Returns what waits.
-    pub(super) fn open(&self) -> &[Open] {
-        &self.open
+    /// Says that nothing waits any more, when that was not decided here.
+    pub(super) fn tell_that_it_is_over(&mut self) {
+        if !std::mem::take(&mut self.decided_here) {
+            cli::err(
+                "agent-send: the question is over: it was decided elsewhere, or its time was up",
+            );
+        }
+    }
+
+    /// Takes the word that was typed, if a line was, while an answer is waited for. The terminal itself makes
+    /// lines then, so reading one never waits.
+    pub(super) fn read_typed(&mut self, home: &Home) {
+        if !typed::there_is_input() {
+            return;
+        }
+        let mut line = String::new();
+        if std::io::stdin().lock().read_line(&mut line).is_err() || line.trim().is_empty() {
+            return;
+        }
+        match word(&line, &self.open) {
+            Some(message::Command::Approval { id, verdict, why }) => {
+                match send(home, id, verdict, why).and_then(outcome) {
+                    Ok(outcome) => {
+                        self.decided_here = true;
+                        cli::err(&format!("agent-send: {outcome}"));
+                    }
+                    Err(failure) => cli::complain("agent-send", &failure),
+                }
+            }
+            Some(message::Command::Done { text }) => cli::err(&format!("agent-send: {text}")),
+            _ => cli::err(
+                "agent-send: it waits for y or n WHY (several: /approve ID, /deny ID WHY); Ctrl-C stops the answer",
+            ),
+        }
     }
 
     /// Shows what is asked for and was not shown, beside the reply; at a prompt (`person`) the word may be
@@ -172,11 +206,19 @@ fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
     if !whole {
         lines.push("  … there is more: agent-send --queue --json".to_owned());
     }
+    if let Some(rule) = &ask.rule {
+        let rule = text::visible(&text::shorten(rule, 200));
+        lines.push(format!("  in this conversation, or always: {rule}"));
+    }
     let (yes, here) = match &ask.wanted {
         Some(wanted) if wanted.how != YES_OR_NO => {
             lines.push(format!("  answer: {}", text::visible(&wanted.how)));
             (format!("--answer {id} WORDS"), "the words, or n WHY")
         }
+        _ if ask.rule.is_some() => (
+            format!("--approve {id} (--for-session, --always)"),
+            "y (once), c (in this conversation), a (always), or n WHY",
+        ),
         _ => (format!("--approve {id}"), "y, or n WHY"),
     };
     lines.extend([
@@ -189,39 +231,17 @@ fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
     lines
 }
 
-/// Takes the word that was typed, if a line was, while an answer is waited for. The terminal itself makes
-/// lines then, so reading one never waits.
-pub(super) fn read_typed(home: &Home, open: &[Open]) {
-    let stdin = std::io::stdin();
-    let mut there = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    if poll(&mut there, PollTimeout::ZERO).unwrap_or(0) == 0 {
-        return;
-    }
-    let mut line = String::new();
-    if stdin.lock().read_line(&mut line).is_err() || line.trim().is_empty() {
-        return;
-    }
-    match word(&line, open) {
-        Some(message::Command::Approval { id, verdict, why }) => {
-            match send(home, id, verdict, why).and_then(outcome) {
-                Ok(outcome) => cli::err(&format!("agent-send: {outcome}")),
-                Err(failure) => cli::complain("agent-send", &failure),
-            }
-        }
-        Some(message::Command::Done { text }) => cli::err(&format!("agent-send: {text}")),
-        _ => cli::err(
-            "agent-send: it waits for y or n WHY (several: /approve ID, /deny ID WHY); Ctrl-C stops the answer",
-        ),
-    }
-}
-
-/// Returns what a typed line decides: `y` and `n WHY` about the one request that is `open`, the answer when that takes
-/// words, or a command.
+/// Returns what a typed line decides: `y`, `c`, `a` and `n WHY` about the one request that is `open`, the answer when that
+/// takes words, or a command.
 fn word(line: &str, open: &[Open]) -> Option<message::Command> {
     let line = line.trim();
     let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let alone = rest.trim().is_empty();
+    let has_rule = matches!(open, [Open { has_rule: true, .. }]);
     let verdict = match first.to_ascii_lowercase().as_str() {
-        "y" | "yes" if rest.trim().is_empty() => Some(Approval::Approve),
+        "y" | "yes" if alone => Some(Approval::Approve),
+        "c" if alone && has_rule => Some(Approval::Session),
+        "a" | "always" if alone && has_rule => Some(Approval::Always),
         "n" | "no" => Some(Approval::Deny),
         _ => None,
     };
@@ -234,6 +254,7 @@ fn word(line: &str, open: &[Open]) -> Option<message::Command> {
         Open {
             id,
             takes_words: true,
+            ..
         },
     ] = open
         && !line.starts_with('/')
@@ -259,6 +280,7 @@ mod tests {
             text: text.to_owned(),
             why: "the settings ask".to_owned(),
             expires_at: "2025-11-21T23:11:02.000Z".to_owned(),
+            rule: None,
             wanted: None,
         }
     }
@@ -286,6 +308,17 @@ mod tests {
             at_prompt.last().map(String::as_str),
             Some("  or here: y, or n WHY")
         );
+        let with_rule = Ask {
+            rule: Some("git push\u{1b}".to_owned()),
+            ..ask("x")
+        };
+        let with_rule = lines(&with_rule, now, true);
+        let about_rule = "  in this conversation, or always: git push\\u{1b}".to_owned();
+        assert!(with_rule.contains(&about_rule), "{with_rule:?}");
+        assert_eq!(
+            with_rule.last().map(String::as_str),
+            Some("  or here: y (once), c (in this conversation), a (always), or n WHY")
+        );
         let odd = Ask {
             expires_at: "soon".to_owned(),
             ..ask(&"x".repeat(5000))
@@ -303,6 +336,7 @@ mod tests {
                 let one = |id: &&str| Open {
                     id: (*id).to_owned(),
                     takes_words: id.starts_with("words"),
+                    has_rule: id.starts_with("rule"),
                 };
                 let open: Vec<Open> = open.iter().map(one).collect();
                 let expected = expected.map(|(id, verdict, why)| message::Command::Approval {
@@ -327,6 +361,12 @@ mod tests {
             Some(("bbb", Approval::Approve, None)),
         );
         check("hello", &["aaa"], None);
+        check("a", &["aaa"], None);
+        check("c", &["aaa"], None);
+        check("a", &["rule1"], Some(("rule1", Approval::Always, None)));
+        check("c", &["rule1"], Some(("rule1", Approval::Session, None)));
+        check("a", &["rule1", "rule2"], None);
+        check("a little", &["rule1"], None);
         let approve = Approval::Approve;
         check(
             "Ada King",

@@ -28,8 +28,17 @@ pub(super) fn after(words: &[String]) -> Vec<String> {
 
 fn candidates(words: &[String], env: &Environment, home: &Home) -> Result<Vec<String>, Failure> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    after_words(&words, env, home)
+}
+
+/// Returns what may stand behind these words in this home.
+pub(super) fn after_words(
+    words: &[&str],
+    env: &Environment,
+    home: &Home,
+) -> Result<Vec<String>, Failure> {
     let owned = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-    Ok(match words.as_slice() {
+    Ok(match words {
         [.., "--session" | "--stop" | "--compact" | "--history"] => sessions(home)?,
         [.., "--reset"] => [owned(&["all"]), sessions(home)?].concat(),
         [.., "--model"] => {

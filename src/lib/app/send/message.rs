@@ -1,5 +1,7 @@
 //! A message on its way to the daemon: what is said, to whom, and with which files.
 
+use std::path::PathBuf;
+
 use super::arguments::{Arguments, MAX_NAME, MessageFlags, parse_data, parse_id};
 use super::submit;
 use super::submit::{check_contact, check_session};
@@ -63,7 +65,7 @@ fn command(
         Some(to) => Command::Raw {
             to: to.clone(),
             text: words.text,
-            attachments: attach(home, flags, id)?,
+            attachments: attach(home, &flags.attach, id)?,
             topic: None,
             reply_to: None,
             emoji: None,
@@ -75,7 +77,7 @@ fn command(
             sender: flags.from.clone(),
             session: flags.session.clone(),
             stream: flags.stream,
-            attachments: attach(home, flags, id)?,
+            attachments: attach(home, &flags.attach, id)?,
         },
     })
 }
@@ -92,19 +94,17 @@ pub(super) fn words(flags: &MessageFlags, text: String) -> Words {
     }
 }
 
-fn attach(home: &Home, flags: &MessageFlags, id: &Id) -> Result<Vec<Attachment>, Failure> {
-    if flags.attach.is_empty() {
+/// Copies files into the spool, for the command `id`.
+pub(super) fn attach(home: &Home, files: &[PathBuf], id: &Id) -> Result<Vec<Attachment>, Failure> {
+    if files.is_empty() {
         return Ok(Vec::new());
     }
     submit::make_spool(home)?;
-    attachments::leave(&home.spool_tmp(), &home.spool_new(), id, &flags.attach).map_err(|error| {
-        match error {
-            attachments::Error::Io(error) => error.into(),
-            error @ attachments::Error::Unfit { .. } => {
-                Failure::new(Exit::Usage, error.to_string())
-                    .hint("nothing was sent; --attach takes regular files of at most 20 MB")
-            }
-        }
+    attachments::leave(&home.spool_tmp(), &home.spool_new(), id, files).map_err(|error| match error
+    {
+        attachments::Error::Io(error) => error.into(),
+        error @ attachments::Error::Unfit { .. } => Failure::new(Exit::Usage, error.to_string())
+            .hint("nothing was sent; regular files of at most 20 MB are taken, 20 with a message"),
     })
 }
 

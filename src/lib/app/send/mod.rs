@@ -17,8 +17,10 @@ mod pair;
 mod progress;
 mod skill;
 mod skill_learned;
+mod steps;
 mod stream;
 pub(super) mod submit;
+mod typed;
 mod wait;
 
 use std::process::ExitCode;

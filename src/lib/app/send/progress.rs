@@ -20,6 +20,8 @@ pub(super) struct Progress {
     bar: Option<ProgressBar>,
     begun: Instant,
     read: Option<Instant>,
+    /// Whether keys wait that were typed meanwhile.
+    keeps_keys: bool,
 }
 
 impl Progress {
@@ -34,7 +36,13 @@ impl Progress {
             bar: shown.then_some(bar),
             begun: Instant::now(),
             read: None,
+            keeps_keys: false,
         }
+    }
+
+    /// Says that what was typed is kept, or no more.
+    pub(super) fn keeps_keys(&mut self, keeps: bool) {
+        self.keeps_keys = keeps;
     }
 
     pub(super) fn is_shown(&self) -> bool {
@@ -49,7 +57,12 @@ impl Progress {
         }
         if self.read.is_none_or(|read| read.elapsed() >= REFRESH) {
             self.read = Some(Instant::now());
-            bar.set_message(message(home, answer));
+            let kept = if self.keeps_keys {
+                "; what you type is kept"
+            } else {
+                ""
+            };
+            bar.set_message(format!("{}{kept}", message(home, answer)));
         }
         bar.tick();
     }

@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 
 use notify::{RecursiveMode, Watcher};
 
-use super::approvals;
 use super::approvals::Asks;
 use super::progress::Progress;
+use super::steps;
+use super::steps::Steps;
 use super::stream::Tail;
 use super::submit;
+use super::typed;
+use super::typed::Typed;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::documents;
@@ -28,11 +31,16 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const UNKNOWN: Duration = Duration::from_secs(10);
 const SHOW: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Show {
+#[derive(Clone, Copy, Default)]
+pub(super) struct Show<'a> {
     pub stream: bool,
     pub quiet: bool,
+    /// Somebody sits there who may answer a question.
     pub person: bool,
+    /// A line for each step.
+    pub steps: bool,
+    /// What keeps the keys that are typed meanwhile.
+    pub typed: Option<&'a Typed>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +116,7 @@ pub(super) fn and_print(
         quiet: context.quiet,
         // Somebody who sits there may answer a question in place.
         person: !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
+        ..Show::default()
     };
     let (tell, news) = mpsc::channel();
     match wait(context.home, id, Some(limit), show, &tell, &news)? {
@@ -153,7 +162,7 @@ pub(super) fn wait(
     home: &Home,
     id: &Id,
     limit: Option<Duration>,
-    show: Show,
+    show: Show<'_>,
     tell: &Sender<News>,
     news: &Receiver<News>,
 ) -> Result<Ended, Failure> {
@@ -166,6 +175,7 @@ pub(super) fn wait(
     let mut answer = documents::reply(home, id)?;
     loop {
         if let Some(reply) = answer.take_if(|reply| reply.is_final()) {
+            screen.read_last(home, &reply);
             let shown = screen.finish(&reply);
             return Ok(Ended::Answered(Box::new(reply), shown));
         }
@@ -176,9 +186,7 @@ pub(super) fn wait(
             screen.abort();
             return Ok(Ended::TimedOut);
         }
-        if let Some(reply) = &answer {
-            screen.tell(reply);
-        }
+        screen.tell(answer.as_ref());
         let listens = show.person && screen.asks.are_open();
         let pace = if listens || screen.moves() || watcher.is_err() {
             SHOW
@@ -189,9 +197,13 @@ pub(super) fn wait(
         if heard == Some(News::Interrupt) {
             return Ok(Ended::Interrupted);
         }
-        screen.read();
+        if show.person && typed::has_hung_up() {
+            return Err(Failure::new(Exit::Io, "the terminal is gone")
+                .hint(format!("agent-send --result {id} --wait has the answer")));
+        }
+        screen.read(home, answer.as_ref());
         if listens {
-            approvals::read_typed(home, screen.asks.open());
+            screen.asks.read_typed(home);
         }
         screen.progress.show(home, answer.as_ref());
         if heard == Some(News::Written) {
@@ -205,22 +217,24 @@ pub(super) fn wait(
 }
 
 /// What the person who waits sees, and what they were told already.
-struct Screen {
-    show: Show,
+struct Screen<'a> {
+    show: Show<'a>,
     progress: Progress,
     tail: Option<Tail>,
+    steps: Option<Steps>,
     asks: Asks,
     /// What the message waits for, as last told.
     waits_for: Option<String>,
     told_that_nobody_runs: bool,
 }
 
-impl Screen {
-    fn of(home: &Home, id: &Id, show: Show) -> Self {
+impl<'a> Screen<'a> {
+    fn of(home: &Home, id: &Id, show: Show<'a>) -> Self {
         Self {
             show,
             progress: Progress::begin(show.quiet),
             tail: show.stream.then(|| Tail::of(home, id)),
+            steps: show.steps.then(Steps::default),
             asks: Asks::default(),
             waits_for: None,
             told_that_nobody_runs: false,
@@ -232,18 +246,29 @@ impl Screen {
         self.tail.is_some() || self.progress.is_shown()
     }
 
-    /// Tells of questions that are new, and of what the message waits for.
-    fn tell(&mut self, reply: &Reply) {
+    /// Tells of questions that are new or over, and of what the message waits for.
+    fn tell(&mut self, reply: Option<&Reply>) {
+        let Some(reply) = reply else { return };
+        let were_open = self.asks.are_open();
         if self.asks.has_news(reply) {
             // What is typed, and a line that is redrawn all the time, do not go together.
             if self.show.person {
                 self.progress.end();
+                // What was typed before the question is no answer to it.
+                self.show.typed.map_or_else(typed::forget, Typed::listen);
             }
-            if std::io::stdout().is_terminal() {
-                self.tail.iter_mut().for_each(Tail::end_line);
-            }
+            self.end_line();
             let (asks, person) = (&mut self.asks, self.show.person);
             self.progress.beside(|| asks.tell(reply, person));
+        }
+        if were_open && !self.asks.are_open() && self.show.person {
+            self.asks.tell_that_it_is_over();
+            self.progress = Progress::begin(self.show.quiet);
+        }
+        if let Some(typed) = self.show.typed
+            && !self.asks.are_open()
+        {
+            typed.hush();
         }
         let Some(text) = &reply.waits_for else { return };
         if self.waits_for.as_ref() != Some(text) {
@@ -252,6 +277,13 @@ impl Screen {
                     .beside(|| cli::err(&format!("agent-send: {}", text::visible(text))));
             }
             self.waits_for = Some(text.clone());
+        }
+    }
+
+    /// Ends the line of the answer, where talk stands between its lines.
+    fn end_line(&mut self) {
+        if std::io::stdout().is_terminal() {
+            self.tail.iter_mut().for_each(Tail::end_line);
         }
     }
 
@@ -268,11 +300,40 @@ impl Screen {
         Ok(())
     }
 
-    /// Prints what is new of the answer.
-    fn read(&mut self) {
+    /// Prints what is new of the answer, and of what the agent does for it.
+    fn read(&mut self, home: &Home, answer: Option<&Reply>) {
+        let new = match (&mut self.steps, answer) {
+            (Some(steps), Some(answer)) => steps.new_of(home, answer),
+            _ => steps::New::default(),
+        };
+        self.tell_steps(&new.ended);
+        let keeps_keys = self.show.typed.is_some_and(Typed::has_some);
+        self.progress.keeps_keys(keeps_keys);
         let progress = &mut self.progress;
         if let Some(tail) = &mut self.tail {
             tail.read(|| progress.end());
+        }
+        self.tell_steps(&new.begun);
+    }
+
+    /// Tells what was not told of what the agent did: all of it came before the last words.
+    fn read_last(&mut self, home: &Home, reply: &Reply) {
+        if let Some(steps) = &mut self.steps {
+            let new = steps.new_of(home, reply);
+            self.tell_steps(&new.ended);
+            self.tell_steps(&new.begun);
+        }
+    }
+
+    fn tell_steps(&mut self, lines: &[String]) {
+        if lines.is_empty() {
+            return;
+        }
+        self.end_line();
+        self.progress
+            .beside(|| lines.iter().for_each(|line| cli::err(line)));
+        if !self.progress.is_shown() && !self.asks.are_open() {
+            self.progress = Progress::begin(self.show.quiet);
         }
     }
 

@@ -283,6 +283,7 @@ impl Asking {
             text: request.question.clone(),
             why: request.why.clone(),
             expires_at: clock::rfc3339(request.expires_at),
+            rule: request.rule.as_ref().map(|(words, _)| words.clone()),
             wanted: request.wanted.clone(),
         };
         let reply = Reply {

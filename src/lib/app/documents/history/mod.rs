@@ -8,6 +8,8 @@ use serde::ser::{Error as _, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+pub(crate) use exchanges::Exchange;
+
 use crate::app::cli::{Exit, Failure};
 use crate::config;
 use crate::config::{Environment, Home};
@@ -296,6 +298,7 @@ fn shorten_texts(value: &mut Value, most: usize) {
     }
 }
 
+mod exchanges;
 mod newest;
 #[cfg(test)]
 mod tests;

@@ -57,6 +57,7 @@ pub(super) fn lane(contact: &str, state: &str, since: i64, turn: u32) -> Lane {
 
 pub(super) fn ask(id: &str, words: &str) -> Waiting {
     Waiting {
+        rule: None,
         id: id.into(),
         session: "telegram:dm:1001".into(),
         tool: "exec".into(),
