@@ -271,6 +271,10 @@ mod tests {
         }
     }
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "written as json!({…}) where it is used"
+    )]
     fn event(content: Value) -> Value {
         json!({"type": "m.room.message", "event_id": "$e1", "sender": "@ada:example.org", "content": content})
     }

@@ -72,6 +72,5 @@ async function verify() {
 for await (const line of createInterface({ input: process.stdin })) {
   if (line === "verify") verify().catch((error) => out({ error: String(error?.stack ?? error) }));
   else if (line === "confirm") sas.confirm();
-  else if (line.startsWith("say ")) await client.sendTextMessage(room, line.slice(4));
 }
 process.exit(0);
