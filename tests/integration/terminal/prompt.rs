@@ -140,7 +140,7 @@ fn files_go_with_the_words_that_name_them_and_with_a_text_of_many_lines_only_aft
     }
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
-    std::fs::write(sandbox.home().join("notes.txt"), "the code is 4711\n").expect("a file");
+    sandbox.put("notes.txt", b"the code is 4711\n");
     let chat = on_terminal(&sandbox, &[], "agent-send --chat");
     at_prompt(&chat);
     let attached = || {

@@ -6,10 +6,11 @@ use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::termios;
 use nix::sys::termios::{
     FlushArg, LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcflush, tcgetattr, tcsetattr,
 };
+
+use crate::config::Environment;
 
 /// Has the terminal mark what is pasted, so that many lines stay one message (xterm, "Bracketed Paste Mode").
 const MARK_PASTES: &str = "\u{1b}[?2004h";
@@ -47,7 +48,9 @@ impl Typed {
             }
         }
         let marks = std::io::stdout().is_terminal()
-            && std::env::var("TERM").is_ok_and(|term| !is_plain(&term));
+            && Environment::of_process()
+                .get("TERM")
+                .is_some_and(|term| !is_plain(&term.to_string_lossy()));
         let typed = Self {
             before,
             hushed,
@@ -74,7 +77,7 @@ impl Typed {
     pub(super) fn listen(&self) {
         self.kept.borrow_mut().extend(waiting());
         self.mark(MARK_NO_PASTES);
-        let _ = termios::tcsetattr(std::io::stdin().as_fd(), SetArg::TCSANOW, &self.before);
+        let _ = tcsetattr(std::io::stdin().as_fd(), SetArg::TCSANOW, &self.before);
     }
 
     /// Returns true when keys wait for the next prompt.
