@@ -35,6 +35,7 @@ mod follow;
 mod forget;
 mod gather;
 mod groups;
+mod growth;
 mod guards;
 mod http;
 mod index;

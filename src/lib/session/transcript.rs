@@ -340,14 +340,19 @@ pub fn view(dir: &Path, id: &str) -> Result<Option<State>, sys::Error> {
     if !dir.is_dir() {
         return Ok(None);
     }
-    let (state, _) = fold(dir, &files(dir, id)?, snapshot(dir, id)?)?;
-    Ok((state.head.is_some() && !is_leaving(dir, id)?).then_some(state))
+    view_of(dir, id, &files(dir, id)?)
+}
+
+/// Does [`view`] of the session with `files`.
+pub(super) fn view_of(dir: &Path, id: &str, files: &[String]) -> Result<Option<State>, sys::Error> {
+    let (state, _) = fold(dir, files, snapshot(dir, id)?)?;
+    Ok((state.head.is_some() && !is_leaving(dir, id, files)?).then_some(state))
 }
 
 /// Returns true when the session is just being archived: what was read of it may be a part. Its oldest file
 /// is the first to go.
-fn is_leaving(dir: &Path, id: &str) -> Result<bool, sys::Error> {
-    let first = match files(dir, id)?.first() {
+fn is_leaving(dir: &Path, id: &str, own: &[String]) -> Result<bool, sys::Error> {
+    let first = match own.first() {
         Some(name) => jsonl::first_line(&dir.join(name))?,
         None => None,
     };

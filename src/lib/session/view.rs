@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::event::{Event, Head, Kind};
 use super::index::{Entry, Index, Wanted};
-use super::transcript::{files, order, session_of, view};
+use super::state::State;
+use super::transcript::{files, order, session_of, view, view_of};
 use crate::people::People;
 use crate::sys;
 use crate::sys::jsonl;
@@ -41,7 +42,7 @@ pub fn listing(index: &Index, dir: &Path) -> Result<Vec<Listed>, sys::Error> {
             entry.clone()
         } else {
             // Without a head it is being archived.
-            let Some(state) = view(dir, &entry.session_id)? else {
+            let Some(state) = log.view(dir, &entry.session_id)? else {
                 continue;
             };
             state
@@ -52,7 +53,7 @@ pub fn listing(index: &Index, dir: &Path) -> Result<Vec<Listed>, sys::Error> {
         sessions.push(Listed {
             key: key.to_owned(),
             entry,
-            log_files: log.files,
+            log_files: log.names.len() as u64,
             log_bytes: log.bytes,
         });
     }
@@ -92,7 +93,7 @@ pub fn gone(index: &Index, dir: &Path) -> Result<BTreeMap<String, Gone>, sys::Er
         let compacted = if is_whole {
             None
         } else {
-            view(dir, &id)?.and_then(|state| state.compacted)
+            log.view(dir, &id)?.and_then(|state| state.compacted)
         };
         found.extend(compacted.map(|compacted| {
             (
@@ -110,16 +111,23 @@ pub fn gone(index: &Index, dir: &Path) -> Result<BTreeMap<String, Gone>, sys::Er
 /// The files of one transcript together.
 #[derive(Debug, Default)]
 struct Log {
-    files: u64,
+    /// In the order of their events.
+    names: Vec<String>,
     bytes: u64,
-    newest: String,
     newest_bytes: u64,
 }
 
 impl Log {
     /// Returns true when nothing came after what `entry` counts.
     fn is_counted_in(&self, entry: &Entry) -> bool {
-        entry.position.file == self.newest && entry.position.offset == self.newest_bytes
+        self.names.last() == Some(&entry.position.file)
+            && entry.position.offset == self.newest_bytes
+    }
+
+    /// Returns the state of the session `id`, whose files these are. To look for them in `dir` once more would read it once
+    /// for each session. What was archived meanwhile is looked for.
+    fn view(&self, dir: &Path, id: &str) -> Result<Option<State>, sys::Error> {
+        view_of(dir, id, &self.names).or_else(|_| view(dir, id))
     }
 }
 
@@ -134,11 +142,18 @@ fn logs(dir: &Path) -> Result<BTreeMap<String, Log>, sys::Error> {
             continue;
         };
         let log = logs.entry(id.to_owned()).or_default();
-        log.files += 1;
         log.bytes += meta.len();
-        if log.newest.is_empty() || order(&name) > order(&log.newest) {
-            (log.newest, log.newest_bytes) = (name, meta.len());
+        if log
+            .names
+            .last()
+            .is_none_or(|last| order(&name) > order(last))
+        {
+            log.newest_bytes = meta.len();
         }
+        let at = log
+            .names
+            .partition_point(|known| order(known) < order(&name));
+        log.names.insert(at, name);
     }
     Ok(logs)
 }
