@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Crates that the toolkit needs, itself among them; raise it with the one that is worth it.
-const MOST_CRATES: usize = 450;
+const MOST_CRATES: usize = 451;
 /// And of the channel that speaks mail; most of them are the toolkit's, too.
 const MOST_OF_MAIL: usize = 260;
 /// And of the one that speaks Matrix, in a workspace of its own: encryption, another SQLite, another HTTP.

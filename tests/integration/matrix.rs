@@ -1,6 +1,10 @@
 //! The agent in Matrix: the real program between the real daemon and a real homeserver (Synapse), and people whose client
 //! (matrix-nio) has an encryption of its own. `.ci/run` installs both into `target/ci-tools`.
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+#![allow(
+    clippy::print_stdout,
+    clippy::needless_pass_by_value,
+    reason = "a test that is skipped says so, and writes its JSON where it is needed"
+)]
 
 mod attacks;
 mod kills;

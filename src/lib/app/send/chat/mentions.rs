@@ -111,7 +111,9 @@ mod tests {
             )
             .expect("file");
         };
-        ["a.txt", "pic.PNG", "my pic.png"].map(put);
+        ["a.txt", "pic.PNG", "my pic.png"]
+            .iter()
+            .for_each(|name| put(name));
         let at = |name: &str| dir.path().join(name);
         let below = dir.path().display();
         let check = |text: &str, expected: &[&str]| {
