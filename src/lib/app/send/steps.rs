@@ -22,9 +22,9 @@ const LONG_MS: u64 = 1_000;
 /// Steps that are new.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct New {
-    /// How calls ended that were told of before: words of the answer that are new come after them.
+    /// How calls ended, those that began just now among them: words of the answer that are new come after them.
     pub ended: Vec<String>,
-    /// Calls that began after those words, and how they ended.
+    /// Calls that began after those words and still run.
     pub begun: Vec<String>,
 }
 
@@ -40,18 +40,23 @@ impl Steps {
     /// Returns a line for each new step of the run that `answer` comes from.
     pub(super) fn new_of(&mut self, home: &Home, answer: &Reply) -> New {
         let mut new = New::default();
+        let mut running = 0_usize;
         for (is_call, line) in self.lines(home, answer) {
-            if is_call || !new.begun.is_empty() {
-                new.begun.push(line);
+            running = if is_call {
+                running + 1
             } else {
-                new.ended.push(line);
+                running.saturating_sub(1)
+            };
+            new.begun.extend(line);
+            if running == 0 {
+                new.ended.append(&mut new.begun);
             }
         }
         new
     }
 
-    /// Returns the lines, and of each whether it is a call that begins.
-    fn lines(&mut self, home: &Home, answer: &Reply) -> Vec<(bool, String)> {
+    /// Returns whether a call begins or ends, and the line for it where there is one.
+    fn lines(&mut self, home: &Home, answer: &Reply) -> Vec<(bool, Option<String>)> {
         let (Some(session), Some(run)) = (&answer.session_id, &answer.run_id) else {
             return Vec::new();
         };
@@ -87,11 +92,16 @@ fn newest(home: &Home, session: &str) -> Option<File> {
     Some(file)
 }
 
-fn shown(kind: Kind, run: &str) -> Vec<(bool, String)> {
+fn shown(kind: Kind, run: &str) -> Vec<(bool, Option<String>)> {
     match kind {
         Kind::Message(spoken) if spoken.run_id == run => spoken
             .tool_calls()
-            .map(|call| (true, format!("· {}", call_line(&call.name, &call.input))))
+            .map(|call| {
+                (
+                    true,
+                    Some(format!("· {}", call_line(&call.name, &call.input))),
+                )
+            })
             .collect(),
         Kind::ToolResult {
             run_id,
@@ -104,14 +114,11 @@ fn shown(kind: Kind, run: &str) -> Vec<(bool, String)> {
             if result.is_error {
                 let why = result.text.lines().find(|line| !line.trim().is_empty());
                 let why = why.unwrap_or_default();
-                vec![(
-                    false,
-                    format!("  {}", line(&format!("{name} failed after {took}: {why}"))),
-                )]
-            } else if duration_ms >= LONG_MS {
-                vec![(false, format!("  {}", line(&format!("{name} took {took}"))))]
+                let told = line(&format!("{name} failed after {took}: {why}"));
+                vec![(false, Some(format!("  {told}")))]
             } else {
-                Vec::new()
+                let told = line(&format!("{name} took {took}"));
+                vec![(false, (duration_ms >= LONG_MS).then(|| format!("  {told}")))]
             }
         }
         _ => Vec::new(),
@@ -209,5 +216,10 @@ mod tests {
         write(&format!("{rest}\n{mine}\n"));
         let new = steps.new_of(&home, &answer);
         assert_eq!(new, told(&["  exec took 1.5 s"], &["· exec: yes"]));
+        // Begun and ended before anybody looked: what the agent says comes after it.
+        write(&format!("{result}\n{mine}\n{result}\n"));
+        let ends = "  exec took 1.5 s";
+        let new = steps.new_of(&home, &answer);
+        assert_eq!(new, told(&[ends, "· exec: yes", ends], &[]));
     }
 }
