@@ -95,8 +95,9 @@ fn what_was_typed_before_a_question_is_no_answer_to_it() {
             .ends_with("\u{1b}[3C\u{1b}[?2026l")
             .then_some(())
     });
-    chat.write("\u{15}");
-    leave(chat);
+    chat.write("\u{15}\u{4}");
+    let told = chat.end();
+    assert_eq!(told.code, 0, "{told:?}");
     assert_eq!(model.requests().len(), 2);
 }
 
@@ -153,7 +154,7 @@ fn files_go_with_the_words_that_name_them_and_with_a_text_of_many_lines_only_aft
     assert_eq!(attached(), 1);
     at_prompt(&chat);
     chat.write("write to me@notes.txt, or @nobody\r");
-    said(&chat, "or @nobody\r\n", 2);
+    said(&chat, "echo: write to me@notes.txt, or @nobody\r\n", 1);
     assert_eq!(attached(), 1, "a mail address is none");
     at_prompt(&chat);
     // What is pasted may be somebody else's.

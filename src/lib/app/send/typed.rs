@@ -85,9 +85,11 @@ impl Typed {
         !self.kept.borrow().is_empty() || there_is_input()
     }
 
-    /// Returns what was set aside, as it is edited at a prompt. What was typed since then the prompt reads itself.
+    /// Returns what was set aside, as it is edited at a prompt, where Enter says it. What was typed since then the prompt
+    /// reads itself.
     pub(super) fn set_aside(&self) -> String {
-        readable(&String::from_utf8_lossy(&self.kept.borrow()))
+        let text = readable(&String::from_utf8_lossy(&self.kept.borrow()));
+        text.trim_end_matches('\n').to_owned()
     }
 
     fn mark(&self, sequence: &str) {
