@@ -2,6 +2,7 @@
 
 mod chat;
 mod client;
+mod clients;
 mod gate;
 mod hooks;
 mod limits;
