@@ -2,6 +2,7 @@
 //! and what neither side's death loses or doubles.
 
 mod attacks;
+mod continued;
 mod deaths;
 
 use std::collections::BTreeMap;

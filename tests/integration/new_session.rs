@@ -246,6 +246,7 @@ fn the_menu_and_the_help_name_what_there_is() {
             "deny",
             "answer",
             "retry",
+            "continue",
             "model",
             "undo",
             "forget",

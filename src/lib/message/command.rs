@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::SessionKey;
 use super::approval_reply;
 
 /// A word that goes to the daemon and never to the model.
@@ -40,6 +41,18 @@ pub enum Command {
         /// The configured name; `default` = the usual one; `None` = say which there are.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         choice: Option<String>,
+    },
+    /// Go on here with a conversation from another place; it is bound when the command is taken in.
+    Continue {
+        /// Which place, or conversation; `None` = the newest one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        place: Option<String>,
+        /// The conversations that may be meant, in the order in which they are tried.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        among: Vec<SessionKey>,
+        /// The one that goes on here; `None` when there was none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        with: Option<SessionKey>,
     },
     /// Send the text, and the files below it, as they are, at once.
     Deliver {
@@ -112,9 +125,9 @@ impl Command {
     };
 
     /// What commands are called, without their slash.
-    pub const NAMES: [&'static str; 15] = [
+    pub const NAMES: [&'static str; 16] = [
         "start", "help", "new", "reset", "compact", "undo", "forget", "model", "stop", "status",
-        "cost", "jobs", "approve", "deny", "answer",
+        "cost", "jobs", "approve", "deny", "answer", "continue",
     ];
 
     /// Returns the command of words for people: they go out as they are, or an emoji or the sticker `SET :: NAME` does.
@@ -138,7 +151,7 @@ impl Command {
 
     /// Returns the command that goes by `word` (without its slash), in any letter case; `rest` is what
     /// stands after it, for those that take something: `/new WORDS`, `/reset MODEL WORDS`, `/model NAME`,
-    /// `/forget WHAT`, `/approve ID`, `/deny ID WHY`, `/answer ID WORDS`.
+    /// `/forget WHAT`, `/continue PLACE`, `/approve ID`, `/deny ID WHY`, `/answer ID WORDS`.
     pub fn spoken(word: &str, rest: &str) -> Option<Self> {
         let some = |text: &str| {
             Some(text.trim())
@@ -164,6 +177,11 @@ impl Command {
             "undo" => Some(Self::Undo { run: some(rest) }),
             "forget" => Some(Self::Forget { what: some(rest) }),
             "model" => Some(Self::Model { choice: some(rest) }),
+            "continue" => Some(Self::Continue {
+                place: some(rest),
+                among: Vec::new(),
+                with: None,
+            }),
             "retry" => Some(Self::DeadLetters {
                 action: DeadLetters::Retry,
                 letter: some(rest),
@@ -204,6 +222,7 @@ impl Command {
                 | Command::Undo { .. }
                 | Command::Forget { .. }
                 | Command::Model { .. }
+                | Command::Continue { .. }
                 | Command::Approval { .. }
                 | Command::DeadLetters { .. }
                 | Command::Done { .. }

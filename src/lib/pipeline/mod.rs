@@ -132,6 +132,10 @@ pub struct Pipeline {
     plan_news: Notify,
     /// Whether tasks of plans may be open.
     plans_open: AtomicBool,
+    /// Whether places may go on in another conversation.
+    continued: AtomicBool,
+    /// By which settings and people it was last looked at whether they may.
+    parted: Mutex<Option<(Arc<Live>, Arc<people::People>)>>,
     /// Notified when the daemon is to restart: something waits in the spool that only its start does.
     restart: Notify,
     schedule: Schedule,
@@ -269,6 +273,8 @@ impl Pipeline {
             ended: Notify::new(),
             plan_news: Notify::new(),
             plans_open: AtomicBool::new(true),
+            continued: AtomicBool::new(true),
+            parted: Mutex::default(),
             restart: Notify::new(),
             outgoing: Outgoing::default(),
             previews: TaskTracker::new(),

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::approvals;
+use super::continued;
 use super::outbox;
 use super::outbox::{NewPart, Part};
 use super::overheard;
@@ -554,9 +555,16 @@ fn take_in(
     envelope: &Envelope,
     now: i64,
 ) -> Result<Option<Accepted>, rusqlite::Error> {
-    let new = insert(connection, envelope)?;
+    let place = envelope.session_key.clone();
+    let mut envelope = envelope.clone();
+    continued::place(connection, &mut envelope)?;
+    if envelope.edited && !is_changed(connection, &place, &envelope)? {
+        return Ok(None);
+    }
+    let new = insert(connection, &envelope)?;
+    routes::note(connection, &place, &envelope)?;
     if new.is_some() {
-        tasks::make_way(connection, envelope, now)?;
+        tasks::make_way(connection, &envelope, now)?;
     }
     Ok(new)
 }
@@ -565,14 +573,10 @@ pub(super) fn insert(
     connection: &Connection,
     envelope: &Envelope,
 ) -> rusqlite::Result<Option<Accepted>> {
-    if envelope.edited && !is_changed(connection, envelope)? {
-        return Ok(None);
-    }
     let rows = connection
         .prepare_cached("INSERT OR IGNORE INTO inbox(id, session_key, envelope, received_at) VALUES (?1, ?2, ?3, ?4)")?
         .execute((&envelope.id, &envelope.session_key.0, to_json(envelope)?, envelope.received_at))?;
     let seq = connection.last_insert_rowid();
-    routes::note(connection, envelope)?;
     Ok((rows == 1).then(|| Accepted {
         seq,
         attempts: 0,
@@ -585,11 +589,15 @@ pub(super) fn insert(
 }
 
 /// Returns false for an edit that says what was said before: channels also report changes that nobody
-/// reads.
-fn is_changed(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<bool> {
+/// reads. It may have been said before the conversation of its `place` went on in another one.
+fn is_changed(
+    connection: &Connection,
+    place: &SessionKey,
+    envelope: &Envelope,
+) -> rusqlite::Result<bool> {
     let before: Option<String> = connection
         .prepare_cached(
-            "SELECT envelope FROM inbox WHERE session_key = ?1 AND envelope ->> '$.reply_to' = ?2
+            "SELECT envelope FROM inbox WHERE session_key IN (?1, ?4) AND envelope ->> '$.reply_to' = ?2
                AND envelope ->> '$.route.chat' = ?3 ORDER BY seq DESC LIMIT 1",
         )?
         .query_row(
@@ -597,6 +605,7 @@ fn is_changed(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<
                 &envelope.session_key.0,
                 &envelope.reply_to,
                 envelope.route.as_ref().map(|route| &route.chat.chat),
+                &place.0,
             ),
             |row| row.get(0),
         )

@@ -7,6 +7,7 @@
 //! | `inbox` | accepted inputs: `pending → running → done \| dead`; one that is suspended is `pending` until `wake_at` |
 //! | `notes` | what a session heard and did not answer: its next turn reads it |
 //! | `routes` | where the people of a session were last heard |
+//! | `continued` | conversations that the owner took up in another place, see `/continue` |
 //! | `shown` | messages to be removed again: progress, previews |
 //! | `approvals` | what the owner is asked: `pending → approved → used`, or `denied`, `expired`, `withdrawn` |
 //! | `grants` | what they allowed for the rest of a conversation |
@@ -17,6 +18,7 @@
 //! (done + parts to send), sending, sent. Rows in state `dead` are the dead letters.
 
 mod approvals;
+mod continued;
 mod dead_letters;
 mod erase;
 mod inbox;
@@ -35,6 +37,7 @@ mod view;
 pub use approvals::{
     BESIDE_TURNS, Decided, PATIENCE_MS, PutDown, Request, Standing, approvals, ending,
 };
+pub use continued::{conversation_of, places};
 pub use dead_letters::Which;
 pub use erase::erase;
 pub use inbox::{Accepted, Arrival, Ended, Finish, Known, Progress, Started, Verdict};

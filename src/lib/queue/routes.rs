@@ -9,7 +9,7 @@ use crate::message::{ChatRef, Envelope, Route, SessionKey, Source};
 /// Where somebody was last heard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastRoute {
-    /// The conversation.
+    /// The conversation, which may have begun in another place.
     pub session_key: SessionKey,
     /// Who wrote, the channel's id of them.
     pub sender: String,
@@ -26,7 +26,8 @@ impl Store {
         self.writer
             .write_lazily(|connection| {
                 connection
-                    .prepare_cached("SELECT session_key, sender, channel, chat, topic FROM routes ORDER BY at DESC")?
+                    .prepare_cached("SELECT coalesce(continued.session_key, routes.session_key), sender, channel, chat, topic
+                     FROM routes LEFT JOIN continued ON continued.place = routes.session_key ORDER BY routes.at DESC")?
                     .query_map([], |row| {
                         let chat = ChatRef { chat: row.get(3)?, topic: row.get(4)? };
                         let route = Route { channel: row.get(2)?, chat };
@@ -38,9 +39,13 @@ impl Store {
     }
 }
 
-/// Notes where a person was heard, in the transaction that takes their words in. A terminal is no
-/// place to find them later, and a group is not the way to one of its members.
-pub(super) fn note(connection: &Connection, envelope: &Envelope) -> rusqlite::Result<()> {
+/// Notes where a person was heard, by the conversation `place` that this would be by itself, in the transaction that takes
+/// their words in. A terminal is no place to find them later, and a group is not the way to one of its members.
+pub(super) fn note(
+    connection: &Connection,
+    place: &SessionKey,
+    envelope: &Envelope,
+) -> rusqlite::Result<()> {
     let Some(route) = envelope
         .route
         .as_ref()
@@ -60,7 +65,7 @@ pub(super) fn note(connection: &Connection, envelope: &Envelope) -> rusqlite::Re
              ON CONFLICT(session_key) DO UPDATE SET sender = ?2, channel = ?3, chat = ?4, topic = ?5, at = ?6",
         )?
         .execute((
-            &envelope.session_key.0,
+            &place.0,
             &envelope.sender.id,
             &route.channel,
             &route.chat.chat,

@@ -19,6 +19,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_digests.sql"),
     include_str!("migrations/0011_words.sql"),
     include_str!("migrations/0012_damaged.sql"),
+    include_str!("migrations/0013_continued.sql"),
 ];
 
 /// Opens the database for reading and writing.

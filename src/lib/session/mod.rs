@@ -320,6 +320,16 @@ impl Store {
             .collect()
     }
 
+    /// Returns the keys of all sessions, the one that was used last first.
+    pub fn newest(&self) -> Vec<SessionKey> {
+        let inner = self.lock();
+        let mut all: Vec<_> = inner.index.iter().collect();
+        all.sort_by(|(_, a), (_, b)| b.updated_at.cmp(&a.updated_at));
+        all.into_iter()
+            .map(|(key, _)| SessionKey(key.to_owned()))
+            .collect()
+    }
+
     /// Returns how many sessions there are.
     pub fn count(&self) -> usize {
         self.lock().index.len()

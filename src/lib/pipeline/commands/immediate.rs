@@ -22,6 +22,7 @@ const HELP: &str = "Write to me and I answer. I also understand:\n\n\
 const OWNERS_HELP: &str = "\n/approve ID – let me do what I asked for\n/deny ID WHY – do not let me, and say why\n\
     /answer ID WORDS – answer what a tool server asks\n\
     /retry – try again what I gave up here; /retry all, /retry ID\n\
+    /continue PLACE – go on here with our conversation elsewhere: telegram, mail, terminal\n\
     /model – which model answers here; /model NAME changes it\n\
     /undo – take back what I last changed in files\n/forget WHAT – let a fact or a person count no more\n\
     /allow-secret WORDS – send WORDS with the keys and card numbers in them\n/cost – what I cost\n/jobs – what I do at its times";
@@ -68,6 +69,13 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
             Err(asleep) => format!("The agent did not wake: {asleep}."),
         },
         Some(Command::Done { text }) => text.clone(),
+        Some(Command::Continue { place, with, .. }) => {
+            let (text, notice) = pipeline
+                .continued(&envelope, place.as_deref(), with.as_ref())
+                .await;
+            let outcome = said(&envelope, &text, None).telling(notice);
+            return pipeline.finish_one(&envelope, outcome).await;
+        }
         Some(Command::Deliver { emoji }) => {
             let outcome = match emoji {
                 Some(emoji) => reaction(&envelope, emoji.clone()),

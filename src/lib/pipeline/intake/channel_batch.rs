@@ -75,6 +75,7 @@ impl Pipeline {
     ) -> Result<Vec<String>, db::Error> {
         let now = clock::now_ms();
         let live = self.live();
+        self.part_ways(&live).await?;
         let mut after = AfterCommit::default();
         self.note_albums(&items);
         let arrival = |item: Incoming| Arrival {
@@ -265,7 +266,8 @@ impl Pipeline {
             Access::Refused | Access::Muted => return Verdict::Refuse(None),
         };
         let key = with_topic(dm_key(config, &id, &item.chat.chat), &item);
-        Verdict::Accept(vec![envelope(item, sender, owner, key, channel, now)])
+        let accepted = envelope(item, sender, owner, key, channel, now);
+        Verdict::Accept(vec![self.continuing(accepted, config)])
     }
 
     /// An owner decides, wherever they press; for everybody else a button does nothing, and a press is no

@@ -104,6 +104,7 @@ impl Pipeline {
             verdict: Verdict::Accept(envelopes),
         };
         let arrivals = orders.into_iter().map(arrival).collect();
+        self.part_ways(&self.live()).await?;
         let (accepted, _) = self.queue.accept(arrivals, None, now).await?;
         for row in accepted.iter().filter(|row| row.envelope.wants_reply) {
             self.answer(&Reply::new(&row.envelope.id, Status::Accepted));
@@ -174,7 +175,10 @@ impl Pipeline {
             }
         };
         let arrivals: Vec<Arrival> = lines.into_iter().map(arrival).collect();
-        let accept = || self.queue.accept(arrivals.clone(), None, now);
+        let accept = async || {
+            self.part_ways(&live).await?;
+            self.queue.accept(arrivals.clone(), None, now).await
+        };
         let Ok((accepted, _)) = self.persist("a line of standard input", accept).await else {
             return;
         };
@@ -446,10 +450,11 @@ impl Pipeline {
             });
         let envelope = input.words(live, input.door, sender, words, key);
         let slip = || near_miss(&words.text).filter(|_| !words.untrusted);
-        Ok(Envelope {
+        let envelope = Envelope {
             command: envelope.command.clone().or(spoken).or_else(slip),
             ..envelope
-        })
+        };
+        Ok(self.continuing(envelope, &live.config))
     }
 
     /// Returns the conversation that `target` means: one there is, or a new one of that name.

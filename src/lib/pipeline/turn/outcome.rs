@@ -36,6 +36,8 @@ pub(crate) struct Outcome {
     tasks: Vec<NewTask>,
     /// Buttons below what is said, by the dead letter they are about.
     letter: Option<String>,
+    /// What is said in another place.
+    elsewhere: Option<NewPart>,
 }
 
 impl Outcome {
@@ -53,7 +55,13 @@ impl Outcome {
             untrusted: false,
             tasks: Vec::new(),
             letter: None,
+            elsewhere: None,
         }
+    }
+
+    /// Returns it with words for another place.
+    pub(crate) fn telling(self, elsewhere: Option<NewPart>) -> Self {
+        Self { elsewhere, ..self }
     }
 
     /// Returns it with buttons that deal with the dead letter `letter`.
@@ -242,9 +250,10 @@ impl Pipeline {
             .unwrap_or_default()
             .to_owned();
         let said = outcome.text;
-        let parts = self
+        let mut parts = self
             .parts_of(envelope, run_id, said, outcome.letter, now)
             .await;
+        parts.extend(outcome.elsewhere);
         let is_heard = !parts.is_empty() && !words.is_empty();
         let is_by_itself = matches!(
             envelope.source,

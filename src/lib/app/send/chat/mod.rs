@@ -20,7 +20,7 @@ use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
 use crate::control::{Command, Id};
-use crate::text;
+use crate::{queue, text};
 use prompt::Prompt;
 
 /// Talks until end of file. Returns 1 when standard input is no terminal and a line was not
@@ -81,7 +81,16 @@ struct Chat<'a> {
 impl Chat<'_> {
     /// Shows where the conversation was, and waits for an answer that is still being written.
     fn resume(&mut self) {
-        let Some(id) = earlier::show(self.context, &self.target()) else {
+        // It may be one that was taken up here.
+        let place = match self.target() {
+            key if key.contains(':') => key,
+            name => format!("cli:{name}"),
+        };
+        let target = queue::conversation_of(&self.context.home.queue_db(), &place)
+            .ok()
+            .filter(|other| *other != place)
+            .unwrap_or_else(|| self.target());
+        let Some(id) = earlier::show(self.context, &target) else {
             return;
         };
         cli::err("agent-send: your last message is still being answered");

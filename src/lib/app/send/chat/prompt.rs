@@ -23,7 +23,7 @@ use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
 use crate::app::send::complete;
 use crate::config::{Environment, Home};
-use crate::pipeline;
+use crate::{config, pipeline};
 
 const HISTORY: usize = 1000;
 const PROMPT: &str = "> ";
@@ -233,6 +233,7 @@ impl Known {
         let flag = match name {
             "model" | "reset" => "--model",
             "approve" | "deny" | "answer" => "--approve",
+            "continue" => return Some((before.len() - begun.len(), self.places(begun))),
             _ => return None,
         };
         // Nobody reads an error behind the tab key.
@@ -243,6 +244,19 @@ impl Known {
             replacement: one,
         };
         Some((before.len() - begun.len(), found.map(pair).collect()))
+    }
+
+    /// Returns the places where a conversation may be.
+    fn places(&self, begun: &str) -> Vec<Pair> {
+        let config = config::load_config(&self.home, &self.env).unwrap_or_default();
+        let channels = config.open_channels().map(str::to_owned);
+        let all = channels.chain(["terminal".to_owned(), "web".to_owned()]);
+        let found = all.filter(|place| place.starts_with(begun));
+        let pair = |place: String| Pair {
+            display: place.clone(),
+            replacement: place,
+        };
+        found.map(pair).collect()
     }
 
     /// Completes the path behind `@`. Names that could command the terminal are left out.

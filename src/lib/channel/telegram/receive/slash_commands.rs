@@ -34,6 +34,10 @@ pub(crate) fn menu(owner: bool) -> Vec<BotCommand> {
         ("approve", "Let me do what I asked for: /approve ID"),
         ("deny", "Do not let me, and say why: /deny ID WHY"),
         ("answer", "Answer what a tool server asks: /answer ID WORDS"),
+        (
+            "continue",
+            "Go on here with a conversation from elsewhere: /continue mail",
+        ),
         ("model", "Which model answers here"),
         ("undo", "Undo my last changes to files"),
         ("forget", "Forget a fact: /forget NAME, or words of it"),
@@ -55,7 +59,7 @@ mod tests {
     #[test]
     fn the_menu_shows_commands_that_exist_and_owners_their_own() {
         let (everybody, owners) = (menu(false), menu(true));
-        assert_eq!((everybody.len(), owners.len()), (5, 12));
+        assert_eq!((everybody.len(), owners.len()), (5, 13));
         assert_eq!(owners[..5], everybody);
         for entry in &owners {
             assert!(Command::spoken(&entry.command, "").is_some(), "{entry:?}");
