@@ -72,6 +72,17 @@ fn a_conversation_in_a_browser_streams_asks_and_stops() {
 }
 
 #[test]
+fn what_is_allowed_in_a_conversation_is_asked_again_in_another_one_only() {
+    let api = Api::with("[tools.exec]\npolicy = \"ask\"");
+    for said in ["first", "second", "third", "fourth"] {
+        let call = json!({"command": "date"});
+        api.model.push(Reply::Tool("exec".to_owned(), call));
+        api.model.push(Reply::Text(format!("{said} done")));
+    }
+    run(&api, "granted");
+}
+
+#[test]
 fn no_words_of_anybody_become_a_part_of_the_page() {
     let api = Api::new();
     api.model.push(Reply::Text(HOSTILE.to_owned()));

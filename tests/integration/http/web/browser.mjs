@@ -107,6 +107,34 @@ const stories = {
     assert.ok(await page.$('#token'), 'the old cookie opens nothing');
   },
 
+  async granted() {
+    const page = await open();
+    await signIn(page);
+    const press = (label) => page.$$eval('.ask button', (all, label) => all.find((one) => one.textContent === label).click(), label);
+    // Once is asked again.
+    await say(page, 'do it');
+    await page.waitForSelector('.ask');
+    await see(page, 'In this conversation: ', '.ask');
+    await axe(page, 'a question with three answers');
+    await press('Allow once');
+    await see(page, 'first done');
+    await say(page, 'again');
+    await page.waitForSelector('.ask');
+    await press('Allow in this conversation');
+    await see(page, 'second done');
+    // What it falls under is not asked again here ...
+    await say(page, 'and again');
+    await see(page, 'third done');
+    assert.equal(await page.$('.ask'), null);
+    // ... and is elsewhere.
+    await page.click('#new');
+    await say(page, 'here, too');
+    await page.waitForSelector('.ask');
+    assert.equal(await page.$eval('#lines', (node) => node.innerText.includes('fourth done')), false);
+    await press('Deny');
+    await see(page, 'fourth done');
+  },
+
   async hostile() {
     const page = await open();
     await signIn(page);

@@ -186,7 +186,7 @@ export class Asks {
       card.querySelectorAll('button').forEach((button) => { button.disabled = true; });
       try {
         await api.post(`/api/v1/approvals/${encodeURIComponent(one.id)}`, verdict === 'deny' && why.value ? { verdict, why: why.value } : { verdict });
-        announce(verdict === 'deny' ? 'Denied.' : 'Allowed.');
+        announce({ deny: 'Denied.', session: 'Allowed in this conversation.' }[verdict] || 'Allowed.');
       } catch (error) {
         card.append(note(error.message, 'trouble'));
         card.querySelectorAll('button').forEach((button) => { button.disabled = false; });
@@ -198,7 +198,8 @@ export class Asks {
     const button = (label, verdict, kind) => el('button', { type: 'button', class: kind, onclick: () => decide(verdict) }, label);
     const card = el('div', { class: 'ask', role: 'group', 'aria-label': `Approval of ${visible(one.tool)}` }, el('h2', {}, 'May I do this? ', el('code', {}, visible(one.tool))),
       el('pre', { tabindex: '0', 'aria-label': 'The exact call' }, visible(one.text)), el('p', { class: 'quiet' }, sentence(visible(one.why)), 'It counts as denied after ', timeOf(one.expires_at), '.'),
-      el('div', { class: 'row' }, button('Allow once', 'approve', 'primary'), button('Deny', 'deny', ''), why));
+      one.rule ? el('p', { class: 'quiet' }, 'In this conversation: ', el('code', {}, visible(one.rule))) : '',
+      el('div', { class: 'row' }, button('Allow once', 'approve', 'primary'), one.rule ? button('Allow in this conversation', 'session', '') : '', button('Deny', 'deny', ''), why));
     return card;
   }
 }
