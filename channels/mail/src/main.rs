@@ -1,7 +1,6 @@
 //! `agent-channel-mail`: the agent is written to, and answers, by mail. It speaks agent-channel(7) with the daemon, IMAP
 //! with the server that has the mailbox, and SMTP with the one that sends.
 
-mod backoff;
 mod error;
 mod incoming;
 mod outgoing;
@@ -9,7 +8,6 @@ mod readable;
 mod receive;
 mod send;
 mod settings;
-mod spool;
 mod threads;
 mod tls;
 mod verified;
@@ -18,14 +16,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use agent_channel::{Spool, directory, settings_file, watch};
 use clap::Parser;
-use notify::Watcher;
+use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use error::Error;
 use settings::Settings;
-use spool::Spool;
 
 /// How long a mail that is on its way is waited for at the end; the unit has 30 seconds for it.
 const LAST: std::time::Duration = std::time::Duration::from_secs(20);
@@ -73,25 +71,21 @@ async fn run(arguments: &Arguments) -> Result<(), Error> {
     let config = arguments
         .config
         .clone()
-        .unwrap_or_else(|| settings_of(&name));
+        .unwrap_or_else(|| settings_file(&name));
     let settings = Settings::read(&config)?;
     let tls = tls::connector(settings.ca_file.as_deref())?;
     if arguments.check {
         return check(&settings, &tls).await;
     }
-    let root = match (
-        std::env::var_os("AGENT_CHANNEL_DIR"),
-        std::env::var_os("AGENT_HOME"),
-    ) {
-        (Some(dir), _) => PathBuf::from(dir),
-        (None, Some(home)) => PathBuf::from(home).join("state/channels").join(&name),
-        (None, None) => home().join(".local/state/agent/channels").join(&name),
-    };
-    let spool = Spool::open(root, &name)?;
+    let spool = Spool::open(directory(&name), &name)?;
     let _lock = spool.lock()?;
     let mut end =
         signal(SignalKind::terminate()).map_err(|error| Error::Server(error.to_string()))?;
-    spool.announce()?;
+    // A mail may be long; it has no edits, reactions or buttons.
+    spool.announce(
+        &json!({"length": 200_000, "length_unit": "chars", "formats": ["markdown"], "edits": false,
+        "reactions": false, "files": true, "threads": true, "buttons": false}),
+    )?;
     if settings.authserv_id.is_none() {
         tracing::warn!(
             "authserv_id is not set: every sender is a stranger; agent-channel-mail --check names what your server writes"
@@ -117,26 +111,6 @@ async fn run(arguments: &Arguments) -> Result<(), Error> {
             .unwrap_or(Ok(()))?;
     }
     Ok(())
-}
-
-/// Notifies `changed` when messages appear; `None`, and looks now and then suffice, when the kernel cannot say.
-fn watch(spool: &Spool, changed: &Arc<Notify>) -> Option<notify::RecommendedWatcher> {
-    let changed = changed.clone();
-    let told = move |told: notify::Result<notify::Event>| {
-        // To look into the directory is an event, too.
-        if !told.is_ok_and(|event| event.kind.is_access()) {
-            changed.notify_one();
-        }
-    };
-    let watcher = notify::recommended_watcher(told);
-    let mut watcher = watcher
-        .inspect_err(|error| tracing::warn!(%error, "looking every 30 seconds"))
-        .ok()?;
-    let watched = watcher.watch(&spool.out(), notify::RecursiveMode::NonRecursive);
-    watched
-        .inspect_err(|error| tracing::warn!(%error, "looking every 30 seconds"))
-        .ok()?;
-    Some(watcher)
 }
 
 /// Signs in at both servers.
@@ -172,20 +146,5 @@ fn listed(names: &[String]) -> String {
         "none".to_owned()
     } else {
         names.join(", ")
-    }
-}
-
-fn home() -> PathBuf {
-    std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from)
-}
-
-/// Returns where the settings of the channel lie: beside agent.toml.
-fn settings_of(name: &str) -> PathBuf {
-    let file = format!("channels/{name}.toml");
-    let var = std::env::var_os;
-    match (var("AGENT_CHANNEL_CONFIG"), var("AGENT_HOME")) {
-        (Some(file), _) => PathBuf::from(file),
-        (None, Some(home)) => PathBuf::from(home).join(file),
-        (None, None) => home().join(".config/agent").join(file),
     }
 }

@@ -6,10 +6,8 @@ use std::time::SystemTime;
 use lettre::Message;
 use lettre::message::header::{ContentType, HeaderName, HeaderValue};
 use lettre::message::{Attachment, Mailbox, MultiPart, SinglePart};
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::settings::Settings;
-use crate::spool;
 use crate::threads::Thread;
 
 /// The longest subject that is made of the first words, characters.
@@ -24,7 +22,7 @@ const MAX_REFERENCES: usize = 900;
 /// # Errors
 /// Why there can be none.
 pub fn write(
-    message: &spool::Message,
+    message: &agent_channel::Message,
     thread: &Thread,
     id: &str,
     settings: &Settings,
@@ -175,47 +173,9 @@ fn kind(name: &str) -> &'static str {
     }
 }
 
-/// Returns Markdown as HTML that loads nothing: a picture from elsewhere would tell its server that the mail was opened, and
-/// whatever words were put into its address. What is written as HTML is shown as it is written.
 fn html(markdown: &str) -> String {
-    let options =
-        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let events = Parser::new_ext(markdown, options).map(|event| match event {
-        Event::Html(text) | Event::InlineHtml(text) => Event::Text(text),
-        Event::End(TagEnd::Image) => Event::End(TagEnd::Link),
-        Event::Start(
-            Tag::Image {
-                dest_url,
-                title,
-                id,
-                link_type,
-            }
-            | Tag::Link {
-                dest_url,
-                title,
-                id,
-                link_type,
-            },
-        ) => Event::Start(Tag::Link {
-            dest_url: safe(dest_url),
-            title,
-            id,
-            link_type,
-        }),
-        Event::SoftBreak => Event::HardBreak,
-        event => event,
-    });
-    let mut body = String::new();
-    pulldown_cmark::html::push_html(&mut body, events);
+    let body = agent_channel::html(markdown, |_| false, |event| event);
     format!("<!DOCTYPE html><html><head><meta charset=\"utf-8\"></head><body>{body}</body></html>")
-}
-
-fn safe(url: pulldown_cmark::CowStr<'_>) -> pulldown_cmark::CowStr<'_> {
-    let small = url.to_lowercase();
-    let good = ["http://", "https://", "mailto:"]
-        .iter()
-        .any(|scheme| small.starts_with(scheme));
-    if good { url } else { "#".into() }
 }
 
 #[cfg(test)]
@@ -224,12 +184,12 @@ mod tests {
 
     fn mail(text: &str, thread: &Thread) -> String {
         let settings = crate::settings::tests::least();
-        let message = spool::Message {
+        let message = agent_channel::Message {
             key: "1-2".to_owned(),
             chat: "ada@example.org".to_owned(),
             text: text.to_owned(),
             reply_to: Some("m1@x#abc".to_owned()),
-            ..spool::Message::default()
+            ..agent_channel::Message::default()
         };
         let mail = write(
             &message,

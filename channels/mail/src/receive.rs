@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use agent_channel::{Backoff, Password, Spool};
 use async_imap::Session;
 use async_imap::extensions::idle::IdleResponse;
 use async_imap::types::{Fetch, UnsolicitedResponse};
@@ -12,11 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::incoming::{self, Raw, Verdict};
 use crate::settings::{Security, Settings};
-use crate::spool::Spool;
 use crate::threads::Threads;
 use crate::tls;
 
@@ -68,7 +67,7 @@ pub async fn run(settings: &Settings, spool: &Spool, tls: &TlsConnector) -> Resu
         match watch(settings, spool, tls, &mut backoff).await {
             Ok(()) => {}
             Err(Error::Server(why)) => {
-                let pause = backoff.next();
+                let pause = backoff.next_pause();
                 tracing::warn!(%why, pause_secs = pause.as_secs(), "mail cannot be read now");
                 tokio::time::sleep(pause).await;
             }
@@ -102,10 +101,7 @@ pub async fn connect(settings: &Settings, tls: &TlsConnector) -> Result<Mailbox,
     if server.security != Security::StartTls {
         greeted(&mut client, &server.host).await?;
     }
-    let password = settings
-        .password
-        .as_ref()
-        .map(crate::settings::Password::expose);
+    let password = settings.password.as_ref().map(Password::expose);
     let signed_in = within(client.login(&settings.user, password.unwrap_or_default())).await?;
     signed_in.map_err(|(error, _)| failed(&format!("signing in as {}: {error}", settings.user)))
 }

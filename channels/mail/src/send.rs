@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
+use agent_channel::{Backoff, Message, Outcome, Spool};
 use lettre::transport::smtp::authentication::{Credentials, Mechanism};
 use lettre::transport::smtp::client::{
     AsyncSmtpConnection, Certificate, CertificateStore, TlsParameters,
@@ -11,20 +12,16 @@ use lettre::transport::smtp::commands::{Data, Mail, Rcpt, Rset};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
 use tokio::sync::Notify;
 
-use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::incoming::UNVERIFIED;
 use crate::outgoing;
 use crate::settings::{Security, Settings};
-use crate::spool::{Message, Outcome, Spool};
 use crate::threads::{Thread, Threads};
 
 /// Between looks where the kernel does not say that something came.
 const LOOK: Duration = Duration::from_secs(30);
 /// What a server may take for one answer; RFC 5321 has up to ten minutes for the last one.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// So often it is tried to say what became of a message, every two seconds.
-const TRIES: u32 = 150;
 /// The file that knows which message the server was being given.
 const GIVEN: &str = "sending.json";
 /// After a refusal that passes, such as greylisting.
@@ -73,7 +70,7 @@ pub async fn run(
         match send_all(settings, spool, turn).await {
             Ok(()) => backoff.reset(),
             Err(Error::Server(why)) => {
-                let pause = backoff.next();
+                let pause = backoff.next_pause();
                 tracing::warn!(%why, pause_secs = pause.as_secs(), "mail cannot be sent now");
                 tokio::time::sleep(pause).await;
             }
@@ -158,12 +155,12 @@ async fn send_all(settings: &Settings, spool: &Spool, turn: &Turn) -> Result<(),
                 turn.busy.set(false);
                 continue;
             }
-            Err(Error::NotUnderstood(_, why)) => {
+            Err(agent_channel::Error::NotUnderstood(_, why)) => {
                 spool.tell(&key, &Outcome::Never(why))?;
                 turn.busy.set(false);
                 continue;
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         let (outcome, is_broken) = match prepare(&message, settings, &threads)? {
             Err(outcome) => (outcome, false),
@@ -176,7 +173,7 @@ async fn send_all(settings: &Settings, spool: &Spool, turn: &Turn) -> Result<(),
             }
         };
         tracing::info!(key, ?outcome, "a message of the agent's");
-        tell_surely(spool, &key, &outcome).await?;
+        spool.tell_surely(&key, &outcome).await?;
         spool.forget(GIVEN);
         turn.busy.set(false);
         if is_broken {
@@ -186,18 +183,6 @@ async fn send_all(settings: &Settings, spool: &Spool, turn: &Turn) -> Result<(),
     // The server may have hung up by itself.
     drop(within(connection.quit()).await);
     Ok(())
-}
-
-/// Says what became of a message, and waits a while for a disk that is full: what went out would go out twice.
-async fn tell_surely(spool: &Spool, key: &str, outcome: &Outcome) -> Result<(), Error> {
-    for _ in 0..TRIES {
-        match spool.tell(key, outcome) {
-            Err(error) => tracing::error!(%error, key, "cannot say what became of a message"),
-            Ok(()) => return Ok(()),
-        }
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
-    spool.tell(key, outcome)
 }
 
 /// A mail that is ready.

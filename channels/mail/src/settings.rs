@@ -1,8 +1,8 @@
 //! `mail.toml`: which mailbox, through which servers, and whose word on senders counts.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
+use agent_channel::Password;
 use serde::Deserialize;
 
 use crate::error::Error;
@@ -63,22 +63,6 @@ pub struct Settings {
     pub limit: usize,
     /// Certificates of authorities of one's own.
     pub ca_file: Option<PathBuf>,
-}
-
-/// A password, which is never shown.
-pub struct Password(String);
-
-impl Password {
-    /// Returns it, for the server.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("…")
-    }
 }
 
 /// How a connection is kept from others.
@@ -160,21 +144,12 @@ impl Settings {
         let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
         let address = as_address(&written.address)?;
         let aliases = written.aliases.iter().map(|alias| as_address(alias));
-        let password = match (written.password, written.password_file, from_environment) {
-            (Some(_), Some(_), _) => {
-                return Err("password and password_file exclude each other".to_owned());
-            }
-            (Some(password), None, _) => Some(password),
-            (None, Some(file), _) => Some(first_line(&file)?),
-            (None, None, Some(password)) => Some(password),
-            // LoadCredential=password:FILE in the unit.
-            (None, None, None) => match std::env::var_os("CREDENTIALS_DIRECTORY") {
-                Some(dir) if Path::new(&dir).join("password").is_file() => {
-                    Some(first_line(&Path::new(&dir).join("password"))?)
-                }
-                _ => None,
-            },
-        };
+        let password = agent_channel::password(
+            written.password,
+            written.password_file,
+            from_environment,
+            first_line,
+        )?;
         Ok(Self {
             user: written.user.unwrap_or_else(|| address.clone()),
             aliases: aliases.collect::<Result<_, _>>()?,
@@ -184,7 +159,7 @@ impl Settings {
                 .map_err(|why| format!("imap: {why}"))?,
             smtp: Server::parse(&written.smtp, "smtp", [465, 587, 25])
                 .map_err(|why| format!("smtp: {why}"))?,
-            password: password.map(Password),
+            password,
             authserv_id: written
                 .authserv_id
                 .map(|id| id.trim().to_ascii_lowercase())

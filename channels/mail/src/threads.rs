@@ -2,10 +2,10 @@
 //!
 //! `threads/HASH.json` is one thread of one person; `sent.json` counts all that was sent.
 
+use agent_channel::Spool;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::spool::Spool;
 
 /// The most ids of a thread that are named in References: mail programs know the first and the last ones.
 const MAX_REFERENCES: usize = 20;
@@ -92,7 +92,7 @@ impl<'a> Threads<'a> {
     /// # Errors
     /// When it cannot be read.
     pub fn read(&self, name: &str) -> Result<Option<Thread>, Error> {
-        self.spool.recall(&format!("threads/{name}.json"))
+        Ok(self.spool.recall(&format!("threads/{name}.json"))?)
     }
 
     /// Keeps a thread.
@@ -100,7 +100,9 @@ impl<'a> Threads<'a> {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, name: &str, thread: &Thread) -> Result<(), Error> {
-        self.spool.remember(&format!("threads/{name}.json"), thread)
+        Ok(self
+            .spool
+            .remember(&format!("threads/{name}.json"), thread)?)
     }
 
     /// Returns whether one more mail may go out now: at most so many in `thread`, and in all, in an hour.

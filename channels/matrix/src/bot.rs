@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+use agent_channel::{Spool, now_ms};
 use matrix_sdk::Client;
 use tokio::sync::Notify;
 
 use crate::settings::Settings;
-use crate::spool::{Spool, now_ms};
 
 /// So often what belongs to one event is asked for, while the homeserver answers otherwise.
 const TRIES: u32 = 5;

@@ -1,7 +1,6 @@
 //! What goes wrong, by what can be done about it.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use matrix_sdk::HttpError;
@@ -13,32 +12,12 @@ pub enum Error {
     /// The person changes a setting.
     #[error("{0}: {1}")]
     Settings(PathBuf, String),
-    /// The channel is not switched on, or the daemon never ran.
-    #[error(
-        "{0} is not there: set enabled = true in [channels.{1}] of agent.toml and start agent-daemon"
-    )]
-    NotThere(PathBuf, String),
-    /// The channel runs, and its keys are no other process's to change.
-    #[error(
-        "the channel is running: systemctl --user stop agent-channel@{0}; messages wait at the server meanwhile"
-    )]
-    Running(String),
+    /// The directory of the channel.
+    #[error(transparent)]
+    Channel(#[from] agent_channel::Error),
     /// Nobody is signed in, or no longer.
     #[error("{0}; sign in: agent-channel-matrix login")]
     SignedOut(String),
-    /// A disk that is full, or a file that is not ours.
-    #[error("cannot {what} {path}: {source}")]
-    Disk {
-        /// What was tried.
-        what: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A file that says something else than it should.
-    #[error("{0} is not understood: {1}")]
-    NotUnderstood(PathBuf, String),
     /// The keys, or what else the library keeps.
     #[error("{0}")]
     Store(String),
@@ -54,12 +33,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns what makes an error of a file one of ours.
-    pub fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
-        let path = path.to_owned();
-        move |source| Self::Disk { what, path, source }
-    }
-
     /// Returns what makes an error of the library's one of ours, with what was tried.
     pub fn of(what: &str) -> impl Fn(matrix_sdk::Error) -> Self + use<> {
         let what = what.to_owned();
@@ -109,9 +82,10 @@ impl Error {
         match self {
             Self::Settings(..) => 78,
             Self::SignedOut(_) => 77,
-            Self::NotThere(..) | Self::Running(_) | Self::Server(_) | Self::Limited(..) => 75,
+            Self::Server(_) | Self::Limited(..) => 75,
             Self::Refused(_) => 69,
-            Self::Disk { .. } | Self::NotUnderstood(..) | Self::Store(_) => 74,
+            Self::Store(_) => 74,
+            Self::Channel(error) => error.code(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Invitations: a direct room is entered whoever asks, since the daemon has a stranger told a code and nothing else; a room
 //! of several only when the settings name who asks. And rooms that moved.
 
+use agent_channel::now_ms;
 use matrix_sdk::Room;
 use matrix_sdk::deserialized_responses::RawAnySyncOrStrippedState;
 use matrix_sdk::ruma::events::StateEventType;
@@ -11,7 +12,6 @@ use serde_json::Value;
 use crate::bot::Bot;
 use crate::error::Error;
 use crate::receive;
-use crate::spool::now_ms;
 
 /// The file that knows which were answered.
 const FILE: &str = "invitations.json";

@@ -197,7 +197,7 @@ async fn put(
     if heard.edit_of.is_some() {
         set("edited", json!(true));
     }
-    bot.spool.put(id, line, files)
+    Ok(bot.spool.put(id, line, files)?)
 }
 
 /// Returns the message that an edit is of, when its author is the same.

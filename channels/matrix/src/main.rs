@@ -2,7 +2,6 @@
 //! agent-channel(7) with the daemon, and with the homeserver as a client of its own device.
 
 mod attachments;
-mod backoff;
 mod bot;
 mod error;
 mod events;
@@ -15,7 +14,6 @@ mod rooms;
 mod send;
 mod session;
 mod settings;
-mod spool;
 mod status;
 mod undecrypted;
 mod verify;
@@ -23,19 +21,20 @@ mod verify;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
+use agent_channel::{Password, Spool, directory, settings_file, watch};
 use clap::{Parser, Subcommand};
-use notify::Watcher;
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Notify;
 use tracing_subscriber::EnvFilter;
 
 use bot::Bot;
 use error::Error;
-use settings::{Password, Settings};
-use spool::Spool;
+use settings::Settings;
 
+/// The longest message, units of UTF-16. An event has at most 65,536 bytes, encrypted and in base64: 12,000 units are at most
+/// 36,000 bytes, and those 48,000 of base64.
+const LENGTH: u32 = 12_000;
 /// How long a message that is on its way is waited for at the end; the unit has 30 seconds for it.
 const LAST: std::time::Duration = std::time::Duration::from_secs(20);
 
@@ -78,7 +77,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // What the library tells is for those who look for a fault.
     let quiet = EnvFilter::new(
-        "warn,agent_channel_matrix=info,matrix_sdk=off,matrix_sdk_base=off,matrix_sdk_crypto=off,matrix_sdk_sqlite=warn",
+        "warn,agent_channel=info,agent_channel_matrix=info,matrix_sdk=off,matrix_sdk_base=off,matrix_sdk_crypto=off,matrix_sdk_sqlite=warn",
     );
     let filter = EnvFilter::try_from_env("AGENT_MATRIX_LOG").unwrap_or(quiet);
     tracing_subscriber::fmt()
@@ -106,17 +105,9 @@ fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<(), Error> {
     let name = std::env::var("AGENT_CHANNEL").unwrap_or_else(|_| "matrix".to_owned());
-    let config = arguments.config.unwrap_or_else(|| settings_of(&name));
+    let config = arguments.config.unwrap_or_else(|| settings_file(&name));
     let settings = Settings::read(&config)?;
-    let root = match (
-        std::env::var_os("AGENT_CHANNEL_DIR"),
-        std::env::var_os("AGENT_HOME"),
-    ) {
-        (Some(dir), _) => PathBuf::from(dir),
-        (None, Some(home)) => PathBuf::from(home).join("state/channels").join(&name),
-        (None, None) => home().join(".local/state/agent/channels").join(&name),
-    };
-    let spool = Spool::open(root, &name)?;
+    let spool = Spool::open(directory(&name), &name)?;
     let Some(verb) = arguments.verb else {
         let _lock = spool.lock()?;
         return serve(settings, spool).await;
@@ -167,13 +158,13 @@ async fn serve(settings: Settings, spool: Spool) -> Result<(), Error> {
     let client = match session::restore_anew(&settings, &spool).await {
         Ok(client) => client,
         Err(error) => {
-            spool.announce(Some(&error.to_string()))?;
+            spool.announce(&capabilities(Some(&error.to_string())))?;
             return Err(error);
         }
     };
     let mut end =
         signal(SignalKind::terminate()).map_err(|error| Error::Store(error.to_string()))?;
-    spool.announce(None)?;
+    spool.announce(&capabilities(None))?;
     let bot = Bot::new(settings, spool, client);
     let _watcher = watch(&bot.spool, &bot.changed);
     let sending = send::run(&bot);
@@ -187,7 +178,8 @@ async fn serve(settings: Settings, spool: Spool) -> Result<(), Error> {
     };
     if let Some(done) = done {
         if let Err(error) = &done {
-            bot.spool.announce(Some(&error.to_string()))?;
+            bot.spool
+                .announce(&capabilities(Some(&error.to_string())))?;
         }
         return done;
     }
@@ -201,37 +193,8 @@ async fn serve(settings: Settings, spool: Spool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Notifies `changed` when messages appear; `None`, and looks now and then suffice, when the kernel cannot say.
-fn watch(spool: &Spool, changed: &Arc<Notify>) -> Option<notify::RecommendedWatcher> {
-    let changed = changed.clone();
-    let told = move |told: notify::Result<notify::Event>| {
-        // To look into the directory is an event, too.
-        if !told.is_ok_and(|event| event.kind.is_access()) {
-            changed.notify_one();
-        }
-    };
-    let watcher = notify::recommended_watcher(told);
-    let mut watcher = watcher
-        .inspect_err(|error| tracing::warn!(%error, "looking every 30 seconds"))
-        .ok()?;
-    let watched = watcher.watch(&spool.out(), notify::RecursiveMode::NonRecursive);
-    watched
-        .inspect_err(|error| tracing::warn!(%error, "looking every 30 seconds"))
-        .ok()?;
-    Some(watcher)
-}
-
-fn home() -> PathBuf {
-    std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from)
-}
-
-/// Returns where the settings of the channel lie: beside agent.toml.
-fn settings_of(name: &str) -> PathBuf {
-    let file = format!("channels/{name}.toml");
-    let var = std::env::var_os;
-    match (var("AGENT_CHANNEL_CONFIG"), var("AGENT_HOME")) {
-        (Some(file), _) => PathBuf::from(file),
-        (None, Some(home)) => PathBuf::from(home).join(file),
-        (None, None) => home().join(".config/agent").join(file),
-    }
+/// Returns what rooms can show, or why the channel can do nothing.
+fn capabilities(problem: Option<&str>) -> Value {
+    json!({"length": LENGTH, "length_unit": "utf16", "formats": ["markdown"], "edits": true,
+        "reactions": true, "files": true, "threads": true, "buttons": false, "problem": problem})
 }

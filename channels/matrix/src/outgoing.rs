@@ -1,9 +1,8 @@
 //! A message of the agent's becomes events: the words as they are and as HTML, in the thread that they belong to. Pure.
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use agent_channel::Message;
+use pulldown_cmark::Event;
 use serde_json::{Value, json};
-
-use crate::spool::Message;
 
 /// The largest content, bytes: encrypted and in base64 it is a third longer, and an event has at most 65,536.
 const MAX_CONTENT: usize = 46_000;
@@ -105,52 +104,16 @@ pub fn kind(name: &str) -> &'static str {
     }
 }
 
-/// Returns Markdown as HTML that loads nothing: a picture from elsewhere would tell its server that it was seen, and whatever
-/// words were put into its address. What is written as HTML is shown as it is written.
 fn html(markdown: &str) -> String {
-    let options =
-        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let events = Parser::new_ext(markdown, options).map(|event| match event {
-        Event::Html(text) | Event::InlineHtml(text) => Event::Text(text),
-        Event::End(TagEnd::Image) => Event::End(TagEnd::Link),
-        Event::Start(
-            Tag::Image {
-                dest_url,
-                title,
-                id,
-                link_type,
-            }
-            | Tag::Link {
-                dest_url,
-                title,
-                id,
-                link_type,
-            },
-        ) => Event::Start(Tag::Link {
-            dest_url: safe(dest_url),
-            title,
-            id,
-            link_type,
-        }),
-        Event::SoftBreak => Event::HardBreak,
-        // Clients show no boxes.
+    // A link to a person of Matrix is a mention, which rings their phone.
+    let is_mention = |small: &str| {
+        small.starts_with("https://matrix.to/#/@") || small.starts_with("https://matrix.to/#/%40")
+    };
+    // Clients show no boxes.
+    agent_channel::html(markdown, is_mention, |event| match event {
         Event::TaskListMarker(is_done) => Event::Text(if is_done { "☑ " } else { "☐ " }.into()),
         event => event,
-    });
-    let mut body = String::new();
-    pulldown_cmark::html::push_html(&mut body, events);
-    body
-}
-
-fn safe(url: pulldown_cmark::CowStr<'_>) -> pulldown_cmark::CowStr<'_> {
-    let small = url.to_lowercase();
-    // A link to a person of Matrix is a mention, which rings their phone.
-    let is_mention =
-        small.starts_with("https://matrix.to/#/@") || small.starts_with("https://matrix.to/#/%40");
-    let good = ["http://", "https://", "mailto:"]
-        .iter()
-        .any(|scheme| small.starts_with(scheme));
-    if good && !is_mention { url } else { "#".into() }
+    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use agent_channel::{Backoff, Spool};
 use matrix_sdk::config::{SyncSettings, SyncToken};
 use matrix_sdk::deserialized_responses::TimelineEvent;
 use matrix_sdk::room::MessagesOptions;
@@ -14,10 +15,8 @@ use matrix_sdk::{Room, RoomState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::backoff::Backoff;
 use crate::bot::Bot;
 use crate::error::Error;
-use crate::spool::Spool;
 use crate::{invitations, lines, undecrypted};
 
 /// So long the homeserver waits for something to say.
@@ -47,7 +46,7 @@ pub fn begin(spool: &Spool, since: &str, device: &str) -> Result<(), Error> {
         since: Some(since.to_owned()),
         device: device.to_owned(),
     };
-    spool.remember(PLACE, &place)
+    Ok(spool.remember(PLACE, &place)?)
 }
 
 /// Returns the device that read last.
@@ -113,13 +112,13 @@ pub async fn run(bot: &Bot) -> Result<(), Error> {
 fn pause(bot: &Bot, backoff: &mut Backoff, error: Error) -> Result<Duration, Error> {
     match error {
         Error::Server(why) => {
-            let pause = backoff.next();
+            let pause = backoff.next_pause();
             bot.set_reachable(false);
             tracing::warn!(%why, pause_secs = pause.as_secs(), "the homeserver is away");
             Ok(pause)
         }
         Error::Refused(why) => {
-            let pause = backoff.next();
+            let pause = backoff.next_pause();
             tracing::error!(%why, pause_secs = pause.as_secs(), "the homeserver refuses");
             Ok(pause)
         }

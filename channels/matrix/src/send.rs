@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use agent_channel::{Message, OutFile, Outcome};
 use matrix_sdk::Room;
 use matrix_sdk::ruma::{OwnedRoomId, OwnedTransactionId};
 use serde_json::{Value, json};
 
 use crate::bot::Bot;
 use crate::error::Error;
-use crate::spool::{Message, OutFile, Outcome, Spool};
 use crate::undecrypted::SPOKEN;
 use crate::{outgoing, receive, rooms};
 
@@ -17,8 +17,6 @@ use crate::{outgoing, receive, rooms};
 const LOOK: Duration = Duration::from_secs(30);
 /// What one message may take, with its files; the daemon waits ten minutes.
 const PATIENCE: Duration = Duration::from_secs(540);
-/// So often it is tried to say what became of a message, every two seconds.
-const TRIES: u32 = 150;
 /// After a line that broke.
 const SOON: u64 = 5;
 /// After trouble with the disk.
@@ -80,10 +78,10 @@ async fn one(bot: &Bot, key: &str) -> Result<(), Error> {
     let message = match claimed {
         Ok(Some(message)) => message,
         Ok(None) => return Ok(()),
-        Err(Error::NotUnderstood(_, why)) => {
-            return tell_surely(&bot.spool, key, &Outcome::Never(why)).await;
+        Err(agent_channel::Error::NotUnderstood(_, why)) => {
+            return Ok(bot.spool.tell_surely(key, &Outcome::Never(why)).await?);
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     let delivered = tokio::time::timeout(PATIENCE, Box::pin(deliver(bot, &message))).await;
     let delivered = delivered
@@ -114,20 +112,8 @@ async fn one(bot: &Bot, key: &str) -> Result<(), Error> {
         }
     };
     tracing::info!(key, ?outcome, "a message of the agent's");
-    tell_surely(&bot.spool, key, &outcome).await?;
+    bot.spool.tell_surely(key, &outcome).await?;
     ended.map_or(Ok(()), Err)
-}
-
-/// Says what became of a message, and waits a while for a disk that is full.
-async fn tell_surely(spool: &Spool, key: &str, outcome: &Outcome) -> Result<(), Error> {
-    for _ in 0..TRIES {
-        match spool.tell(key, outcome) {
-            Err(error) => tracing::error!(%error, key, "cannot say what became of a message"),
-            Ok(()) => return Ok(()),
-        }
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
-    spool.tell(key, outcome)
 }
 
 /// Sends a message, and returns the id of its first event.
@@ -216,5 +202,5 @@ fn spoken(bot: &Bot, room: &Room) -> Result<(), Error> {
     all.push(room.room_id().to_owned());
     let excess = all.len().saturating_sub(MOST_SPOKEN);
     all.drain(..excess);
-    bot.spool.remember(SPOKEN, &all)
+    Ok(bot.spool.remember(SPOKEN, &all)?)
 }

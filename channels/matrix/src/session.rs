@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agent_channel::{Password, Spool, now_ms};
 use matrix_sdk::authentication::matrix::MatrixSession;
 use matrix_sdk::config::{RequestConfig, SyncSettings};
 use matrix_sdk::encryption::{BackupDownloadStrategy, EncryptionSettings};
@@ -14,8 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::receive;
-use crate::settings::{Password, Settings};
-use crate::spool::{Spool, now_ms};
+use crate::settings::Settings;
 
 /// What is kept of the session: the token, in a file of mode 600.
 const SESSION: &str = "session.json";
@@ -267,7 +267,7 @@ fn set_aside(spool: &Spool) -> Result<(), Error> {
     let store = spool.path(STORE);
     if store.is_dir() {
         let aside = PathBuf::from(format!("{}.old-{}", store.display(), now_ms()));
-        std::fs::rename(&store, &aside).map_err(Error::at("set aside", &store))?;
+        std::fs::rename(&store, &aside).map_err(agent_channel::Error::at("set aside", &store))?;
         tracing::info!(dir = %aside.display(), "the keys of the former device are set aside");
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! `matrix.toml`: which account, on which homeserver, and whose invitations are followed.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
+use agent_channel::Password;
 use matrix_sdk::ruma::{OwnedUserId, UserId};
 use serde::Deserialize;
 
@@ -50,27 +50,6 @@ pub struct Settings {
     pub ca_file: Option<PathBuf>,
 }
 
-/// A password, which is never shown.
-pub struct Password(String);
-
-impl Password {
-    /// Keeps it.
-    pub fn new(password: String) -> Self {
-        Self(password)
-    }
-
-    /// Returns it, for the server.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("…")
-    }
-}
-
 impl Settings {
     /// Reads the file.
     ///
@@ -86,26 +65,17 @@ impl Settings {
         let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
         let user = UserId::parse(&written.user)
             .map_err(|error| format!("user: {error}; expected @NAME:SERVER"))?;
-        let password = match (written.password, written.password_file, from_environment) {
-            (Some(_), Some(_), _) => {
-                return Err("password and password_file exclude each other".to_owned());
-            }
-            (Some(password), None, _) => Some(password),
-            (None, Some(file), _) => Some(first_line(&file)?),
-            (None, None, Some(password)) => Some(password),
-            // LoadCredential=password:FILE in the unit.
-            (None, None, None) => match std::env::var_os("CREDENTIALS_DIRECTORY") {
-                Some(dir) if Path::new(&dir).join("password").is_file() => {
-                    Some(first_line(&Path::new(&dir).join("password"))?)
-                }
-                _ => None,
-            },
-        };
+        let password = agent_channel::password(
+            written.password,
+            written.password_file,
+            from_environment,
+            first_line,
+        )?;
         let patterns = written.invite_from.into_iter().map(as_pattern);
         Ok(Self {
             user,
             homeserver: written.homeserver.map(as_homeserver).transpose()?,
-            password: password.map(Password),
+            password,
             device_name: written.device_name.unwrap_or_else(|| "agent".to_owned()),
             invite_from: patterns.collect::<Result<_, _>>()?,
             require_verified: written.require_verified,
@@ -131,7 +101,7 @@ impl Settings {
 /// # Errors
 /// When it does not.
 pub fn secret_of(path: &Path) -> Result<Password, Error> {
-    let read = first_line(path).map(Password);
+    let read = first_line(path).map(Password::new);
     read.map_err(|why| Error::Settings(path.to_owned(), why))
 }
 

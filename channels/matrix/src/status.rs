@@ -1,12 +1,12 @@
 //! What the person is told of the session: after signing in, and whenever they ask.
 
+use agent_channel::Spool;
 use matrix_sdk::encryption::recovery::RecoveryState;
 
 use crate::error::Error;
 use crate::rooms::{self, Kind};
 use crate::session::{self, SignedIn};
 use crate::settings::Settings;
-use crate::spool::Spool;
 use crate::verify::say;
 
 /// Tells of a sign-in.

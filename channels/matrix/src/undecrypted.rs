@@ -1,5 +1,6 @@
 //! Messages whose keys have not come: looked at again when keys come, and now and then; who waits is told once.
 
+use agent_channel::now_ms;
 use matrix_sdk::Room;
 use matrix_sdk::ruma::{OwnedEventId, OwnedRoomId, RoomId};
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,6 @@ use serde_json::{Value, json};
 
 use crate::bot::Bot;
 use crate::error::Error;
-use crate::spool::now_ms;
 use crate::{lines, send};
 
 /// The file that knows them.
@@ -62,7 +62,7 @@ pub fn keep(bot: &Bot, room: &Room, event: &Value) -> Result<(), Error> {
         let first = all.iter().position(|one| !spoken.contains(&one.room));
         all.remove(first.unwrap_or_default());
     }
-    bot.spool.remember(FILE, &all)
+    Ok(bot.spool.remember(FILE, &all)?)
 }
 
 /// Looks at what waits: when keys came at what was looked at longest ago, otherwise at what was not looked at for a while.

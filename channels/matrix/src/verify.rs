@@ -4,6 +4,7 @@
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
 
+use agent_channel::Spool;
 use matrix_sdk::Client;
 use matrix_sdk::config::SyncSettings;
 use matrix_sdk::encryption::verification::{SasVerification, Verification, VerificationRequest};
@@ -14,7 +15,6 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::settings::Settings;
-use crate::spool::Spool;
 use crate::{receive, session};
 
 /// A verification is over after ten minutes (Matrix specification, key verification framework).

@@ -16,8 +16,7 @@ const MAPPED: i32 = 1 << 20;
 const KEPT: i32 = 2 * MAPPED;
 
 /// Keeps the heap of one turn for the next; [`give_back`] ends it. By itself glibc gives back what is unused above 128 KB,
-/// several times a message, and each page is then zeroed and mapped again: 68 page faults a message instead of 4, and a
-/// sixth of its CPU time. To be called before the first thread starts.
+/// several times a message, and each page is then zeroed and mapped again: 68 page faults a message instead of 4. To be called before the first thread starts.
 pub fn keep_for_turns() {
     #[cfg(target_env = "gnu")]
     // SAFETY: both change a number of the allocator, which takes its own lock.

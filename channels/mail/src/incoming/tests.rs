@@ -1,7 +1,8 @@
 //! Mails as they come, and as nobody would send them.
 
+use agent_channel::Spool;
+
 use super::*;
-use crate::spool::Spool;
 
 struct Bench {
     _dir: tempfile::TempDir,

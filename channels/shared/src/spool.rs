@@ -5,15 +5,20 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::clock::now_ms;
 use crate::error::Error;
 
 /// The largest file of the daemon's that is read, bytes: agent-channel(7) has messages of at most 8 MB.
 const MAX_FILE: u64 = 16 << 20;
+
+/// So often it is tried to say what became of a message, every two seconds.
+const TRIES: u32 = 150;
 
 /// The directory of the channel.
 #[derive(Debug, Clone)]
@@ -36,6 +41,10 @@ pub struct Message {
     pub text: String,
     /// What it answers.
     pub reply_to: Option<String>,
+    /// An emoji for the message `reply_to`, instead of a message.
+    pub reaction: Option<String>,
+    /// The message of the agent's that this one replaces.
+    pub edit_of: Option<String>,
     /// Files of ours.
     pub files: Vec<OutFile>,
 }
@@ -52,7 +61,7 @@ pub struct OutFile {
 /// What became of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The server took it, under this Message-ID.
+    /// The server took it, under this id.
     Taken(String),
     /// It surely was not taken: again after so many seconds.
     Again(String, u64),
@@ -82,10 +91,7 @@ impl Spool {
     /// # Errors
     /// When there can be no lock.
     pub fn lock(&self) -> Result<File, Error> {
-        let path = self.root.join("lock");
-        let mut options = OpenOptions::new();
-        let open = options.create(true).append(true).mode(0o600).open(&path);
-        let file = open.map_err(Error::at("open", &path))?;
+        let (file, path) = self.lock_file()?;
         if file.try_lock().is_err() {
             tracing::info!("another process has the lock of the channel; waiting for it");
             file.lock().map_err(Error::at("lock", &path))?;
@@ -93,14 +99,30 @@ impl Spool {
         Ok(file)
     }
 
-    /// Says what mail can do.
+    /// Takes the lock, or says that the channel runs.
+    ///
+    /// # Errors
+    /// When another process has it.
+    pub fn lock_now(&self) -> Result<File, Error> {
+        let (file, _) = self.lock_file()?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(_) => Err(Error::Running(self.channel.clone())),
+        }
+    }
+
+    fn lock_file(&self) -> Result<(File, PathBuf), Error> {
+        let path = self.root.join("lock");
+        let mut options = OpenOptions::new();
+        let open = options.create(true).append(true).mode(0o600).open(&path);
+        Ok((open.map_err(Error::at("open", &path))?, path))
+    }
+
+    /// Says what the channel can do, in the fields of `channel.json`.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn announce(&self) -> Result<(), Error> {
-        // A mail may be long; it has no edits, reactions or buttons.
-        let can = json!({"length": 200_000, "length_unit": "chars", "formats": ["markdown"], "edits": false,
-            "reactions": false, "files": true, "threads": true, "buttons": false});
+    pub fn announce(&self, can: &Value) -> Result<(), Error> {
         write(&self.root.join("channel.json"), can.to_string().as_bytes())
     }
 
@@ -162,8 +184,23 @@ impl Spool {
             }
             Outcome::Never(why) => set("error", json!(why)),
         }
-        let now = chrono::Utc::now().timestamp_millis();
+        let now = now_ms();
         self.put(&format!("r-{now}-{key}"), fields, &[])
+    }
+
+    /// Does [`Spool::tell`], and waits a while for a disk that is full: what went out would go out twice.
+    ///
+    /// # Errors
+    /// When it cannot be written even then.
+    pub async fn tell_surely(&self, key: &str, outcome: &Outcome) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            match self.tell(key, outcome) {
+                Err(error) => tracing::error!(%error, key, "cannot say what became of a message"),
+                Ok(()) => return Ok(()),
+            }
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        self.tell(key, outcome)
     }
 
     /// Returns why lines were refused, each with its id, and forgets it.
@@ -178,6 +215,11 @@ impl Spool {
             Some((id, why))
         });
         read.collect()
+    }
+
+    /// Returns where something of this program's own lies.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
     }
 
     /// Returns where messages to be sent appear.
@@ -202,6 +244,14 @@ impl Spool {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::at("claim", &claimed)(error)),
         }
+    }
+
+    /// Reads a message that is claimed.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn claimed(&self, key: &str) -> Result<Option<Message>, Error> {
+        read(&self.root.join(format!("sending/{key}.json")))
     }
 
     /// Returns the keys of messages that an earlier process claimed, and of which it said nothing.

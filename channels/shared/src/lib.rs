@@ -1,0 +1,20 @@
+//! What the programs of channels have in common: the directory that they share with the daemon, as agent-channel(7)
+//! describes it, where they and their settings lie, pauses between tries, and Markdown as HTML that loads nothing.
+
+mod backoff;
+mod clock;
+mod error;
+mod html;
+mod password;
+mod places;
+mod spool;
+mod watch;
+
+pub use backoff::Backoff;
+pub use clock::now_ms;
+pub use error::Error;
+pub use html::html;
+pub use password::{Password, password};
+pub use places::{directory, settings_file};
+pub use spool::{Message, OutFile, Outcome, Spool};
+pub use watch::watch;
