@@ -50,6 +50,14 @@ impl Places {
         });
     }
 
+    /// Waits until somebody was told `words` in Telegram.
+    fn wait_sent(&self, who: i64, words: &str) {
+        wait_for(words, SOON, || {
+            let sent = self.sent_to(who);
+            sent.iter().any(|one| one.contains(words)).then_some(())
+        });
+    }
+
     fn sent_to(&self, who: i64) -> Vec<String> {
         let sent = self.telegram.sent().into_iter();
         sent.filter(|one| one.chat == who)
@@ -319,13 +327,7 @@ fn what_is_unfinished_there_is_told_and_a_kill_keeps_the_place() {
     sms.says("ada", "m2", &format!("/approve {id}"));
     sms.deliver("approved: ");
     // The answer to what was asked in Telegram goes there.
-    wait_for("the answer", SOON, || {
-        places
-            .sent_to(OWNER)
-            .iter()
-            .any(|one| one.contains("result: "))
-            .then_some(())
-    });
+    places.wait_sent(OWNER, "result: ");
     // What comes right behind the command is in the right conversation already, and back again.
     sms.say("ada", "m3", "/continue sms");
     sms.say("ada", "m4", "apart");
@@ -383,13 +385,7 @@ fn two_places_that_write_at_once_are_answered_in_order() {
     assert_eq!(places.model.most_in_flight(), 1, "one lane");
     places.model.go_on();
     sms.deliver("echo: and a short one");
-    wait_for("the long answer", SOON, || {
-        places
-            .sent_to(OWNER)
-            .iter()
-            .any(|one| one.contains("the long answer"))
-            .then_some(())
-    });
+    places.wait_sent(OWNER, "the long answer");
     let asked = places.read_by_model();
     let at = |words: &str| {
         asked

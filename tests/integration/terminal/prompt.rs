@@ -4,9 +4,37 @@
 use serde_json::json;
 
 use super::{SOON, no_terminal, on_terminal};
-use crate::support::{Reply, Running, Sandbox, wait_for};
+use crate::support::{Daemon, FakeModel, Reply, Running, Sandbox, wait_for};
 
 const ASKS: &str = "[tools.exec]\npolicy = \"ask\"";
+
+/// A prompt that waits for words, and what is around it.
+struct Talk {
+    sandbox: Sandbox,
+    model: FakeModel,
+    _daemon: Daemon,
+    chat: Running,
+}
+
+impl Talk {
+    /// Begins it, with more settings; `None` where no terminal can be had.
+    fn begin(settings: &str) -> Option<Self> {
+        if no_terminal() {
+            return None;
+        }
+        let (model, sandbox) = Sandbox::with_model();
+        let sandbox = sandbox.config(settings);
+        let daemon = sandbox.ready();
+        let chat = on_terminal(&sandbox, &[], "agent-send --chat");
+        at_prompt(&chat);
+        Some(Self {
+            sandbox,
+            model,
+            _daemon: daemon,
+            chat,
+        })
+    }
+}
 
 /// Waits until `words` stood on the terminal so often.
 fn said(chat: &Running, words: &str, count: usize) {
@@ -34,13 +62,15 @@ fn leave(chat: Running) {
 
 #[test]
 fn what_the_agent_does_is_told_between_its_words_and_how_it_ended() {
-    if no_terminal() {
+    let Some(Talk {
+        sandbox,
+        model,
+        _daemon,
+        chat,
+    }) = Talk::begin("")
+    else {
         return;
-    }
-    let (model, sandbox) = Sandbox::with_model();
-    let _daemon = sandbox.ready();
-    let chat = on_terminal(&sandbox, &[], "agent-send --chat");
-    at_prompt(&chat);
+    };
     let wait = "while test ! -e go; do sleep 0.05; done; echo \u{1b}[2J >&2; exit 3";
     model.push(Reply::Tool("exec".to_owned(), json!({"command": wait})));
     model.push(Reply::Tool("read".to_owned(), json!({"path": "none.txt"})));
@@ -65,14 +95,15 @@ fn what_the_agent_does_is_told_between_its_words_and_how_it_ended() {
 
 #[test]
 fn what_was_typed_before_a_question_is_no_answer_to_it() {
-    if no_terminal() {
+    let Some(Talk {
+        sandbox,
+        model,
+        _daemon,
+        chat,
+    }) = Talk::begin(ASKS)
+    else {
         return;
-    }
-    let (model, sandbox) = Sandbox::with_model();
-    let sandbox = sandbox.config(ASKS);
-    let _daemon = sandbox.ready();
-    let chat = on_terminal(&sandbox, &[], "agent-send --chat");
-    at_prompt(&chat);
+    };
     chat.write("[[sleep 1500]] [[tool exec {\"command\":\"echo done > made\"}]]\r");
     model.wait_requests(1, SOON);
     chat.write("y\r");
@@ -103,14 +134,15 @@ fn what_was_typed_before_a_question_is_no_answer_to_it() {
 
 #[test]
 fn a_question_that_ends_elsewhere_is_told_and_the_rest_goes_on() {
-    if no_terminal() {
+    let Some(Talk {
+        sandbox,
+        model,
+        _daemon,
+        chat,
+    }) = Talk::begin(ASKS)
+    else {
         return;
-    }
-    let (model, sandbox) = Sandbox::with_model();
-    let sandbox = sandbox.config(ASKS);
-    let _daemon = sandbox.ready();
-    let chat = on_terminal(&sandbox, &[], "agent-send --chat");
-    at_prompt(&chat);
+    };
     chat.write("[[tool exec {\"command\":\"date\"}]]\r");
     let id = sandbox.wait_asked();
     said(&chat, "  or here: ", 1);
@@ -136,14 +168,16 @@ fn a_question_that_ends_elsewhere_is_told_and_the_rest_goes_on() {
 
 #[test]
 fn files_go_with_the_words_that_name_them_and_with_a_text_of_many_lines_only_after_a_yes() {
-    if no_terminal() {
+    let Some(Talk {
+        sandbox,
+        model,
+        _daemon,
+        chat,
+    }) = Talk::begin("")
+    else {
         return;
-    }
-    let (model, sandbox) = Sandbox::with_model();
-    let _daemon = sandbox.ready();
+    };
     sandbox.put("notes.txt", b"the code is 4711\n");
-    let chat = on_terminal(&sandbox, &[], "agent-send --chat");
-    at_prompt(&chat);
     let attached = || {
         let request = model.requests().pop().expect("a request").to_string();
         request.matches("the code is 4711").count()
@@ -199,13 +233,15 @@ fn a_prompt_that_was_closed_amid_an_answer_goes_on_with_it() {
 
 #[test]
 fn the_tab_key_completes_commands_and_what_they_take() {
-    if no_terminal() {
+    let Some(Talk {
+        sandbox: _sandbox,
+        model,
+        _daemon,
+        chat,
+    }) = Talk::begin("")
+    else {
         return;
-    }
-    let (model, sandbox) = Sandbox::with_model();
-    let _daemon = sandbox.ready();
-    let chat = on_terminal(&sandbox, &[], "agent-send --chat");
-    at_prompt(&chat);
+    };
     chat.write("/\t");
     said(&chat, "/compact       sum up what was said so far", 1);
     chat.write("\u{15}/stat\t\r");

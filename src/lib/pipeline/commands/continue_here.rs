@@ -204,7 +204,7 @@ impl Pipeline {
         }
         let waiting = self.questions_in(with).await;
         if !waiting.is_empty() {
-            text.push_str(&format!("\nI wait for your word there: {waiting}"));
+            text.push_str(&format!("\nI am waiting for your answer there: {waiting}"));
         }
         let here = match (&envelope.route, envelope.source) {
             (Some(route), _) => format!("in {}", route.channel),
