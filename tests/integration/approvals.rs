@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use rusqlite::types::Value as SqlValue;
 
-use crate::support::{House, Reply, wait_for};
+use crate::support::{FaultKind, House, Reply, wait_for};
 
 const SOON: Duration = Duration::from_secs(20);
 const OWNER: i64 = 1001;
@@ -209,6 +209,30 @@ fn why_not_reaches_the_model_and_an_own_word_instead_is_a_no() {
         results(&house).contains(&denied.to_owned()).then_some(())
     });
     assert_eq!(states(&house), ["denied", "denied"]);
+}
+
+#[test]
+fn words_that_come_right_after_a_yes_do_not_deny_it() {
+    let house = House::with(ASKS);
+    // Updates come in batches.
+    house.telegram.fault_by(|method, _| {
+        (method == "getUpdates").then_some(FaultKind::Delay(Duration::from_millis(250)))
+    });
+    for round in 0..6 {
+        calls_exec(&house, &format!("echo {round}"));
+        house.telegram.say(OWNER, OWNER, "go on");
+        let asked = question(&house, round);
+        house.telegram.say(OWNER, OWNER, "/help");
+        let yes = format!("/approve {}", asked.id());
+        house.telegram.say(OWNER, OWNER, &yes);
+        house
+            .telegram
+            .say(OWNER, OWNER, "and tell me when it is done");
+        // The call, its result, and the words that followed.
+        house.model.wait_requests(3 * (round + 1), SOON);
+    }
+    let done: Vec<String> = (0..6).map(|round| format!("{round}\n")).collect();
+    assert_eq!(results(&house), done);
 }
 
 #[test]

@@ -39,9 +39,7 @@ pub(crate) fn pruned(json: &str) -> Cow<'_, str> {
     // Every byte that changes the level is a character of its own.
     for c in json.chars() {
         let before = level.depth;
-        u8::try_from(c)
-            .into_iter()
-            .for_each(|byte| level.step(byte));
+        level.step(u8::try_from(c).unwrap_or(u8::MAX));
         match (before, level.depth) {
             (..=MAX_DEPTH, ..=MAX_DEPTH) => out.push(c),
             (..=MAX_DEPTH, _) => out.push_str("null"),
@@ -104,6 +102,13 @@ mod tests {
         assert_eq!(value["b"], "é]");
         let deepest = (1..MAX_DEPTH).fold(&value["a"], |value, _| &value[0]);
         assert_eq!(deepest, &Value::Null);
+    }
+
+    #[test]
+    fn an_escape_ends_with_a_character_of_any_alphabet() {
+        let text = format!(r#"{{"a":"\ю"{}"#, "[".repeat(MAX_DEPTH));
+        assert!(is_too_deep(text.as_bytes()));
+        assert!(!is_too_deep(pruned(&text).as_bytes()));
     }
 
     proptest! {

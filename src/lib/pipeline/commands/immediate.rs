@@ -166,8 +166,10 @@ impl Pipeline {
             .route
             .as_ref()
             .and_then(|route| self.channels.get(route.channel.as_str()));
-        if let (Some(channel), Ok(text) | Err(text)) = (channel, &heard) {
-            channel.answer_press(press, text).await;
+        if let (Some(channel), Ok(text) | Err(text)) = (channel.cloned(), heard) {
+            let press = press.clone();
+            // What waits for the decision does not wait for Telegram.
+            tokio::spawn(async move { channel.answer_press(&press, &text).await });
         }
     }
 

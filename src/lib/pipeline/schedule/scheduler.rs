@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::debounce;
@@ -98,6 +98,7 @@ pub async fn drive(pipeline: Arc<Pipeline>, patience: Duration) {
         lanes: Lanes::default(),
         tasks: JoinSet::new(),
         in_order,
+        decisions: Vec::new(),
         pipeline: pipeline.clone(),
     };
     scheduler
@@ -141,6 +142,8 @@ struct Scheduler {
     tasks: JoinSet<()>,
     /// Commands whose order matters.
     in_order: mpsc::UnboundedSender<Accepted>,
+    /// What the owner decided and is being written down.
+    decisions: Vec<JoinHandle<()>>,
 }
 
 impl Scheduler {
@@ -222,7 +225,12 @@ impl Scheduler {
                 drop(self.in_order.send(row))
             }
             Some(command) if command.at_once() => {
-                tokio::spawn(run_command(self.pipeline.clone(), row));
+                let is_decision = matches!(command, Command::Approval { .. });
+                let running = tokio::spawn(run_command(self.pipeline.clone(), row));
+                if is_decision {
+                    self.decisions.retain(|decision| !decision.is_finished());
+                    self.decisions.push(running);
+                }
             }
             _ => self.gather(row).await,
         }
@@ -235,6 +243,10 @@ impl Scheduler {
         }
         let waits = self.pipeline.runs().get(&key).is_some_and(Run::waits);
         if waits && may_answer(&row) {
+            // A yes that came before these words is not denied by them.
+            for decision in self.decisions.drain(..) {
+                let _ = decision.await;
+            }
             self.pipeline.deny_waiting(&key).await;
         }
         let live = self.pipeline.live();
