@@ -5,28 +5,34 @@ mod compaction;
 mod consent;
 mod consolidation;
 mod end_turn;
-mod exposed_step;
 mod loop_detector;
+mod model_answer;
 mod more_tools;
 mod owner_words;
 pub mod plan;
+mod retry_without_untrusted;
+mod run_time;
+mod show_pictures;
 mod single_call;
 mod skill_hint;
 mod subagents;
 pub(crate) mod tool;
 mod tool_calls;
 mod tool_policy;
+mod tool_registry;
 mod turn_loop;
 mod turn_request;
 
 pub use compaction::Room;
 pub use consent::Always;
 pub use end_turn::break_off;
+pub use model_answer::UNREADABLE;
 pub use single_call::Single;
 pub use subagents::{Errand, Sent, Team};
-pub use tool::{Context, Effect, Registry, Rights, Rules, Shown, Tool, ToolOutput};
+pub use tool::{Context, Effect, Rights, Shown, Tool, ToolOutput};
 pub use tool_policy::{Asked, Owner, Question, Reach, Rule, Verdict};
-pub use turn_loop::{Agent, UNREADABLE};
+pub use tool_registry::{Registry, Rules};
+pub use turn_loop::Agent;
 pub use turn_request::{Ended, Form, Formed, Limits, Order, Reply, Written};
 
 #[cfg(test)]

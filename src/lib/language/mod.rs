@@ -2,7 +2,7 @@
 
 pub(crate) mod detect;
 pub(crate) mod pack;
-pub(crate) mod secrets;
+pub(crate) mod service_keys;
 pub(crate) mod stop_words;
 pub(crate) mod summary;
 pub(crate) mod tokenize;

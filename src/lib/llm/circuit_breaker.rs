@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::away::{Away, Cause};
+use super::unavailable::{Away, Cause};
 use crate::config::Model;
 use crate::{clock, net, provider};
 

@@ -8,14 +8,14 @@
 //! suspends the turn.
 //! `transcribe` goes the same way, for speech.
 
-mod away;
 mod circuit_breaker;
 mod degrade;
 mod metered_speech;
 mod router;
+mod unavailable;
 
-pub use away::{Away, Cause};
 pub use circuit_breaker::Health;
+pub use unavailable::{Away, Cause};
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

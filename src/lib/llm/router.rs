@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant as Clock;
 
-use super::away::Away;
 use super::degrade::Shown;
+use super::unavailable::Away;
 use super::{Client, Error, PATIENCE, Paid, Prompt, Purpose};
 use crate::config;
 use crate::config::Model;

@@ -23,10 +23,10 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::asks::{Asks, Caller};
 use super::json_rpc;
 use super::json_rpc::{Notice, UNDERSTOOD, VERSION};
-use super::others::Kind;
+use super::resources_and_prompts::Kind;
+use super::server_requests::{Asks, Caller};
 use super::{Error, http, stdio};
 use crate::net::egress_proxy::Visit;
 

@@ -17,15 +17,15 @@
 //! lines of any length and brings seven more crates.
 
 mod address;
-mod asks;
 mod client;
 mod elicitation;
 mod hints;
 mod http;
 mod json_rpc;
-mod others;
+mod resources_and_prompts;
 mod sampling;
 mod server;
+mod server_requests;
 mod stdio;
 mod tool_list;
 mod tool_result;
@@ -45,11 +45,11 @@ use crate::trust::approved_hashes::ApprovedHashes;
 use trust::SeenServer;
 
 pub use address::Address;
-pub use asks::Caller;
 pub use elicitation::{Elicited, Form};
-pub use others::Kind;
+pub use resources_and_prompts::Kind;
 pub use sampling::{SampleRequest, Sampled};
 pub use server::{Program, Sampling, Server, Settings, Way};
+pub use server_requests::Caller;
 pub use tool_list::{Offer, Offered};
 pub use tool_result::{Answer, File};
 pub use trust::{Off, Seen, ServerStatus, approved_hashes, status};

@@ -12,12 +12,14 @@ use tokio::time::{Instant, interval_at, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::address::Address;
-use super::asks::Caller;
 use super::client::{Client, Link, START};
 use super::http::Bearer;
-use super::others::Kind;
+use super::resources_and_prompts::Kind;
+use super::server_requests::Caller;
 use super::trust::{check, is_distrusted};
-use super::{Answer, Elicited, Error, Off, Shared, hints, http, others, stdio, tool_list};
+use super::{
+    Answer, Elicited, Error, Off, Shared, hints, http, resources_and_prompts, stdio, tool_list,
+};
 use crate::auth::Place;
 use crate::config::{self, Network};
 use crate::net;
@@ -427,7 +429,7 @@ impl Server {
         } = &self.settings;
         let taken = self.shared.taken.lock().clone();
         let mut now = tool_list::read(name, identity, listed, &taken);
-        let others = others::tools(name, others, &now.tools, &taken);
+        let others = resources_and_prompts::tools(name, others, &now.tools, &taken);
         now.tools.extend(others);
         let approved = self.shared.approved.read();
         let trust = approved.map(|approved| check(&approved, name, trust, &now.sha256));

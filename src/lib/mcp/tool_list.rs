@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::others::Kind;
+use super::resources_and_prompts::Kind;
 use crate::text;
 use crate::trust::fence;
 

@@ -14,7 +14,7 @@ pub mod extract;
 pub(crate) mod facts;
 pub mod index;
 pub mod items;
-pub mod known;
+pub mod person_profile;
 pub mod recall;
 mod scope;
 mod session_prefix;
@@ -31,7 +31,7 @@ use consolidate::{Means, Options};
 use facts::commitments;
 use facts::commitments::{Change, Commitment};
 use index::{Filter, Found, Place, Query, Searcher, Source};
-use known::{Known, Partner};
+use person_profile::{Known, Partner};
 use recall::{Recall, Recalled, Relevant, Request};
 
 use crate::config;
@@ -326,14 +326,14 @@ impl Memory {
         self.marks.set_with(key, &bytes, Marking { run, asked, at })
     }
 
-    /// Returns all that is known of the one who speaks, see [`known::whole`].
+    /// Returns all that is known of the one who speaks, see [`person_profile::whole`].
     pub fn all_of(&self, partner: &Partner, budget: usize) -> Known {
-        known::whole(self.home(), partner, budget)
+        person_profile::whole(self.home(), partner, budget)
     }
 
-    /// Returns what is known of the one who speaks, see [`known::of`].
+    /// Returns what is known of the one who speaks, see [`person_profile::of`].
     pub fn known_of(&self, partner: &Partner, earlier: &[String]) -> Option<String> {
-        known::of(self.home(), partner, earlier)
+        person_profile::of(self.home(), partner, earlier)
     }
 
     /// Returns `recalled`, rewritten by a model where `settings` say so. The call is booked to the

@@ -404,7 +404,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> Vec<u8> {
 /// Returns the scope of a file of the workspace: a file about a person is that person's, the rest is the owner's.
 pub(crate) fn scope_of(shown: &str) -> Scope {
     if let Some(rest) = shown.strip_prefix("workspace/memory/groups/") {
-        // See `known::group_file`.
+        // See `person_profile::group_file`.
         return Scope::Chat(rest.strip_suffix(".md").unwrap_or(rest).replace('.', ":"));
     }
     match shown.strip_prefix("workspace/memory/people/") {

@@ -13,7 +13,7 @@ mod http;
 mod json;
 pub mod offline;
 pub mod openai;
-mod received;
+mod partial_message;
 mod repair;
 pub mod speech;
 mod tool_spec;
@@ -21,9 +21,9 @@ pub mod transcription;
 mod wire;
 
 #[cfg(any(test, fuzzing))]
-mod any_events;
+mod stream_invariants;
 #[cfg(any(test, fuzzing))]
-pub(crate) use any_events::check_events;
+pub(crate) use stream_invariants::check_events;
 
 pub use api_key::{Credential, Key, KeySource};
 pub use flatten_tools::without_tools;

@@ -79,7 +79,7 @@ fn plain(response: &Response, expected: &Value) -> Value {
     {
         if expected["content"][at]["id"] == "made" {
             let id = block["id"].as_str().unwrap_or_default();
-            assert!(super::received::is_made_id(id), "{id}");
+            assert!(super::partial_message::is_made_id(id), "{id}");
             block["id"] = json!("made");
         }
         // The files write it always.

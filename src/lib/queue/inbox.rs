@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::approvals;
 use super::continued;
+use super::crash_count::Deaths;
 use super::outbox;
 use super::outbox::{NewPart, Part};
 use super::overheard;
@@ -11,7 +12,7 @@ use super::overheard::{Heard, Note};
 use super::subagents;
 use super::subagents::Ending;
 use super::suspend;
-use super::suspend::{Deaths, Suspended};
+use super::suspend::Suspended;
 use super::tasks;
 use super::tasks::NewTask;
 use super::{Store, from_json, remember, routes, to_json};

@@ -19,6 +19,7 @@
 
 mod approvals;
 mod continued;
+mod crash_count;
 mod dead_letters;
 mod erase;
 mod inbox;
@@ -38,6 +39,7 @@ pub use approvals::{
     BESIDE_TURNS, Decided, PATIENCE_MS, PutDown, Request, Standing, approvals, ending,
 };
 pub use continued::{conversation_of, places};
+pub use crash_count::Deaths;
 pub use dead_letters::Which;
 pub use erase::erase;
 pub use inbox::{Accepted, Arrival, Ended, Finish, Known, Progress, Started, Verdict};
@@ -48,7 +50,7 @@ pub use routes::LastRoute;
 use schema::MIGRATIONS;
 pub use schema::migrate;
 pub use subagents::{Ending, Subagent};
-pub use suspend::{Deaths, Suspended, WaitsOn};
+pub use suspend::{Suspended, WaitsOn};
 pub use tasks::{AfterFailure, NewTask, Postponed, ReadyTask, Told, call_id};
 pub use trace::{Asking, Delivery, Meant, Trace, Traced, meant, trace};
 pub use view::{
@@ -119,7 +121,7 @@ impl Store {
                 let mut unreadable = inbox::bury_unreadable(connection, now)?;
                 unreadable.extend(outbox::bury_unreadable(connection)?);
                 connection.execute("UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE state = 'sending'", [])?;
-                suspend::note_deaths(connection, now)?;
+                crash_count::note_deaths(connection, now)?;
                 Ok(Recovered {
                     inbox: inbox::open(connection)?,
                     outbox: outbox::open(connection)?,

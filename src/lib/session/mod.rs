@@ -10,21 +10,21 @@
 //! A turn takes its [`Session`] out of the [`Store`] and puts it back: one lane, one owner, no
 //! lock held while anything waits. A turn that panics loses only the copy in memory.
 
+mod answer_text;
 mod event;
 mod expiry;
 mod index;
 mod prompt_trace;
-mod said;
 mod state;
 mod transcript;
 mod untrusted;
 mod view;
 
+pub use answer_text::said;
 pub use event::{Compaction, Event, Head, Kind, Spoken, SummaryBy};
 pub use expiry::Over;
 pub use index::{Entry as IndexEntry, Index};
 pub use prompt_trace::{Prompt, PromptBlock, PromptTier, Recollection};
-pub use said::said;
 pub use state::{
     Compacted, Entry, Heard, Position, Resume, SUMMARY_HEAD, State, Turn, block_tokens, cut_blocks,
 };

@@ -27,7 +27,7 @@ mod queries;
 mod rate_limit;
 mod request_checks;
 mod routes;
-mod shared_look;
+mod shared_snapshot;
 mod steps;
 mod stream;
 mod token;
@@ -66,7 +66,7 @@ use hosts::Hosts;
 use login::Logins;
 use metrics::Counters;
 use rate_limit::Bucket;
-use shared_look::SharedLook;
+use shared_snapshot::SharedLook;
 use token::TokenCheck;
 
 /// The modes of a Unix socket: for the agent's user; and for its group too, where a web server

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use super::Api;
 use super::error::ApiError;
-use super::shared_look::{SharedLook, Stamp};
+use super::shared_snapshot::{SharedLook, Stamp};
 use crate::app::cli::{Exit, Failure};
 use crate::app::documents;
 use crate::config::{Environment, Home};

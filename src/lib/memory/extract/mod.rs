@@ -20,9 +20,9 @@ mod confirm;
 mod dates;
 mod english;
 mod facts;
+mod never_remembered;
 mod notes;
 mod promise;
-mod secrets;
 mod sentence;
 mod statement;
 mod subject;
@@ -40,8 +40,8 @@ use sentence::Sentence;
 use words::Word;
 
 pub use dates::Deadline;
+pub use never_remembered::may_be_kept;
 pub use promise::Commitment;
-pub use secrets::may_be_kept;
 
 /// A fact that a text states.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,7 +143,7 @@ pub fn own(text: &str) -> Vec<Own> {
     let count = |text: &str| text.split_whitespace().count();
     let own = |(sentence, words): (Sentence, Vec<Word>)| {
         let Sentence { text, quote, .. } = sentence;
-        let may_be_fact = secrets::may_keep(&text, &words);
+        let may_be_fact = never_remembered::may_keep(&text, &words);
         let is_whole = quote.chars().count() < sentence::MAX_QUOTE;
         let is_name = is_whole && count(&quote) <= count(&text) + 1;
         Own {

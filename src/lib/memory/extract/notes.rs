@@ -1,7 +1,7 @@
 //! Memory files: prose about the user, and lines of the form `key: value`.
 
 use super::facts::EXPLICIT;
-use super::secrets::may_keep;
+use super::never_remembered::may_keep;
 use super::sentence::MAX_QUOTE;
 use super::statement::passes;
 use super::subject::{Role, USER, name_kind, relation, subject};

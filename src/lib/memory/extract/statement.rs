@@ -2,7 +2,7 @@
 //! Here it is better to lose a fact than to keep a false one.
 
 use super::SPEECH;
-use super::secrets;
+use super::never_remembered;
 use super::sentence::MAX_CHARS;
 use super::subject::{attribute, relation, subject};
 use super::words::{Word, any_of, between, has_any, is_capital, low, opens, tail, words};
@@ -37,7 +37,7 @@ pub(super) fn statement(text: &str, words: &[Word]) -> Option<Statement> {
     let pack = &english().statements;
     if text.contains(['?', '？'])
         || text.chars().nth(MAX_CHARS).is_some()
-        || !secrets::may_keep(text, words)
+        || !never_remembered::may_keep(text, words)
     {
         return None;
     }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::channel_batch;
-use super::ways::address;
+use super::recipients::address;
+use super::session_keys;
 use crate::control;
 use crate::control::replies::{Reply, Status};
 use crate::control::{Order, Words};
@@ -484,7 +484,7 @@ impl Pipeline {
             _ => None,
         };
         let person = joined(live, door, target)
-            .or_else(|| of_contact().map(|person| channel_batch::joined_key(&live.config, person)));
+            .or_else(|| of_contact().map(|person| session_keys::joined_key(&live.config, person)));
         if let Some(key) = person {
             return Ok(key);
         }
@@ -494,7 +494,7 @@ impl Pipeline {
             several => return Err(ambiguous(target, several.iter().map(|key| key.0.clone()))),
         }
         match contacts.as_slice() {
-            [contact] => Ok(channel_batch::dm_key(
+            [contact] => Ok(session_keys::dm_key(
                 &live.config,
                 &contact.id,
                 &contact.id.id(),
@@ -502,7 +502,7 @@ impl Pipeline {
             [] if target.starts_with('@') => Err(format!("no contact {:?}", text::visible(target))),
             [] if matches!(address(&live.config, target), Some(Address::Named { .. })) => {
                 let address = address(&live.config, target).ok_or("no such contact")?;
-                Ok(channel_batch::dm_key(&live.config, &address, &address.id()))
+                Ok(session_keys::dm_key(&live.config, &address, &address.id()))
             }
             [] if target.contains(':') => own.map(|_| SessionKey(target.to_owned())),
             [] => own,
@@ -629,7 +629,7 @@ fn senders_key(live: &Live, door: &str, sender: &str) -> Result<SessionKey, Stri
     let person = live.config.session.person_of(door, sender);
     person.map_or_else(
         || own_key(door, sender),
-        |person| Ok(channel_batch::joined_key(&live.config, person)),
+        |person| Ok(session_keys::joined_key(&live.config, person)),
     )
 }
 
@@ -649,7 +649,7 @@ fn joined(live: &Live, door: &str, target: &str) -> Option<SessionKey> {
     by_name
         .or_else(by_id)
         .or_else(of_door)
-        .map(|person| channel_batch::joined_key(&live.config, person))
+        .map(|person| session_keys::joined_key(&live.config, person))
 }
 
 /// Returns the conversation of events called `name`; those in untrusted words are kept apart.

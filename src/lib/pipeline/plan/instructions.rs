@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::history::History;
 use crate::agent::plan;
 use crate::clock;
-use crate::memory::known::Known;
+use crate::memory::person_profile::Known;
 use crate::message::{Envelope, Trust};
 use crate::pipeline::retry::Recorded;
 use crate::pipeline::turn::run::Setting;

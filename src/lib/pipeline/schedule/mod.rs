@@ -3,6 +3,6 @@
 pub(crate) mod debounce;
 pub(crate) mod lane_commands;
 mod lanes;
-pub(crate) mod rotation;
+pub(crate) mod renew_session;
 pub(crate) mod scheduler;
 pub(crate) mod slots;

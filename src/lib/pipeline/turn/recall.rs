@@ -3,8 +3,8 @@
 use super::run::{Setting, same_person};
 use crate::clock;
 use crate::memory::index::Strategy;
-use crate::memory::known;
-use crate::memory::known::Partner;
+use crate::memory::person_profile;
+use crate::memory::person_profile::Partner;
 use crate::memory::recall::{HEAD, Recalled, Request};
 use crate::message::{Block, Envelope, Trust};
 use crate::pipeline::Pipeline;
@@ -53,7 +53,7 @@ impl Pipeline {
         };
         let known_before = match is_planned(setting.live, setting.envelope) {
             true => Vec::new(),
-            false => told(session, known::HEAD),
+            false => told(session, person_profile::HEAD),
         };
         let mut told = told(session, HEAD);
         let first = session.state().entries.is_empty();

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::describe::Budget;
-use super::hear::{Message, Unwritten};
 use super::outcome::{Outcome, Saying, event_text, said};
 use super::progress::Progress;
+use super::record_message::{Message, Unwritten};
 use super::stream::Stream;
 use super::transcribe::Waits;
-use super::withheld;
+use super::withhold_secrets;
 use crate::agent::{Ended as TurnEnd, Form, Order, Owner, Team, Written};
 use crate::config::DmPolicy;
 use crate::control::replies::{Reply, STOPPED, Status};
@@ -23,7 +23,7 @@ use crate::pipeline::plan::instructions::PlanForm;
 use crate::pipeline::retry::{Recorded, Unrecorded};
 use crate::pipeline::schedule::debounce::Bundle;
 use crate::pipeline::schedule::lane_commands::{NO_SUMMARY, Step};
-use crate::pipeline::schedule::rotation::Fresh;
+use crate::pipeline::schedule::renew_session::Fresh;
 use crate::pipeline::schedule::slots::Handle;
 use crate::pipeline::subagents::Sending;
 use crate::pipeline::suspend::Denied;
@@ -127,8 +127,8 @@ pub(crate) struct Setting<'a> {
 /// Adds that something was kept out of the request, if it was.
 fn noting_secrets(bundle: &Bundle, outcome: Outcome) -> Outcome {
     let mut messages = bundle.messages().into_iter();
-    match messages.any(|mut message| withheld::withhold(&mut message)) {
-        true => outcome.noting(withheld::NOTE),
+    match messages.any(|mut message| withhold_secrets::withhold(&mut message)) {
+        true => outcome.noting(withhold_secrets::NOTE),
         false => outcome,
     }
 }

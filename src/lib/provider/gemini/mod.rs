@@ -11,7 +11,7 @@ use serde_json::json;
 use super::api_key::Key;
 use super::http::{Answer, Endpoint};
 use super::json::{Json, object};
-use super::received::is_made_id;
+use super::partial_message::is_made_id;
 use super::wire;
 use super::wire::Turn;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};

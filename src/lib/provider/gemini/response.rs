@@ -6,7 +6,7 @@ use crate::message::StopReason;
 use crate::provider::OnText;
 use crate::provider::classify_error::ErrorBody;
 use crate::provider::http::{Answer, Fault, parse};
-use crate::provider::received::{CallDraft, Received};
+use crate::provider::partial_message::{CallDraft, Received};
 
 use super::SIGNATURE;
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::api_key::{Credential, Key, KeySource};
 use super::classify_error::{ErrorBody, plain};
 use super::json::Json;
-use super::received::Received;
+use super::partial_message::Received;
 use super::{BoxFuture, Error, OnText};
 use crate::net::sse::{Events, MAX_ANSWER};
 use crate::net::{BodyError, Timeouts, innermost, read_body};

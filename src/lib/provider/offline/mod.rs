@@ -15,7 +15,7 @@ mod words;
 
 use serde_json::{Value, json};
 
-use super::received::estimate_output;
+use super::partial_message::estimate_output;
 use super::{BoxFuture, Error, OnText, Provider, Request, Response, ToolSpec};
 use crate::language::summary;
 use crate::language::summary::Sentence;

@@ -2,7 +2,7 @@
 
 use super::words::{after, after_any, asks, first_word, is_one_of, plain, trim_lead};
 use crate::language::pack::{english, packs};
-use crate::language::secrets::looks_like_key;
+use crate::language::service_keys::looks_like_key;
 use crate::text;
 
 /// What an order to remember is about.

@@ -7,7 +7,7 @@ use super::*;
 use crate::message::{Message, StopReason};
 use crate::net::Timeouts;
 use crate::provider::http::Answer;
-use crate::provider::received::Received;
+use crate::provider::partial_message::Received;
 use crate::provider::test_server::{
     End, Recorded, Reply, Server, attempt, call, client, message, request, round_trip, said,
     system, tools, user, with_wrong_node, wrong_value,

@@ -7,7 +7,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::received::drop_last_thinking;
+use super::partial_message::drop_last_thinking;
 use super::wire::is_blank;
 use crate::message::{Block, Message, Role, ToolResult};
 

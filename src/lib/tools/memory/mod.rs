@@ -19,7 +19,7 @@ use crate::clock;
 use crate::memory::index::{Filter, Hit, Query, Source, Strategy};
 use crate::memory::items;
 use crate::memory::items::Item;
-use crate::memory::known;
+use crate::memory::person_profile;
 use crate::memory::{Memory, Scope, Viewer, show_lines};
 use crate::text::{shorten, visible};
 use crate::trust::Provenance;
@@ -59,7 +59,7 @@ struct Sight {
 impl Sight {
     fn of(context: &Context) -> Self {
         let scope = Scope::Chat(context.conversation.0.clone());
-        let is_group = known::group_file(&context.conversation).is_some();
+        let is_group = person_profile::group_file(&context.conversation).is_some();
         let of_group = (is_group && !context.viewer.may_see(&scope)).then_some(scope);
         let viewer = context.viewer.clone();
         let viewer = match &of_group {

@@ -10,7 +10,7 @@ use crate::agent::{Context, Reach, ToolOutput};
 use crate::memory::facts;
 use crate::memory::items;
 use crate::memory::items::{Item, Stated};
-use crate::memory::{Scope, known};
+use crate::memory::{Scope, person_profile};
 use crate::sandbox::{BeneathError, Root};
 use crate::text::{hidden_chars, shorten, visible};
 use crate::tools::typed::{About, Property, TypedTool};
@@ -209,7 +209,8 @@ impl TypedTool for Remember {
     fn reach(&self, args: &RememberArgs, context: &Context) -> Reach {
         let person = args.person.as_deref().map(str::trim);
         let is_own = person.is_none_or(|person| person == context.person);
-        let of_group = person.is_none() && known::group_file(&context.conversation).is_some();
+        let of_group =
+            person.is_none() && person_profile::group_file(&context.conversation).is_some();
         match is_own && is_guest(context) || of_group {
             true => Reach::Free,
             false if is_guest(context) => {
@@ -226,7 +227,8 @@ impl TypedTool for Remember {
             if words.is_empty() || words.len() > items::MAX_CONTENT {
                 return Err(format!("text must have 1 to {} bytes", items::MAX_CONTENT));
             }
-            let group = known::group_file(&context.conversation).filter(|_| args.person.is_none());
+            let group =
+                person_profile::group_file(&context.conversation).filter(|_| args.person.is_none());
             let path = match group {
                 Some(path) => path,
                 None => {

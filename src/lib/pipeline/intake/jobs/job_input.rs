@@ -4,7 +4,7 @@ use crate::jobs::{Job, Talk};
 use crate::message::{
     About, Address, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust,
 };
-use crate::pipeline::intake::channel_batch;
+use crate::pipeline::intake::session_keys;
 use crate::pipeline::intake::shell::Everybody;
 use crate::pipeline::{Live, Pipeline};
 
@@ -120,9 +120,9 @@ impl Pipeline {
         let is_group = matches!(chat, Address::Number(..0))
             || live.config.group(&route.channel, &id).is_some();
         let key = if is_group {
-            channel_batch::group_key(&live.config, "job", &chat)
+            session_keys::group_key(&live.config, "job", &chat)
         } else {
-            channel_batch::dm_key(&live.config, &chat, &id)
+            session_keys::dm_key(&live.config, &chat, &id)
         };
         let key = job
             .topic

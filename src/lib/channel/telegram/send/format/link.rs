@@ -13,8 +13,9 @@ pub(super) struct OpenLink {
     title: String,
     /// Index into the flow's links, when Telegram can open it.
     pub(super) index: Option<usize>,
-    /// Where its text begins.
+    /// Where its text begins, or the marker of a list that is due before it.
     start: usize,
+    marker: String,
     /// It is inside another, which wins.
     nested: bool,
 }
@@ -39,6 +40,7 @@ impl Writer<'_> {
             title: title.to_owned(),
             index,
             start: self.shown().len(),
+            marker: self.marker.trim_start().to_owned(),
             nested,
         });
     }
@@ -48,9 +50,12 @@ impl Writer<'_> {
             return;
         };
         let text = self.shown().get(link.start..).unwrap_or("").trim();
+        let text = text.strip_prefix(&link.marker).unwrap_or(text);
+        // As the address is cleaned, so that both compare.
+        let text: String = text.chars().filter_map(clean_char).collect();
         let titled = !is_blank(&link.title) && !text.contains(&link.title);
-        let named = text == link.url || link.url.strip_prefix("mailto:") == Some(text);
-        if is_blank(text) {
+        let named = text == link.url || link.url.strip_prefix("mailto:") == Some(text.as_str());
+        if is_blank(&text) {
             self.put(&link.url, None, range.end);
         } else if let Some(linked) = link.index.and_then(|at| self.flow.links.get_mut(at)) {
             linked.spelled = !named;

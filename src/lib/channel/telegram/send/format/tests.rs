@@ -124,3 +124,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_address_that_is_its_own_text_is_shown_once() {
+    for markdown in ["- <tg:>x", "- <tg:\u{5}>x"] {
+        let parts = crate::channel::telegram::send::format::render(markdown, 4096);
+        assert_eq!(parts[0].html, "• tg:x", "{markdown:?}");
+    }
+}

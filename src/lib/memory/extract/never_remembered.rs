@@ -2,7 +2,7 @@
 
 use super::words::{Word, has_any, low, words};
 use crate::language::pack::packs;
-use crate::language::secrets::looks_like_key;
+use crate::language::service_keys::looks_like_key;
 
 /// Returns true for words that may be remembered: they are about no secret, and not about what somebody may do.
 pub fn may_be_kept(text: &str) -> bool {

@@ -1,6 +1,6 @@
 //! The ways to people: to the owner, wherever they were last heard, and to whoever a word means.
 
-use super::channel_batch;
+use super::session_keys;
 use super::shell::Everybody;
 use crate::config::Config;
 use crate::message::{Address, ChatRef, Route, SessionKey, Source};
@@ -44,7 +44,7 @@ impl Pipeline {
             let person = Address::parse(&last.sender)
                 .and_then(|sender| config.session.person_of(sender.channel(), &sender.id()))
                 .filter(|_| last.session_key.is_dm_of(&last.sender));
-            let joined = person.map(|person| channel_batch::joined_key(config, person));
+            let joined = person.map(|person| session_keys::joined_key(config, person));
             (
                 joined.unwrap_or_else(|| last.session_key.clone()),
                 last.route.clone(),
@@ -54,7 +54,7 @@ impl Pipeline {
             let mut owners = config.owners();
             owners.extend(known.people.owners.iter().map(|owner| owner.id.clone()));
             let ways = owners.into_iter().map(|owner| {
-                let key = channel_batch::dm_key(config, &owner, &owner.id());
+                let key = session_keys::dm_key(config, &owner, &owner.id());
                 (key, way_to(&owner))
             });
             ways.into_iter().find(|(_, route)| open(route))

@@ -9,14 +9,14 @@ use super::prompt_trace;
 use super::prompt_trace::Parts;
 use super::run::Setting;
 use super::transcribe::Waits;
-use super::withheld;
+use super::withhold_secrets;
 use crate::memory::recall::Recalled;
 use crate::message::{Block, Envelope, Role, Trust};
 use crate::pipeline::Pipeline;
 use crate::pipeline::plan;
 use crate::pipeline::retry::Recorded;
 use crate::pipeline::schedule::debounce::Bundle;
-use crate::pipeline::schedule::rotation::Carried;
+use crate::pipeline::schedule::renew_session::Carried;
 use crate::queue::{Heard, Note};
 use crate::session::{Kind, PromptBlock, Resume, Session, Spoken};
 use crate::trust::{Provenance, fence};
@@ -79,7 +79,7 @@ impl Pipeline {
         } = setting;
         let mut messages = bundle.messages();
         for message in &mut messages {
-            withheld::withhold(message);
+            withhold_secrets::withhold(message);
         }
         self.fill_report(&mut messages).await?;
         self.mark_quotes(&mut messages).await?;

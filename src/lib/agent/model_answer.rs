@@ -1,0 +1,159 @@
+//! What follows from an answer of the model: it is written down; it ends the turn, asks for tools, or is asked for
+//! once more.
+
+use super::turn_loop::{Break, Running};
+use super::turn_request::{Formed, Written};
+use crate::llm::Paid;
+use crate::message::{Block, Role, Step, StopReason, ToolCall};
+use crate::session::{Kind, Spoken};
+
+/// What a vendor that made a pause is told.
+const GO_ON: &str = "(go on)";
+/// The answer that says nothing, in a form.
+const EMPTY_FORM: &str = "[]";
+/// How what is said about an answer of the wrong form begins.
+pub const UNREADABLE: &str = "⟦your answer could not be read: ";
+
+impl Running<'_> {
+    /// Returns what follows an answer in words.
+    fn formed(&self, words: &str) -> Formed {
+        let Some(form) = self.order.form.filter(|_| self.steps_left() > 1) else {
+            return Formed::Final;
+        };
+        match (form.next)(words) {
+            Formed::Unreadable(_) if self.was_told() => Formed::Final,
+            next => next,
+        }
+    }
+
+    /// Returns true when the model was told in this turn that its answer could not be read.
+    fn was_told(&self) -> bool {
+        let state = self.session.state();
+        let since = state.turn.as_ref().map_or(0, |turn| turn.user_seq);
+        let of_turn = state.entries.iter().filter(|entry| entry.seq > since);
+        of_turn.map(|entry| entry.message.content.as_slice()).any(
+            |content| matches!(content, [Block::Context { text }] if text.starts_with(UNREADABLE)),
+        )
+    }
+
+    /// Writes an answer down and runs what it asks for; returns the final words if these are.
+    pub(super) async fn take_in(&mut self, paid: Paid) -> Result<Option<String>, Break> {
+        let paid = self.without_untrusted_if_it_asks(paid).await?;
+        let mut message = paid.response.message;
+        let stop = paid.response.stop;
+        let mut calls: Vec<ToolCall> = message.tool_calls().cloned().collect();
+        let is_answer =
+            calls.is_empty() && !matches!(stop, StopReason::Pause | StopReason::Refusal);
+        let formed = if is_answer {
+            self.formed(&message.plain_text())
+        } else {
+            Formed::Final
+        };
+        if let Formed::Calls(asked) = &formed {
+            message
+                .content
+                .extend(asked.iter().cloned().map(Block::ToolCall));
+            calls.clone_from(asked);
+        }
+        self.emit(Step::Answered {
+            duration_ms: paid.duration_ms,
+            usage: paid.response.usage,
+            stop,
+            tools: calls.iter().map(|call| call.name.clone()).collect(),
+        });
+        let words = message.plain_text();
+        let is_formed = self.order.form.is_some() && stop != StopReason::Refusal;
+        let ours = match (words.trim().is_empty(), stop) {
+            // No words are silence where words are not the answer.
+            (true, _) if is_formed && calls.is_empty() && stop != StopReason::Pause => {
+                Some(EMPTY_FORM.to_owned())
+            }
+            (false, StopReason::MaxTokens) if is_formed => None,
+            _ if !calls.is_empty() || stop == StopReason::Pause => None,
+            (false, StopReason::MaxTokens) => {
+                Some(format!("{words}\n\n(cut off at the model's token limit)"))
+            }
+            (false, _) => None,
+            (true, StopReason::Refusal) => Some("The model declined to answer this.".to_owned()),
+            (true, _) => {
+                Some(self.earlier_words().unwrap_or_else(|| {
+                    "The model gave an empty answer. Please ask again.".to_owned()
+                }))
+            }
+        };
+        let content = ours.map_or(message.content, |text| vec![Block::Text { text }]);
+        let spoken = Kind::Message(Spoken {
+            model: Some(paid.model),
+            stop: Some(stop),
+            usage: Some(paid.response.usage),
+            cost_nano_usd: paid.cost_nano_usd,
+            provenance: self.provenance_of(&content),
+            ..Spoken::new(Role::Assistant, content, self.order.run_id)
+        });
+        if !calls.is_empty() {
+            if !words.trim().is_empty() {
+                (self.order.reader)(Written::Beside(words.trim()));
+            }
+            return self.take_calls(spoken, stop, calls).await;
+        }
+        if stop == StopReason::Pause {
+            let go_on = self.message(
+                Role::User,
+                Block::Context {
+                    text: GO_ON.to_owned(),
+                },
+            );
+            self.session.append(vec![spoken, go_on], true).await?;
+            return Ok(None);
+        }
+        if let Formed::Unreadable(why) = formed {
+            let text = format!("{UNREADABLE}{why}; write it again, all of it⟧");
+            let told = self.message(Role::User, Block::Context { text });
+            self.session.append(vec![spoken, told], true).await?;
+            return Ok(None);
+        }
+        self.session.append(vec![spoken], true).await?;
+        Ok(Some(self.last_words()))
+    }
+
+    /// The final answer that is in the transcript, with what stands before the pauses in it.
+    pub(super) fn last_words(&self) -> String {
+        let mut entries = self
+            .session
+            .state()
+            .entries
+            .iter()
+            .rev()
+            .filter(|entry| entry.seq > 0);
+        let last = entries.find(|entry| entry.message.role == Role::Assistant);
+        let mut words: Vec<String> = last
+            .map(|entry| entry.message.plain_text())
+            .into_iter()
+            .collect();
+        let pause = [Block::Context {
+            text: GO_ON.to_owned(),
+        }];
+        while entries
+            .next()
+            .is_some_and(|entry| entry.message.content == pause)
+            && let Some(before) = entries.next()
+        {
+            words.insert(0, before.message.plain_text());
+        }
+        words.concat()
+    }
+
+    /// What the model said in this turn beside its tool calls, when its last answer is empty.
+    fn earlier_words(&self) -> Option<String> {
+        let state = self.session.state();
+        let since = state.turn.as_ref()?.user_seq;
+        let of_turn = state
+            .entries
+            .iter()
+            .rev()
+            .filter(|entry| entry.seq > since && entry.message.role == Role::Assistant);
+        of_turn
+            .map(|entry| entry.message.plain_text())
+            .find(|text| !text.trim().is_empty())
+    }
+}
