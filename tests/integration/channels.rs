@@ -4,6 +4,7 @@
 mod attacks;
 mod continued;
 mod deaths;
+mod kills;
 
 use std::collections::BTreeMap;
 use std::fs;

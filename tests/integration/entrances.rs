@@ -78,6 +78,8 @@ pub(crate) struct World {
     settled: AtomicBool,
     /// Whether more may fail than the daemon's life: then a door may say why it takes nothing.
     pub(crate) machine_fails: bool,
+    /// The longest pause before something is said, milliseconds.
+    pub(crate) pause_ms: u64,
     turned_away: Mutex<BTreeSet<String>>,
     /// Inputs that were given in a second time, since nobody had said that they were taken.
     again: AtomicUsize,
@@ -196,13 +198,23 @@ impl World {
             over: AtomicBool::new(false),
             settled: AtomicBool::new(false),
             machine_fails: false,
+            pause_ms: 20,
             turned_away: Mutex::default(),
             again: AtomicUsize::new(0),
         };
         (world, made)
     }
 
-    fn is_over(&self) -> bool {
+    /// Nobody says more from now on.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
@@ -224,7 +236,7 @@ impl World {
     }
 
     /// Says one thing after the other by a door, each when what came before is answered.
-    fn talk(&self, door: Door, mut random: Random) {
+    pub(crate) fn talk(&self, door: Door, mut random: Random) {
         let mut mine: Vec<Said> = Vec::new();
         let most = if door == Door::Job { JOBS } else { 1 };
         for number in 0.. {
@@ -232,7 +244,7 @@ impl World {
                 thread::sleep(Duration::from_millis(10));
                 mine.retain(|said| !self.is_answered(said));
             }
-            thread::sleep(Duration::from_millis(random.below(20)));
+            thread::sleep(Duration::from_millis(random.below(self.pause_ms)));
             if self.is_over() {
                 return;
             }

@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(30);
 const VOUCHED: &str = "Authentication-Results: mx.home.net; dmarc=pass header.from=example.org\r\n";
 
 /// Returns the program that `cargo test` and `cargo build` put beside the others; `None`, and says so, where it was not built.
-fn program() -> Option<PathBuf> {
+pub(crate) fn program() -> Option<PathBuf> {
     let program = bin("agent-daemon").with_file_name("agent-channel-mail");
     if program.is_file() {
         return Some(program);
@@ -30,54 +30,38 @@ fn program() -> Option<PathBuf> {
     None
 }
 
-/// An agent with a mailbox.
-struct Post {
-    model: FakeModel,
-    sandbox: Sandbox,
+/// A mailbox on an IMAP server, and an SMTP server that keeps what it is given.
+pub(crate) struct Mailbox {
     place: tempfile::TempDir,
-    program: PathBuf,
-    _daemon: Daemon,
+    imap: u16,
+    smtp: u16,
     _servers: MailServers,
 }
 
-impl Post {
-    /// `None` where there are no servers; `more` is laid over the settings of the mailbox.
-    fn open(more: &str) -> Option<Self> {
-        let program = program()?;
+impl Mailbox {
+    /// `None` where there are no servers.
+    pub(crate) fn open() -> Option<Self> {
         let (place, imap, smtp) = (tempfile::tempdir().expect("dir"), free_port(), free_port());
         let servers = mail_servers(place.path(), imap, smtp)?;
-        let (model, sandbox) = Sandbox::with_model();
-        let sandbox =
-            sandbox.config("[channels.mail]\nenabled = true\nowner = [\"ada@example.org\"]");
-        let settings = format!(
-            "address = \"agent@example.org\"\nimap = \"imap://127.0.0.1:{imap}\"\nsmtp = \"smtp://127.0.0.1:{smtp}\"\n\
-             password = \"secret\"\nauthserv_id = \"mx.home.net\"\n{more}"
-        );
-        sandbox.put("channels/mail.toml", settings.as_bytes());
-        let daemon = sandbox.ready();
         Some(Self {
-            model,
-            sandbox,
             place,
-            program,
-            _daemon: daemon,
+            imap,
+            smtp,
             _servers: servers,
         })
     }
 
-    fn start(&self) -> Running {
-        let mut command = Command::new(&self.program);
-        command.env_clear().env("AGENT_HOME", self.sandbox.home());
-        let process = Running::start(&mut command);
-        wait_for("the mailbox", SOON, || {
-            let (_, log) = process.said();
-            log.contains("the mailbox is open").then_some(())
-        });
-        process
+    /// Returns the settings of the channel, with `more` laid over them.
+    pub(crate) fn settings(&self, more: &str) -> String {
+        let Self { imap, smtp, .. } = self;
+        format!(
+            "address = \"agent@example.org\"\nimap = \"imap://127.0.0.1:{imap}\"\nsmtp = \"smtp://127.0.0.1:{smtp}\"\n\
+             password = \"secret\"\nauthserv_id = \"mx.home.net\"\n{more}"
+        )
     }
 
     /// A mail arrives in the mailbox.
-    fn arrives(&self, name: &str, mail: impl AsRef<[u8]>) {
+    pub(crate) fn arrives(&self, name: &str, mail: impl AsRef<[u8]>) {
         let mailbox = self.place.path().join("boxes/agent");
         for dir in ["", "tmp", "new", "cur"] {
             let dir = mailbox.join(dir);
@@ -91,7 +75,7 @@ impl Post {
     }
 
     /// Returns what the agent sent, the oldest first.
-    fn sent(&self) -> Vec<String> {
+    pub(crate) fn sent(&self) -> Vec<String> {
         let mut files: Vec<(std::time::SystemTime, PathBuf)> = ["new", "cur"]
             .iter()
             .filter_map(|dir| fs::read_dir(self.place.path().join("sent").join(dir)).ok())
@@ -104,13 +88,6 @@ impl Post {
             .iter()
             .filter_map(|(_, path)| fs::read_to_string(path).ok());
         read.collect()
-    }
-
-    /// Waits for a mail with `words`.
-    fn receives(&self, words: &str) -> String {
-        wait_for(words, SOON, || {
-            self.sent().into_iter().find(|mail| mail.contains(words))
-        })
     }
 
     /// Returns the names of mails that are marked as read.
@@ -128,6 +105,61 @@ impl Post {
     }
 }
 
+/// An agent with a mailbox.
+struct Post {
+    model: FakeModel,
+    sandbox: Sandbox,
+    mailbox: Mailbox,
+    program: PathBuf,
+    _daemon: Daemon,
+}
+
+impl std::ops::Deref for Post {
+    type Target = Mailbox;
+
+    fn deref(&self) -> &Mailbox {
+        &self.mailbox
+    }
+}
+
+impl Post {
+    /// `None` where there are no servers; `more` is laid over the settings of the mailbox.
+    fn open(more: &str) -> Option<Self> {
+        let program = program()?;
+        let mailbox = Mailbox::open()?;
+        let (model, sandbox) = Sandbox::with_model();
+        let sandbox =
+            sandbox.config("[channels.mail]\nenabled = true\nowner = [\"ada@example.org\"]");
+        sandbox.put("channels/mail.toml", mailbox.settings(more).as_bytes());
+        let daemon = sandbox.ready();
+        Some(Self {
+            model,
+            sandbox,
+            mailbox,
+            program,
+            _daemon: daemon,
+        })
+    }
+
+    fn start(&self) -> Running {
+        let mut command = Command::new(&self.program);
+        command.env_clear().env("AGENT_HOME", self.sandbox.home());
+        let process = Running::start(&mut command);
+        wait_for("the mailbox", SOON, || {
+            let (_, log) = process.said();
+            log.contains("the mailbox is open").then_some(())
+        });
+        process
+    }
+
+    /// Waits for a mail with `words`.
+    fn receives(&self, words: &str) -> String {
+        wait_for(words, SOON, || {
+            self.sent().into_iter().find(|mail| mail.contains(words))
+        })
+    }
+}
+
 fn open_to_nobody(path: &Path) {
     std::os::unix::fs::chown(path, Some(65534), Some(65534)).expect("we are root");
 }
@@ -142,7 +174,7 @@ fn field<'a>(mail: &'a str, name: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-fn ada(id: &str, head: &str, text: &str) -> String {
+pub(crate) fn ada(id: &str, head: &str, text: &str) -> String {
     format!(
         "{VOUCHED}From: Ada <ada@example.org>\r\nTo: agent@example.org\r\nMessage-ID: <{id}@x>\r\nDate: Tue, 24 Nov 2026 10:00:00 +0000\r\n{head}\r\n{text}\r\n"
     )

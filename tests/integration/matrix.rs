@@ -9,7 +9,7 @@
 mod attacks;
 mod kills;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -21,11 +21,11 @@ use crate::support::{Daemon, FakeModel, Output, Reply, Running, Sandbox, bin, wa
 
 /// A machine that builds beside is slow.
 const SOON: Duration = Duration::from_secs(60);
-const AGENT: &str = "@agent:home.test";
+pub(crate) const AGENT: &str = "@agent:home.test";
 const ADA: &str = "[channels.matrix]\nenabled = true\nowner = [\"@ada:home.test\"]\n";
 
 /// Returns the program that `scripts/check` builds; `None`, and says so, where it was not built.
-fn program() -> Option<PathBuf> {
+pub(crate) fn program() -> Option<PathBuf> {
     let target = bin("agent-daemon");
     let target = target.ancestors().nth(2).expect("target/debug");
     let program = target.join("matrix/debug/agent-channel-matrix");
@@ -45,7 +45,7 @@ fn installed(name: &str) -> PathBuf {
     target.join("ci-tools").join(name)
 }
 
-fn tools(name: &str) -> Option<PathBuf> {
+pub(crate) fn tools(name: &str) -> Option<PathBuf> {
     let place = installed(name);
     missing(&place, ".ci/run installs it")?;
     Some(place)
@@ -68,7 +68,7 @@ fn script(name: &str) -> PathBuf {
 }
 
 /// A homeserver.
-struct Homeserver {
+pub(crate) struct Homeserver {
     place: tempfile::TempDir,
     port: u16,
     python: PathBuf,
@@ -76,7 +76,7 @@ struct Homeserver {
 }
 
 impl Homeserver {
-    fn open() -> Option<Self> {
+    pub(crate) fn open() -> Option<Self> {
         let (python, place, port) = (
             tools("synapse")?,
             tempfile::tempdir().expect("dir"),
@@ -123,21 +123,23 @@ impl Homeserver {
         self.running = None;
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 }
 
 /// Somebody with a client of their own.
-struct Person {
+pub(crate) struct Person {
     process: Running,
     asked: Cell<usize>,
+    /// How much of what it printed is read, and the lines of that.
+    read: RefCell<(usize, Vec<Value>)>,
     _store: tempfile::TempDir,
 }
 
 impl Person {
     /// An account that is new, and not signed in yet.
-    fn new(server: &Homeserver, name: &str) -> Self {
+    pub(crate) fn new(server: &Homeserver, name: &str) -> Self {
         let store = tempfile::tempdir().expect("dir");
         let mut command = Command::new("python3");
         command
@@ -149,13 +151,14 @@ impl Person {
         let person = Self {
             process: Running::start(&mut command),
             asked: Cell::new(0),
+            read: RefCell::default(),
             _store: store,
         };
         person.does(json!({"do": "register", "user": name, "password": format!("pw-{name}")}));
         person
     }
 
-    fn signed_in(server: &Homeserver, name: &str) -> Self {
+    pub(crate) fn signed_in(server: &Homeserver, name: &str) -> Self {
         let person = Self::new(server, name);
         person.does(json!({"do": "login", "password": format!("pw-{name}")}));
         person
@@ -163,9 +166,15 @@ impl Person {
 
     fn lines(&self) -> Vec<Value> {
         let (out, _) = self.process.said();
-        out.lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect()
+        let (read, lines) = &mut *self.read.borrow_mut();
+        let whole = out.rfind('\n').map_or(0, |end| end + 1);
+        let new = out.get(*read..whole).unwrap_or_default();
+        lines.extend(
+            new.lines()
+                .filter_map(|line| serde_json::from_str(line).ok()),
+        );
+        *read = whole;
+        lines.clone()
     }
 
     /// Does something and returns what came of it.
@@ -186,13 +195,13 @@ impl Person {
     }
 
     /// Makes an encrypted room with `invited`.
-    fn room(&self, is_direct: bool, invited: &[&str]) -> String {
+    pub(crate) fn room(&self, is_direct: bool, invited: &[&str]) -> String {
         let made = self.does(json!({"do": "create", "encrypted": true, "direct": is_direct, "invite": invited, "name": null}));
         made["room"].as_str().expect("a room").to_owned()
     }
 
     /// Returns when the agent is in a room, and this client has its keys.
-    fn wait_entered(&self, room: &str) {
+    pub(crate) fn wait_entered(&self, room: &str) {
         wait_for("the agent to enter", SOON, || {
             let there = self.does(json!({"do": "knows", "room": room, "user": AGENT}));
             (there["knows"] == true).then_some(())
@@ -200,7 +209,7 @@ impl Person {
     }
 
     /// Says something in an encrypted room, and returns its id.
-    fn says(&self, room: &str, text: &str) -> String {
+    pub(crate) fn says(&self, room: &str, text: &str) -> String {
         self.sends(room, json!({"msgtype": "m.text", "body": text}))
     }
 
@@ -225,7 +234,7 @@ impl Person {
     }
 
     /// Returns what the agent said, the oldest first.
-    fn heard(&self) -> Vec<Value> {
+    pub(crate) fn heard(&self) -> Vec<Value> {
         self.lines()
             .into_iter()
             .filter(|line| {
