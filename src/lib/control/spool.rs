@@ -2,6 +2,7 @@
 //!
 //! `spool/tmp/<id>.json` (being written) → rename → `spool/new/<id>.json` (accepted, durable).
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -18,7 +19,7 @@ pub fn put(tmp: &Path, new: &Path, id: &Id, line: &str) -> Result<bool, Error> {
 }
 
 /// A waiting command file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its id, from the file name.
     pub id: Id,
@@ -32,11 +33,22 @@ pub struct Entry {
 /// # Errors
 /// When the directory cannot be read.
 pub fn scan(new: &Path) -> Result<Vec<Entry>, Error> {
+    scan_but(new, &HashSet::new())
+}
+
+/// Does what [`scan`] does, without a look at those that are `known`.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn scan_but(new: &Path, known: &HashSet<Id>) -> Result<Vec<Entry>, Error> {
     let mut entries: Vec<(SystemTime, Entry)> = std::fs::read_dir(new)
         .map_err(Error::at("read", new))?
         .flatten()
         .filter_map(|entry| {
             let id = Id::parse(entry.file_name().to_str()?.strip_suffix(".json")?)?;
+            if known.contains(&id) {
+                return None;
+            }
             let changed = entry.metadata().and_then(|meta| meta.modified());
             let path = entry.path();
             Some((
@@ -103,6 +115,9 @@ mod tests {
             .map(|entry| entry.id.to_string())
             .collect();
         assert_eq!(ids, ["b", "a", "c"]);
+        let known = HashSet::from(["b", "c"].map(|id| Id::parse(id).expect("id")));
+        let new_ones = scan_but(&new, &known).expect("scan");
+        assert_eq!(new_ones.len(), 1);
         assert_eq!(std::fs::read(new.join("a.json")).expect("read"), b"a");
     }
 }

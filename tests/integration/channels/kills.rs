@@ -73,6 +73,10 @@ impl Process {
             kill(last.pid(), Signal::SIGKILL)
         };
         last.kill9();
+        // Nobody is there any more, not even its number.
+        while !last.has_ended() {
+            thread::sleep(Duration::from_millis(1));
+        }
         running.push(Running::start((self.command)().process_group(0)));
         self.kills.fetch_add(1, Ordering::Relaxed);
     }

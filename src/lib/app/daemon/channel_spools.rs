@@ -1,7 +1,7 @@
 //! Lines of channels that are processes: from the common spool, and from the spool of each channel, where nothing else is
-//! taken. However many one channel brings, a look takes a bounded number of each, and the others do not wait for it.
+//! taken. `channel_backlog` says whose turn it is.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,15 +16,10 @@ use crate::pipeline::{Line, Pipeline};
 use crate::queue::Known;
 use crate::{db, sys};
 
-/// Lines of a channel that one look takes in.
-const PER_LOOK: usize = 256;
-/// Lines that are taken in with one commit.
-const TOGETHER: usize = 64;
-
 /// Where a line came in: what it may say there, and where its answer is read.
 #[derive(Debug, Clone)]
 pub(super) struct Door {
-    new: PathBuf,
+    pub(super) new: PathBuf,
     replies: PathBuf,
     /// The one channel that may speak here.
     channel: Option<String>,
@@ -40,93 +35,12 @@ impl Door {
         }
     }
 
-    fn of(channel: &str, layout: &Layout) -> Self {
+    pub(super) fn of(channel: &str, layout: &Layout) -> Self {
         Self {
             new: layout.spool_new(),
             replies: layout.replies(),
             channel: Some(channel.to_owned()),
         }
-    }
-}
-
-/// Lines that wait for their turn.
-#[derive(Debug, Default)]
-pub(super) struct Backlog {
-    /// In the common spool, by channel.
-    common: HashMap<String, VecDeque<Entry>>,
-    /// The names of those files.
-    known: HashSet<Id>,
-    /// In the spools of the channels.
-    own: HashMap<String, VecDeque<Entry>>,
-}
-
-impl Backlog {
-    /// Returns the entries of the common spool that are not kept here.
-    pub(super) fn without_known(&self, mut entries: Vec<Entry>) -> Vec<Entry> {
-        if !self.known.is_empty() {
-            entries.retain(|entry| !self.known.contains(&entry.id));
-        }
-        entries
-    }
-
-    /// Keeps a file of the common spool for the turn of its channel.
-    pub(super) fn keep(&mut self, channel: &str, entry: Entry) {
-        if self.known.insert(entry.id.clone()) {
-            self.common
-                .entry(channel.to_owned())
-                .or_default()
-                .push_back(entry);
-        }
-    }
-
-    /// Takes lines in, of each channel as many as one look takes. Returns whether more of them can be taken in at once. What
-    /// is wrong at one channel holds up no other.
-    pub(super) async fn work_off(
-        &mut self,
-        pipeline: &Arc<Pipeline>,
-        home: &Home,
-    ) -> Result<bool, db::Error> {
-        let (mut is_more, mut trouble) = (false, None);
-        let common = Door::common(home);
-        for (channel, mut waiting) in std::mem::take(&mut self.common) {
-            let took = take_some(pipeline, home, &common, &channel, &mut waiting).await;
-            note(took, &mut is_more, &mut trouble);
-            if !waiting.is_empty() {
-                self.common.insert(channel, waiting);
-            }
-        }
-        let left = self.common.values().flatten();
-        self.known = left.map(|entry| entry.id.clone()).collect();
-        for (channel, layout) in own(pipeline, home) {
-            let door = Door::of(&channel, &layout);
-            let waiting = self.own.entry(channel.clone()).or_default();
-            if waiting.is_empty() {
-                let dir = door.new.clone();
-                match sys::blocking(move || spool::scan(&dir)).await {
-                    Ok(entries) => waiting.extend(entries),
-                    Err(error) => {
-                        tracing::warn!(%error, channel, "the channel's spool cannot be read")
-                    }
-                }
-            }
-            let took = take_some(pipeline, home, &door, &channel, waiting).await;
-            note(took, &mut is_more, &mut trouble);
-        }
-        match trouble {
-            None => Ok(is_more),
-            Some(error) => {
-                // What was not taken in is read again, in its order.
-                *self = Self::default();
-                Err(error)
-            }
-        }
-    }
-}
-
-fn note(took: Result<bool, db::Error>, is_more: &mut bool, trouble: &mut Option<db::Error>) {
-    match took {
-        Ok(more) => *is_more |= more,
-        Err(error) => *trouble = Some(error),
     }
 }
 
@@ -141,57 +55,20 @@ pub(super) fn own(pipeline: &Pipeline, home: &Home) -> Vec<(String, Layout)> {
         .collect()
 }
 
-/// Takes some of what waits in; returns whether more can be taken in at once.
-async fn take_some(
-    pipeline: &Arc<Pipeline>,
-    home: &Home,
-    door: &Door,
-    channel: &str,
-    waiting: &mut VecDeque<Entry>,
-) -> Result<bool, db::Error> {
-    let mut room = pipeline.room_for(channel).await?;
-    let mut left = PER_LOOK;
-    while left > 0 && !waiting.is_empty() {
-        let (mut orders, mut taken) = (Vec::new(), Vec::new());
-        while taken.len() < TOGETHER.min(left) {
-            let Some(entry) = waiting.pop_front() else {
-                break;
-            };
-            match open(door, &entry).await {
-                Opened::Gone | Opened::Later => continue,
-                Opened::Order(order) if room == 0 && is_message(&order) => {
-                    // They stay where they are until some of the others are answered.
-                    waiting.push_front(entry);
-                    left = 0;
-                    break;
-                }
-                Opened::Order(order) => {
-                    room -= usize::from(is_message(&order));
-                    orders.push(*order);
-                }
-                Opened::Bad(reason) => answer(pipeline, home, door, &entry.id, &reason).await,
-            }
-            taken.push(entry);
-        }
-        left = left.saturating_sub(taken.len());
-        take(pipeline, home, door, orders).await?;
-        command_intake::remove(taken).await;
-    }
-    Ok(left == 0 && room > 0 && !waiting.is_empty())
-}
-
-fn is_message(order: &Order) -> bool {
-    matches!(order.command, Command::Heard(_))
-}
-
-enum Opened {
+/// What is in a file of a spool.
+pub(super) enum Opened {
+    /// It went.
     Gone,
+    /// It cannot be read now.
     Later,
+    /// A line.
     Order(Box<Order>),
+    /// What is never taken, and why.
     Bad(String),
 }
 
-async fn open(door: &Door, entry: &Entry) -> Opened {
+/// Reads a line.
+pub(super) async fn open(door: &Door, entry: &Entry) -> Opened {
     let of_entry = Entry {
         id: entry.id.clone(),
         path: entry.path.clone(),
@@ -334,7 +211,7 @@ fn is_ours(error: &sys::Error) -> bool {
 }
 
 /// Tells the process why a line is refused.
-async fn answer(pipeline: &Pipeline, home: &Home, door: &Door, id: &Id, reason: &str) {
+pub(super) async fn answer(pipeline: &Pipeline, home: &Home, door: &Door, id: &Id, reason: &str) {
     tracing::warn!(%id, channel = door.channel, reason, "a line of a channel is refused");
     if door.channel.is_none() {
         return command_intake::refuse(pipeline, home, id, reason).await;

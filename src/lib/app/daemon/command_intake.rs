@@ -10,8 +10,9 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
+use super::channel_backlog::Backlog;
 use super::channel_spools;
-use super::channel_spools::{Backlog, Door};
+use super::channel_spools::Door;
 use crate::config::Home;
 use crate::control;
 use crate::control::attachments;
@@ -275,16 +276,14 @@ pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) -> bool {
     // One look at a time: who comes second finds nothing, and knows that it is done.
     static LOOK: LazyLock<tokio::sync::Mutex<Backlog>> = LazyLock::new(Default::default);
     let mut backlog = LOOK.lock().await;
-    let dir = home.spool_new();
-    let entries = match crate::sys::blocking(move || spool::scan(&dir)).await {
-        Ok(entries) => entries,
+    let mut entries = match backlog.scan_common(home).await {
+        Ok(entries) => entries.into_iter(),
         Err(error) => {
             tracing::error!(%error, "the spool cannot be read");
             pipeline.note_trouble(&error.to_string());
             return false;
         }
     };
-    let mut entries = backlog.without_known(entries).into_iter();
     loop {
         let together: Vec<Entry> = entries.by_ref().take(TOGETHER).collect();
         if together.is_empty() {

@@ -3,6 +3,7 @@
 mod auth;
 mod backup;
 pub(super) mod build;
+mod channel_backlog;
 mod channel_spools;
 mod check;
 pub(super) mod command_intake;

@@ -402,6 +402,11 @@ impl Channel for Process {
     }
 
     fn acknowledge(&self, key: &str, outcome: Outcome) {
+        let is_doubt = matches!(outcome, Outcome::Unknown(_));
+        if is_doubt && !matches!(offer::place(&self.layout, key), Place::Sending(_)) {
+            // A process that dies again and again says it again and again of one try.
+            return;
+        }
         offer::clear(&self.layout, key);
         if let Some(waiter) = self.waiting.lock().remove(key) {
             // Who waited is gone when the daemon ends.

@@ -20,6 +20,8 @@ use crate::text;
 const MAX_BOOT: u64 = 100;
 /// Entries of a directory that are looked at.
 const MAX_ENTRIES: usize = 100_000;
+/// Those that are looked at for the state of the channel: more are not offered at once, and it is looked at often.
+const MAX_LOOKED_AT: usize = 2_000;
 
 /// A message for the process.
 #[derive(Debug, Clone, Copy)]
@@ -127,6 +129,9 @@ pub(super) fn offer(layout: &Layout, message: &Message<'_>) -> Result<(), Error>
 
 /// Returns where a message is.
 pub(super) fn place(layout: &Layout, key: &str) -> Place {
+    if !is_key(key) {
+        return Place::Nowhere;
+    }
     let there = |dir: &Path| std::fs::symlink_metadata(file(dir, key)).ok();
     if let Some(meta) = there(&layout.sending()) {
         // A rename changes the inode, and nothing that a process writes does it back.
@@ -196,7 +201,7 @@ pub(super) fn reconcile(layout: &Layout) -> Vec<String> {
 
 /// Returns how many messages nobody claimed, and how long the oldest waits.
 pub(super) fn unclaimed(layout: &Layout) -> (usize, Duration) {
-    let ages = keys(&layout.out()).filter_map(|key| {
+    let ages = keys(&layout.out()).take(MAX_LOOKED_AT).filter_map(|key| {
         let meta = std::fs::symlink_metadata(file(&layout.out(), &key)).ok()?;
         meta.modified().ok()?.elapsed().ok()
     });

@@ -105,6 +105,33 @@ async fn a_message_is_a_file_until_the_process_says_what_became_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doubt_about_one_try_is_no_doubt_about_the_next() {
+    let bench = Bench::new();
+    let doubt = || {
+        let why = Outcome::Unknown("ended".to_owned());
+        bench.channel.acknowledge("5-1", why);
+    };
+    let first = bench.send("5-1", false);
+    bench.offered("5-1").await;
+    bench.claim("5-1");
+    // A process that is killed again and again says it each time it starts.
+    doubt();
+    doubt();
+    assert!(matches!(
+        first.await.expect("no panic"),
+        Err(SendError::Unknown(_))
+    ));
+    let again = bench.send("5-1", true);
+    bench.offered("5-1").await;
+    doubt();
+    bench.claim("5-1");
+    bench
+        .channel
+        .acknowledge("5-1", Outcome::Arrived("m1".to_owned()));
+    assert_eq!(again.await.expect("no panic"), Ok("m1".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_may_have_been_sent_before_says_so() {
     let bench = Bench::new();
     let sent = bench.send("5-1", true);

@@ -37,9 +37,20 @@ const MAX_UNKNOWNS: i64 = 3;
 /// The reason of a dead letter whose sending panicked.
 pub(crate) const SENDING_BROKE: &str = "internal error while sending";
 
+/// Chats of one channel that is a process whose messages are offered at the same time; the others wait in memory. A channel
+/// that is gone for days has at most so many files, and tasks that look after them.
+const CHATS_AT_ONCE: usize = 1_000;
+
 /// Parts that wait, a queue a chat.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Outgoing(Arc<Mutex<HashMap<Route, Chat>>>);
+pub(crate) struct Outgoing(Arc<Mutex<Waiting>>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    chats: HashMap<Route, Chat>,
+    /// By channel.
+    crowds: HashMap<String, Crowd>,
+}
 
 #[derive(Debug, Default)]
 struct Chat {
@@ -47,30 +58,55 @@ struct Chat {
     is_busy: bool,
 }
 
+/// The chats of a channel that sends to so many at once.
+#[derive(Debug, Default)]
+struct Crowd {
+    working: usize,
+    /// Chats that wait for one of the others to be over.
+    waiting: VecDeque<Route>,
+}
+
 impl Outgoing {
-    /// Adds a part; returns the work of its chat when nobody is at it.
-    fn push(&self, part: Part) -> Option<ChatWork> {
+    /// Adds a part; returns the work of its chat, or of one that waits longer, when nobody is at it. `is_limited` says that
+    /// only so many chats of its channel have their turn at once.
+    fn push(&self, part: Part, is_limited: bool) -> Option<ChatWork> {
         let key = part.content.route.clone();
-        let mut chats = self.0.lock();
-        let chat = chats.entry(key.clone()).or_default();
+        let mut all = self.0.lock();
+        let chat = all.chats.entry(key.clone()).or_default();
         chat.waiting.push_back(part);
-        (!std::mem::replace(&mut chat.is_busy, true)).then(|| ChatWork {
+        if std::mem::replace(&mut chat.is_busy, true) {
+            return None;
+        }
+        let key = if is_limited {
+            let crowd = all.crowds.entry(key.channel.clone()).or_default();
+            crowd.waiting.push_back(key);
+            if crowd.working >= CHATS_AT_ONCE {
+                return None;
+            }
+            crowd.working += 1;
+            crowd.waiting.pop_front()?
+        } else {
+            key
+        };
+        Some(ChatWork {
             outgoing: self.clone(),
             key,
+            is_limited,
             is_over: false,
         })
     }
 
     /// Forgets what waits of a task.
     fn forget_task(&self, route: &Route, task: i64) {
-        if let Some(chat) = self.0.lock().get_mut(route) {
+        if let Some(chat) = self.0.lock().chats.get_mut(route) {
             chat.waiting.retain(|part| part.task != Some(task));
         }
     }
 
     /// Returns true when nothing waits and nothing is being sent through a channel that `counts`.
     fn is_empty(&self, counts: impl Fn(&str) -> bool) -> bool {
-        !self.0.lock().keys().any(|route| counts(&route.channel))
+        let all = self.0.lock();
+        !all.chats.keys().any(|route| counts(&route.channel))
     }
 }
 
@@ -78,22 +114,42 @@ impl Outgoing {
 struct ChatWork {
     outgoing: Outgoing,
     key: Route,
+    is_limited: bool,
     /// Nothing was left; the chat may be somebody else's by now.
     is_over: bool,
 }
 
 impl ChatWork {
-    /// Takes the next part.
+    /// Takes the next part; where nothing is left of a chat, that of the chat of the channel that waits longest.
     fn next(&mut self) -> Option<Part> {
-        let mut chats = self.outgoing.0.lock();
-        let chat = chats.get_mut(&self.key)?;
-        let part = chat.waiting.pop_front();
-        if part.is_none() {
+        let mut all = self.outgoing.0.lock();
+        loop {
+            let chat = all.chats.get_mut(&self.key)?;
+            if let Some(part) = chat.waiting.pop_front() {
+                return Some(part);
+            }
             // Under the same lock: what is pushed from now on finds nobody at work.
-            chats.remove(&self.key);
-            self.is_over = true;
+            all.chats.remove(&self.key);
+            let crowd = all.crowds.get_mut(&self.key.channel);
+            let crowd = crowd.filter(|_| self.is_limited);
+            let Some(next) = crowd.and_then(|crowd| crowd.waiting.pop_front()) else {
+                all.leave(self);
+                self.is_over = true;
+                return None;
+            };
+            self.key = next;
         }
-        part
+    }
+}
+
+impl Waiting {
+    /// One chat of a channel less is at work.
+    fn leave(&mut self, work: &ChatWork) {
+        if let Some(crowd) = self.crowds.get_mut(&work.key.channel)
+            && work.is_limited
+        {
+            crowd.working = crowd.working.saturating_sub(1);
+        }
     }
 }
 
@@ -102,8 +158,9 @@ impl Drop for ChatWork {
         if self.is_over {
             return;
         }
-        let mut chats = self.outgoing.0.lock();
-        if let Some(chat) = chats.get_mut(&self.key) {
+        let mut all = self.outgoing.0.lock();
+        all.leave(self);
+        if let Some(chat) = all.chats.get_mut(&self.key) {
             chat.is_busy = false;
         }
     }
@@ -121,7 +178,9 @@ impl Pipeline {
     /// Sends stored parts, after what waits for the same chats already.
     pub fn deliver(self: &Arc<Self>, parts: Vec<Part>) {
         for part in parts {
-            if let Some(work) = self.outgoing.push(part) {
+            let channel = self.channels.get(part.content.route.channel.as_str());
+            let is_limited = channel.is_some_and(|channel| channel.outlives_us());
+            if let Some(work) = self.outgoing.push(part, is_limited) {
                 tokio::spawn(self.clone().work_off(work));
             }
         }
@@ -424,15 +483,62 @@ mod tests {
     #[test]
     fn a_chat_has_one_sender_also_when_the_last_one_is_only_just_over() {
         let outgoing = Outgoing::default();
-        let mut first = outgoing.push(part(1)).expect("nobody is at it");
-        assert!(outgoing.push(part(2)).is_none());
+        let mut first = outgoing.push(part(1), false).expect("nobody is at it");
+        assert!(outgoing.push(part(2), false).is_none());
         assert_eq!(first.next().map(|part| part.id), Some(1));
         assert_eq!(first.next().map(|part| part.id), Some(2));
         assert!(first.next().is_none());
-        let second = outgoing.push(part(3)).expect("the first one is over");
+        let second = outgoing
+            .push(part(3), false)
+            .expect("the first one is over");
         drop(first);
-        assert!(outgoing.push(part(4)).is_none(), "the second one is at it");
+        assert!(
+            outgoing.push(part(4), false).is_none(),
+            "the second one is at it"
+        );
         drop(second);
-        assert!(outgoing.push(part(5)).is_some(), "it was given up");
+        assert!(outgoing.push(part(5), false).is_some(), "it was given up");
+    }
+
+    #[test]
+    fn of_many_chats_so_many_have_their_turn_and_each_keeps_its_order() {
+        let outgoing = Outgoing::default();
+        let of_chat = |chat: usize, id: i64| {
+            let mut part = part(id);
+            part.content.route.chat.chat = chat.to_string();
+            part
+        };
+        let mut at_work = Vec::new();
+        for id in [0, 1] {
+            let chats = 0..CHATS_AT_ONCE + 2;
+            at_work.extend(chats.filter_map(|chat| outgoing.push(of_chat(chat, id), true)));
+        }
+        assert_eq!(at_work.len(), CHATS_AT_ONCE);
+        // What is over goes on with the chat that waits longest; what breaks off is made up for by the next part.
+        let mut first = at_work.remove(0);
+        let next = |work: &mut ChatWork| {
+            work.next()
+                .map(|part| (part.content.route.chat.chat, part.id))
+        };
+        let (one, two) = (CHATS_AT_ONCE.to_string(), (CHATS_AT_ONCE + 1).to_string());
+        assert_eq!(next(&mut first), Some(("0".to_owned(), 0)));
+        assert_eq!(next(&mut first), Some(("0".to_owned(), 1)));
+        assert_eq!(next(&mut first), Some((one.clone(), 0)));
+        drop(at_work.remove(0));
+        let mut other = outgoing
+            .push(of_chat(CHATS_AT_ONCE + 2, 0), true)
+            .expect("room");
+        assert_eq!(next(&mut other), Some((two, 0)));
+        assert_eq!(next(&mut first), Some((one, 1)));
+        drop(at_work);
+        while first.next().is_some() || other.next().is_some() {}
+        assert!(
+            outgoing
+                .0
+                .lock()
+                .crowds
+                .values()
+                .all(|crowd| crowd.working == 0)
+        );
     }
 }

@@ -1,0 +1,307 @@
+//! Lines of channels that wait for their turn. However many one channel brings, a look takes a bounded number of each and the
+//! others do not wait for it. Within a channel, word of what was sent does not wait for messages, and messages of one chat
+//! do not wait for those of another.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::channel_spools::{Door, Opened, answer, open, own, take};
+use super::command_intake;
+use crate::config::Home;
+use crate::control::spool::Entry;
+use crate::control::{Command, Id, Order, spool};
+use crate::pipeline::Pipeline;
+use crate::{db, sys};
+
+/// Lines of a channel that one look takes in.
+const PER_LOOK: usize = 256;
+/// Lines that are taken in with one commit.
+const TOGETHER: usize = 64;
+/// A spool in which many lie is looked through at most this part of the time.
+const PART_OF_TIME: u32 = 20;
+
+/// Lines that wait for their turn.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    /// In the common spool, by channel.
+    common: HashMap<String, Waiting>,
+    /// The names of those files.
+    known: HashSet<Id>,
+    /// In the spools of the channels.
+    own: HashMap<String, Own>,
+}
+
+/// The spool of one channel.
+#[derive(Debug, Default)]
+struct Own {
+    waiting: Waiting,
+    known: HashSet<Id>,
+    /// When it was last looked through, and how long that took.
+    scanned: Option<(Instant, Duration)>,
+}
+
+/// The lines of one channel in one spool.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Those that nobody looked at yet, in the order in which they came.
+    unread: VecDeque<Entry>,
+    /// Messages by chat, each chat's in order.
+    held: HashMap<String, VecDeque<Entry>>,
+    /// The chats of them, in the order in which they take turns.
+    turns: VecDeque<String>,
+}
+
+impl Waiting {
+    fn hold(&mut self, chat: String, entry: Entry) {
+        let entries = self.held.entry(chat.clone()).or_default();
+        if entries.is_empty() {
+            self.turns.push_back(chat);
+        }
+        entries.push_back(entry);
+    }
+
+    /// Returns the next message of the chat whose turn it is.
+    fn next_message(&mut self) -> Option<Entry> {
+        let chat = self.turns.pop_front()?;
+        let entries = self.held.get_mut(&chat)?;
+        let entry = entries.pop_front();
+        if entries.is_empty() {
+            self.held.remove(&chat);
+        } else {
+            self.turns.push_back(chat);
+        }
+        entry
+    }
+
+    fn is_empty(&self) -> bool {
+        self.unread.is_empty() && self.turns.is_empty()
+    }
+}
+
+impl Own {
+    /// Finds what is new in the spool, behind what is known.
+    async fn scan(&mut self, channel: &str, door: &Door) {
+        let is_early = |(at, took): (Instant, Duration)| at.elapsed() < took * PART_OF_TIME;
+        if !self.waiting.is_empty() && self.scanned.is_some_and(is_early) {
+            return;
+        }
+        let (dir, known, began) = (
+            door.new.clone(),
+            std::mem::take(&mut self.known),
+            Instant::now(),
+        );
+        let scan = move || (spool::scan_but(&dir, &known), known);
+        let (found, known) = sys::blocking(scan).await;
+        self.known = known;
+        self.scanned = Some((Instant::now(), began.elapsed()));
+        match found {
+            Ok(entries) => {
+                self.known
+                    .extend(entries.iter().map(|entry| entry.id.clone()));
+                self.waiting.unread.extend(entries);
+            }
+            Err(error) => tracing::warn!(%error, channel, "the channel's spool cannot be read"),
+        }
+    }
+}
+
+impl Backlog {
+    /// Returns what is in the common spool and not kept here.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) async fn scan_common(&mut self, home: &Home) -> Result<Vec<Entry>, sys::Error> {
+        let (dir, known) = (home.spool_new(), std::mem::take(&mut self.known));
+        let scan = move || (spool::scan_but(&dir, &known), known);
+        let (found, known) = sys::blocking(scan).await;
+        self.known = known;
+        found
+    }
+
+    /// Keeps a file of the common spool for the turn of its channel.
+    pub(super) fn keep(&mut self, channel: &str, entry: Entry) {
+        if self.known.insert(entry.id.clone()) {
+            let waiting = self.common.entry(channel.to_owned()).or_default();
+            waiting.unread.push_back(entry);
+        }
+    }
+
+    /// Takes lines in, of each channel as many as one look takes. Returns whether more of them can be taken in at once. What
+    /// is wrong at one channel holds up no other.
+    pub(super) async fn work_off(
+        &mut self,
+        pipeline: &Arc<Pipeline>,
+        home: &Home,
+    ) -> Result<bool, db::Error> {
+        let (mut is_more, mut trouble) = (false, None);
+        let mut note = |took: Result<bool, db::Error>| match took {
+            Ok(more) => is_more |= more,
+            Err(error) => trouble = Some(error),
+        };
+        let common = Door::common(home);
+        for (channel, waiting) in &mut self.common {
+            let look = Look::new(pipeline, home, &common, &mut self.known);
+            note(look.take_some(channel, waiting).await);
+        }
+        self.common.retain(|_, waiting| !waiting.is_empty());
+        for (channel, layout) in own(pipeline, home) {
+            let door = Door::of(&channel, &layout);
+            let own = self.own.entry(channel.clone()).or_default();
+            own.scan(&channel, &door).await;
+            let look = Look::new(pipeline, home, &door, &mut own.known);
+            note(look.take_some(&channel, &mut own.waiting).await);
+        }
+        match trouble {
+            None => Ok(is_more),
+            Some(error) => {
+                // What was not taken in is read again, in its order.
+                *self = Self::default();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// One look at the lines of one channel.
+struct Look<'a> {
+    pipeline: &'a Arc<Pipeline>,
+    home: &'a Home,
+    door: &'a Door,
+    /// The names of what waits here.
+    known: &'a mut HashSet<Id>,
+    /// Messages that were read in this round.
+    opened: HashMap<Id, Box<Order>>,
+    /// What is taken in next, and its files.
+    orders: Vec<Order>,
+    taken: Vec<Entry>,
+    /// How many may still be read, and how many messages taken.
+    reads: usize,
+    room: usize,
+}
+
+impl<'a> Look<'a> {
+    fn new(
+        pipeline: &'a Arc<Pipeline>,
+        home: &'a Home,
+        door: &'a Door,
+        known: &'a mut HashSet<Id>,
+    ) -> Self {
+        Self {
+            pipeline,
+            home,
+            door,
+            known,
+            opened: HashMap::new(),
+            orders: Vec::new(),
+            taken: Vec::new(),
+            reads: PER_LOOK,
+            room: 0,
+        }
+    }
+
+    /// Takes some of what waits in; returns whether more can be taken in at once.
+    async fn take_some(mut self, channel: &str, waiting: &mut Waiting) -> Result<bool, db::Error> {
+        let room = self.pipeline.room_for(channel).await?;
+        self.room = room.min(PER_LOOK);
+        loop {
+            self.read(waiting).await;
+            self.take_turns(waiting).await;
+            if self.taken.is_empty() && (self.reads == 0 || waiting.unread.is_empty()) {
+                break;
+            }
+            let (orders, taken) = (
+                std::mem::take(&mut self.orders),
+                std::mem::take(&mut self.taken),
+            );
+            take(self.pipeline, self.home, self.door, orders).await?;
+            for entry in &taken {
+                self.known.remove(&entry.id);
+            }
+            command_intake::remove(taken).await;
+            self.opened.clear();
+        }
+        let has_room = room > PER_LOOK && !waiting.turns.is_empty();
+        Ok(has_room || !waiting.unread.is_empty())
+    }
+
+    /// Reads what nobody looked at: messages take their turns, and the rest is taken in.
+    async fn read(&mut self, waiting: &mut Waiting) {
+        while self.reads > 0 && self.orders.len() + self.opened.len() < TOGETHER {
+            let Some(entry) = waiting.unread.pop_front() else {
+                return;
+            };
+            self.reads -= 1;
+            let Some(order) = self.open(&entry).await else {
+                continue;
+            };
+            let Command::Heard(heard) = &order.command else {
+                self.orders.push(*order);
+                self.taken.push(entry);
+                continue;
+            };
+            waiting.hold(heard.chat.clone(), entry.clone());
+            self.opened.insert(entry.id, order);
+        }
+    }
+
+    /// Takes as many messages as there is room for, the chats in turn.
+    async fn take_turns(&mut self, waiting: &mut Waiting) {
+        while self.room > 0 && self.orders.len() < TOGETHER {
+            let Some(entry) = waiting.next_message() else {
+                return;
+            };
+            let order = match self.opened.remove(&entry.id) {
+                Some(order) => Some(order),
+                None => self.open(&entry).await,
+            };
+            let Some(order) = order else { continue };
+            self.room -= 1;
+            self.orders.push(*order);
+            self.taken.push(entry);
+        }
+    }
+
+    /// Reads a line; `None` for what is no line, which is answered.
+    async fn open(&mut self, entry: &Entry) -> Option<Box<Order>> {
+        match open(self.door, entry).await {
+            Opened::Order(order) => return Some(order),
+            // A later look finds it again.
+            Opened::Gone | Opened::Later => drop(self.known.remove(&entry.id)),
+            Opened::Bad(reason) => {
+                answer(self.pipeline, self.home, self.door, &entry.id, &reason).await;
+                self.taken.push(entry.clone());
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chats_take_turns_and_each_keeps_its_order() {
+        let mut waiting = Waiting::default();
+        let entry = |id: &str| Entry {
+            id: Id::parse(id).expect("id"),
+            path: id.into(),
+        };
+        for (chat, id) in [
+            ("bot", "b1"),
+            ("bot", "b2"),
+            ("bot", "b3"),
+            ("eve", "e1"),
+            ("ada", "a1"),
+            ("eve", "e2"),
+        ] {
+            waiting.hold(chat.to_owned(), entry(id));
+        }
+        let order: Vec<String> = std::iter::from_fn(|| waiting.next_message())
+            .map(|entry| entry.id.to_string())
+            .collect();
+        assert_eq!(order, ["b1", "e1", "a1", "b2", "e2", "b3"]);
+        assert!(waiting.is_empty() && waiting.held.is_empty());
+    }
+}
