@@ -8,6 +8,7 @@ mod readable;
 mod receive;
 mod send;
 mod settings;
+mod sign_in;
 mod threads;
 mod tls;
 mod verified;

@@ -16,6 +16,7 @@ use tokio_rustls::TlsConnector;
 use crate::error::Error;
 use crate::incoming::{self, Raw, Verdict};
 use crate::settings::{Security, Settings};
+use crate::sign_in::{SignIn, Xoauth2};
 use crate::threads::Threads;
 use crate::tls;
 
@@ -101,8 +102,16 @@ pub async fn connect(settings: &Settings, tls: &TlsConnector) -> Result<Mailbox,
     if server.security != Security::StartTls {
         greeted(&mut client, &server.host).await?;
     }
-    let password = settings.password.as_ref().map(Password::expose);
-    let signed_in = within(client.login(&settings.user, password.unwrap_or_default())).await?;
+    let signed_in = match &settings.sign_in {
+        SignIn::Password(password) => {
+            let password = password.as_ref().map(Password::expose).unwrap_or_default();
+            within(client.login(&settings.user, password)).await?
+        }
+        SignIn::Token(source) => {
+            let mut answer = Xoauth2::new(&settings.user, &source.token().await?);
+            within(client.authenticate("XOAUTH2", &mut answer)).await?
+        }
+    };
     signed_in.map_err(|(error, _)| failed(&format!("signing in as {}: {error}", settings.user)))
 }
 

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::incoming::UNVERIFIED;
 use crate::outgoing;
 use crate::settings::{Security, Settings};
+use crate::sign_in::SignIn;
 use crate::threads::{Thread, Threads};
 
 /// Between looks where the kernel does not say that something came.
@@ -116,19 +117,23 @@ pub async fn connect(settings: &Settings) -> Result<AsyncSmtpConnection, Error> 
         let done = within(connection.starttls(tls()?, &hello)).await?;
         done.map_err(|error| failed(&error))?;
     }
-    let offers = connection
-        .server_info()
-        .get_auth_mechanism(&[Mechanism::Plain, Mechanism::Login])
-        .is_some();
-    match &settings.password {
-        // A server of this machine may ask for nothing.
-        Some(password) if offers || server.security != Security::Plain => {
-            let credentials = Credentials::new(settings.user.clone(), password.expose().to_owned());
-            let done = within(connection.auth(&[Mechanism::Plain, Mechanism::Login], &credentials))
-                .await?;
-            done.map_err(|error| failed(&format!("signing in as {}: {error}", settings.user)))?;
-        }
-        _ => {}
+    let (mechanisms, secret): (&[Mechanism], String) = match &settings.sign_in {
+        SignIn::Password(None) => return Ok(connection),
+        SignIn::Password(Some(password)) => (
+            &[Mechanism::Plain, Mechanism::Login],
+            password.expose().to_owned(),
+        ),
+        SignIn::Token(source) => (
+            &[Mechanism::Xoauth2],
+            source.token().await?.expose().to_owned(),
+        ),
+    };
+    let offers = connection.server_info().get_auth_mechanism(mechanisms);
+    // A server of this machine may ask for nothing.
+    if offers.is_some() || server.security != Security::Plain {
+        let credentials = Credentials::new(settings.user.clone(), secret);
+        let done = within(connection.auth(mechanisms, &credentials)).await?;
+        done.map_err(|error| failed(&format!("signing in as {}: {error}", settings.user)))?;
     }
     Ok(connection)
 }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use agent_channel::Password;
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::sign_in::{SignIn, Source};
 
 /// What is read of the file.
 #[derive(Debug, Deserialize)]
@@ -20,6 +20,8 @@ struct Written {
     user: Option<String>,
     password: Option<String>,
     password_file: Option<PathBuf>,
+    access_token_command: Option<String>,
+    access_token_file: Option<PathBuf>,
     authserv_id: Option<String>,
     mailbox: Option<String>,
     move_to: Option<String>,
@@ -45,8 +47,8 @@ pub struct Settings {
     pub smtp: Server,
     /// The name at both.
     pub user: String,
-    /// The password at both; `None` where the server asks for none.
-    pub password: Option<Password>,
+    /// How it signs in at both.
+    pub sign_in: SignIn,
     /// The receiving server's name in Authentication-Results.
     pub authserv_id: Option<String>,
     /// Where mail arrives.
@@ -144,12 +146,18 @@ impl Settings {
         let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
         let address = as_address(&written.address)?;
         let aliases = written.aliases.iter().map(|alias| as_address(alias));
-        let password = agent_channel::password(
-            written.password,
-            written.password_file,
-            from_environment,
-            first_line,
-        )?;
+        let has_password = written.password.is_some() || written.password_file.is_some();
+        let sign_in = match (written.access_token_command, written.access_token_file) {
+            (None, None) => SignIn::Password(agent_channel::password(
+                written.password,
+                written.password_file,
+                from_environment,
+                first_line,
+            )?),
+            (Some(command), None) if !has_password => SignIn::Token(Source::Command(command)),
+            (None, Some(file)) if !has_password => SignIn::Token(Source::File(file)),
+            _ => return Err("password, password_file, access_token_command and access_token_file exclude each other".to_owned()),
+        };
         Ok(Self {
             user: written.user.unwrap_or_else(|| address.clone()),
             aliases: aliases.collect::<Result<_, _>>()?,
@@ -159,7 +167,7 @@ impl Settings {
                 .map_err(|why| format!("imap: {why}"))?,
             smtp: Server::parse(&written.smtp, "smtp", [465, 587, 25])
                 .map_err(|why| format!("smtp: {why}"))?,
-            password,
+            sign_in,
             authserv_id: written
                 .authserv_id
                 .map(|id| id.trim().to_ascii_lowercase())
@@ -218,7 +226,9 @@ pub mod tests {
             ("agent@example.org", "agent@example.org", "example.org")
         );
         assert_eq!((read.imap.port, read.smtp.port), (993, 587));
-        assert_eq!(read.password.expect("one").expose(), "pw");
+        assert!(
+            matches!(&read.sign_in, SignIn::Password(Some(password)) if password.expose() == "pw")
+        );
         let unknown = Settings::parse(&format!("{LEAST}authserv = \"x\""), None);
         assert!(unknown.is_err_and(|why| why.contains("authserv")));
         let shown = format!(
@@ -226,6 +236,25 @@ pub mod tests {
             Settings::parse(&format!("{LEAST}password = \"geheim\""), None)
         );
         assert!(!shown.contains("geheim"), "{shown}");
+        let with_token = |more: &str| {
+            let text = format!("{LEAST}access_token_command = \"oama access me\"\n{more}");
+            // What the environment of the unit has besides does not count.
+            Settings::parse(&text, Some("pw".to_owned()))
+        };
+        let command = Source::Command("oama access me".to_owned());
+        assert!(
+            matches!(with_token("").expect("settings").sign_in, SignIn::Token(source) if source == command)
+        );
+        for more in [
+            "password = \"x\"",
+            "password_file = \"x\"",
+            "access_token_file = \"x\"",
+        ] {
+            assert!(
+                with_token(more).is_err_and(|why| why.contains("exclude")),
+                "{more}"
+            );
+        }
     }
 
     #[test]
