@@ -2,6 +2,7 @@
 //! program before a real server (but Telegram). Every process is killed at random moments, and started again at once.
 //!
 //! `CHANNEL_KILLS=600` is for how many seconds, `KILLS_SEED` chooses the moments; needs `--ignored --nocapture`.
+#![allow(clippy::print_stdout, reason = "it says what it did")]
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! So much waits at one channel that nobody can look at all of it at once: lines in its spool, answers that nobody fetches.
 //!
 //! The gate takes a few thousand; `MANY=100000` with `--nocapture` is the size that docs/guarantees.md tells of.
+#![allow(clippy::print_stdout, reason = "it says what it measured")]
 
 use std::collections::BTreeSet;
 use std::time::Instant;
