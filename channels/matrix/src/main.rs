@@ -8,7 +8,6 @@ mod events;
 mod incoming;
 mod invitations;
 mod lines;
-mod moves;
 mod outgoing;
 mod receive;
 mod rooms;

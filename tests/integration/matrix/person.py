@@ -124,15 +124,6 @@ class Person:
         if verb == "redact":
             await client.room_redact(command["room"], command["id"])
             return {}
-        if verb == "raw":
-            # Past the library.
-            async with client.client_session.request(command["method"], client.homeserver + command["path"], json=command["body"],
-                                                     headers={"Authorization": f"Bearer {client.access_token}"}) as got:
-                return await got.json()
-        if verb == "renew":
-            # What comes next has another key.
-            client.invalidate_outbound_session(command["room"])
-            return {}
         if verb == "withhold":
             # The keys of what comes next go to none of the user's devices.
             for device in client.device_store.active_user_devices(command["user"]):
