@@ -211,7 +211,7 @@ pub enum Rights {
 pub enum Shown {
     /// To all.
     Always,
-    /// To those that pay little for it, see [`config::Model::reads_tools_cheaply`].
+    /// To those that pay little for it, see [`crate::config::Model::reads_tools_cheaply`].
     WhereCheap,
     /// To all while what is shown so together stays within `tool_registry::ROOM`.
     WhileItFits,
