@@ -5,6 +5,7 @@ mod attacks;
 mod continued;
 mod deaths;
 mod kills;
+mod linked;
 mod many;
 
 use std::collections::BTreeMap;

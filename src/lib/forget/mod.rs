@@ -349,10 +349,14 @@ impl<'a> Erasure<'a> {
         };
         let without = |people: &mut People| {
             let count = |people: &People| {
-                people.allowed.len() + people.pending.len() + people.contacts.len()
+                let let_in = people.allowed.len() + people.linked.len();
+                let_in + people.pending.len() + people.contacts.len()
             };
             let before = count(people);
             people.allowed.retain(|one| !is_meant(&one.id, &one.name));
+            people
+                .linked
+                .retain(|one| !is_meant(&one.id, &one.name) && !is_meant(&one.first, ""));
             people.pending.retain(|one| !is_meant(&one.id, &one.name));
             people.contacts.retain(|one| {
                 let username = one.username.as_deref().unwrap_or_default();

@@ -72,13 +72,18 @@ pub fn named(
     let contacts = if name.starts_with('#') {
         Vec::new()
     } else {
-        people.find(name)
+        people.with_linked(people.find(name))
     };
     if contacts.iter().any(|contact| is_owner(&contact.id)) || name.eq_ignore_ascii_case("user") {
         let message = "that is the owner, whom the agent cannot forget".to_owned();
         return Ok(Named::Unclear(message, Vec::new()));
     }
-    if contacts.len() > 1 {
+    let is_one = |all: &[Contact]| {
+        let mut firsts = all.iter().map(|one| people.first_of(&one.id));
+        let first = firsts.next();
+        firsts.all(|other| Some(other) == first)
+    };
+    if !is_one(&contacts) {
         let message = format!("`{name}` may be several people; give an id");
         let choice = |one: &Contact| (one.id.to_string(), one.name.clone());
         return Ok(Named::Unclear(

@@ -54,6 +54,8 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         with: Option<SessionKey>,
     },
+    /// Make a code that links another account of the sender's, at once.
+    Pair,
     /// Send the text, and the files below it, as they are, at once.
     Deliver {
         /// An emoji that is put on the message `reply_to` instead.
@@ -125,9 +127,9 @@ impl Command {
     };
 
     /// What commands are called, without their slash.
-    pub const NAMES: [&'static str; 16] = [
+    pub const NAMES: [&'static str; 17] = [
         "start", "help", "new", "reset", "compact", "undo", "forget", "model", "stop", "status",
-        "cost", "jobs", "approve", "deny", "answer", "continue",
+        "cost", "jobs", "approve", "deny", "answer", "continue", "pair",
     ];
 
     /// Returns the command of words for people: they go out as they are, or an emoji or the sticker `SET :: NAME` does.
@@ -182,6 +184,7 @@ impl Command {
                 among: Vec::new(),
                 with: None,
             }),
+            "pair" => Some(Self::Pair),
             "retry" => Some(Self::DeadLetters {
                 action: DeadLetters::Retry,
                 letter: some(rest),

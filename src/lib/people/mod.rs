@@ -7,20 +7,22 @@
 //!
 //! It is also the address book: whoever was let in and wrote is known by name from then on.
 
-use parking_lot::Mutex;
+mod linked;
+mod store;
+
+pub use linked::{LinkCode, LinkedAccount};
+pub use store::{Access, Store};
+
 use std::collections::{HashMap, HashSet};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::config;
-use crate::config::{Config, DmPolicy, GroupRules, Members};
+use crate::config::{Config, DmPolicy, GroupRules};
 use crate::message::Address;
 use crate::sys;
-use crate::sys::{atomic, lock};
+use crate::sys::atomic;
 
 /// Letters of a code: none that looks like another.
 const ALPHABET: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
@@ -50,6 +52,12 @@ pub struct People {
     pub pending: Vec<Pending>,
     /// The owner code in force.
     pub owner_code: Option<OwnerCode>,
+    /// Accounts of people who have another one that was there first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub linked: Vec<LinkedAccount>,
+    /// Codes that link an account, in force or not; at most one a person.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub link_codes: Vec<LinkCode>,
     /// Those who were let in and wrote: the address book.
     pub contacts: Vec<Contact>,
     /// Those who are refused, whatever lets them in otherwise; owners never are.
@@ -126,233 +134,6 @@ impl OwnerCode {
     }
 }
 
-/// What a sender may do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Access {
-    /// Everything.
-    Owner,
-    /// Talk.
-    Allowed,
-    /// Be heard as part of a group's talk, without an answer.
-    Muted,
-    /// Nothing; they may be given a code with [`Store::ask`].
-    MayAsk,
-    /// They sent the owner code; [`Store::redeem`] makes them an owner.
-    SentOwnerCode,
-    /// They sent a wrong owner code, which [`Store::redeem`] counts.
-    SentWrongCode,
-    /// Nothing, silently.
-    Refused,
-}
-
-/// `people.json` in the hands of one process.
-#[derive(Debug)]
-pub struct Store {
-    path: PathBuf,
-    cached: Mutex<Cached>,
-}
-
-#[derive(Debug, Default)]
-struct Cached {
-    version: Option<Version>,
-    /// `None` until it was read for the first time.
-    people: Option<Arc<People>>,
-}
-
-/// What changes when the file does. The time alone does not: two writes may share a tick.
-type Version = (SystemTime, u64);
-
-impl Store {
-    /// Returns the store of the file at `path`, which need not exist.
-    pub fn new(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            cached: Mutex::default(),
-        }
-    }
-
-    /// Returns what is known now; it is read once for each change of the file. While it cannot be read, what was
-    /// known before holds: nobody's message is refused because the disk did not answer for a moment.
-    ///
-    /// # Errors
-    /// When the file could not be read yet; a damaged one is set aside and counts as empty: nobody that
-    /// was let in by it is in any more.
-    pub fn read(&self) -> Result<Arc<People>, sys::Error> {
-        let version = self.version();
-        let mut cached = self.cached.lock();
-        if let Some(people) = &cached.people
-            && version.is_some()
-            && cached.version == version
-        {
-            return Ok(people.clone());
-        }
-        match (atomic::read_json(&self.path), &cached.people) {
-            (Ok(people), _) => {
-                let people: Arc<People> = Arc::new(people.unwrap_or_default());
-                *cached = Cached {
-                    version,
-                    people: Some(people.clone()),
-                };
-                Ok(people)
-            }
-            (Err(error), Some(people)) => {
-                tracing::error!(%error, "those are let in who were before");
-                Ok(people.clone())
-            }
-            (Err(error), None) => Err(error),
-        }
-    }
-
-    fn version(&self) -> Option<Version> {
-        let meta = std::fs::metadata(&self.path).ok()?;
-        Some((meta.modified().ok()?, meta.ino()))
-    }
-
-    /// Changes the file under its lock.
-    ///
-    /// # Errors
-    /// When it cannot be locked, read or written.
-    pub fn change<T>(&self, change: impl FnOnce(&mut People) -> T) -> Result<T, sys::Error> {
-        let _lock = lock::lock(&self.path.with_extension("lock"))?;
-        let mut people: People = atomic::read_json(&self.path)?.unwrap_or_default();
-        let before = people.clone();
-        let value = change(&mut people);
-        if people != before {
-            people.v = 1;
-            let bytes =
-                serde_json::to_vec_pretty(&people).expect("people are plain data with string keys");
-            atomic::write(&self.path, &bytes, atomic::Durability::Full)?;
-            // Nobody else writes while the lock is held.
-            let version = self.version();
-            *self.cached.lock() = Cached {
-                version,
-                people: Some(Arc::new(people)),
-            };
-        }
-        Ok(value)
-    }
-
-    /// Decides about a direct message; changes nothing.
-    pub fn decide(&self, config: &Config, id: &Address, text: &str, now: i64) -> Access {
-        let policy = config.dm_policy(id.channel());
-        if policy == DmPolicy::Disabled {
-            return Access::Refused;
-        }
-        if config.is_owner(id) {
-            return Access::Owner;
-        }
-        let people = match self.read() {
-            Ok(people) => people,
-            Err(error) => {
-                tracing::error!(%error, "only the owners of agent.toml are let in");
-                return Access::Refused;
-            }
-        };
-        if people.is_owner(config, id) {
-            return Access::Owner;
-        }
-        if people.blocked.contains(id) || people.muted.contains(id) {
-            return Access::Refused;
-        }
-        let listed = config.is_allowed(id) || people.allowed.iter().any(|person| person.id == *id);
-        if listed || policy == DmPolicy::Open {
-            return people.owner_code_in(text, now).unwrap_or(Access::Allowed);
-        }
-        if let Some(access) = people.owner_code_in(text, now) {
-            return access;
-        }
-        let full = self.free_requests(id.channel(), now) == 0;
-        let waiting = people
-            .pending
-            .iter()
-            .any(|pending| pending.id == *id && now - pending.at < CODE.1);
-        if policy != DmPolicy::Pairing || waiting || full {
-            return Access::Refused;
-        }
-        Access::MayAsk
-    }
-
-    /// Decides about a message in the group `chat`: it must be allowed, and its sender in it. Nobody can
-    /// ask to be let in there.
-    pub fn decide_in_group(&self, config: &Config, chat: &Address, id: &Address) -> Access {
-        let Some(group) = config.group(chat.channel(), &chat.id()) else {
-            return Access::Refused;
-        };
-        let people = match self.read() {
-            Ok(people) => people,
-            Err(error) => {
-                tracing::error!(%error, "only the owners of agent.toml are let in");
-                Arc::default()
-            }
-        };
-        if people.is_owner(config, id) {
-            return Access::Owner;
-        }
-        let listed = people.is_listed_in(config, &group, id);
-        match group.members == Members::Any || listed {
-            _ if people.blocked.contains(id) => Access::Refused,
-            false => Access::Refused,
-            true if people.muted.contains(id) => Access::Muted,
-            true => Access::Allowed,
-        }
-    }
-
-    /// Returns true for an owner, and for somebody who is let into the group `chat` by their id and not
-    /// because everybody is.
-    pub fn is_named_in_group(&self, config: &Config, chat: &Address, id: &Address) -> bool {
-        let people = self.read().unwrap_or_default();
-        let listed = config
-            .group(chat.channel(), &chat.id())
-            .is_some_and(|group| people.is_listed_in(config, &group, id));
-        people.is_owner(config, id) || listed
-    }
-
-    /// Returns how many more strangers of `channel` may be given a code: those of one channel do not keep out those of
-    /// another.
-    pub fn free_requests(&self, channel: &str, now: i64) -> usize {
-        let waiting = self.read().map(|people| {
-            people
-                .pending
-                .iter()
-                .filter(|pending| pending.id.channel() == channel && now - pending.at < CODE.1)
-                .count()
-        });
-        MAX_PENDING.saturating_sub(waiting.unwrap_or(MAX_PENDING))
-    }
-
-    /// Writes down that somebody asked and was given `code`. To be called when the message that
-    /// tells them is safe: without it they can ask again, without the message they never could.
-    ///
-    /// # Errors
-    /// When the file cannot be locked, read or written.
-    pub fn ask(&self, id: &Address, name: &str, code: &str, now: i64) -> Result<(), sys::Error> {
-        self.change(|people| people.ask(id, name, code, now))
-    }
-
-    /// Writes down how these people are called. Of strangers the newest [`MAX_STRANGERS`] are kept. Blocking.
-    ///
-    /// # Errors
-    /// When the file cannot be locked, read or written.
-    pub fn know(&self, config: &Config, contacts: &[Contact]) -> Result<(), sys::Error> {
-        self.change(|people| people.know(config, contacts))
-    }
-
-    /// Takes an owner code that `id` sent: the right one makes them an owner, a wrong one is counted. To be called
-    /// when the message is taken in: without that it comes again. Returns true for an owner. Blocking.
-    ///
-    /// # Errors
-    /// When the file cannot be locked, read or written.
-    pub fn redeem(
-        &self,
-        id: &Address,
-        name: &str,
-        code: &str,
-        now: i64,
-    ) -> Result<bool, sys::Error> {
-        self.change(|people| people.redeem(id, name, code.trim(), now))
-    }
-}
-
 impl People {
     /// Returns it with who has several ids.
     pub fn knowing(self, links: config::Session) -> Self {
@@ -368,6 +149,41 @@ impl People {
         Ok(atomic::read(path)?
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
             .unwrap_or_default())
+    }
+
+    /// Decides about a direct message; changes nothing.
+    pub fn decide(&self, config: &Config, id: &Address, text: &str, now: i64) -> Access {
+        let policy = config.dm_policy(id.channel());
+        let is_owner = self.is_owner(config, id);
+        if policy == DmPolicy::Disabled || (!is_owner && self.is_refused(id)) {
+            return Access::Refused;
+        }
+        if let Some(person) = self.link_code_in(text, now) {
+            return Access::SentLinkCode(person.clone());
+        }
+        if is_owner {
+            return Access::Owner;
+        }
+        if let Some(access) = self.owner_code_in(text, now) {
+            return access;
+        }
+        if self.is_let_in(config, id) || policy == DmPolicy::Open {
+            return Access::Allowed;
+        }
+        let waits = |pending: &Pending| pending.id == *id && now - pending.at < CODE.1;
+        let may_ask = policy == DmPolicy::Pairing && !self.pending.iter().any(waits);
+        match may_ask && self.free_requests(id.channel(), now) > 0 {
+            true => Access::MayAsk,
+            false => Access::Refused,
+        }
+    }
+
+    /// Returns how many more strangers of `channel` may be given a code: those of one channel do not keep out those of
+    /// another.
+    pub fn free_requests(&self, channel: &str, now: i64) -> usize {
+        let waits =
+            |pending: &&Pending| pending.id.channel() == channel && now - pending.at < CODE.1;
+        MAX_PENDING.saturating_sub(self.pending.iter().filter(waits).count())
     }
 
     /// Lets the person with this code in; `None` when no such request waits.
@@ -390,14 +206,44 @@ impl People {
 
     fn is_listed_in(&self, config: &Config, group: &GroupRules, id: &Address) -> bool {
         match &group.allow_from {
-            Some(ids) => ids.contains(id),
-            None => config.is_allowed(id) || self.allowed.iter().any(|person| person.id == *id),
+            Some(ids) => ids.contains(id) || ids.contains(self.first_of(id)),
+            None => self.is_let_in(config, id),
         }
     }
 
-    /// Returns true when `id` is an owner's.
+    /// Returns true when `id`, or the account that it is linked to, is named as one who may talk.
+    pub fn is_let_in(&self, config: &Config, id: &Address) -> bool {
+        [id, self.first_of(id)]
+            .into_iter()
+            .any(|id| config.is_allowed(id) || self.allowed.iter().any(|person| person.id == *id))
+    }
+
+    /// Returns true when `id`, or the account that it is linked to, is an owner's.
     pub fn is_owner(&self, config: &Config, id: &Address) -> bool {
-        config.is_owner(id) || self.owners.iter().any(|person| person.id == *id)
+        [id, self.first_of(id)]
+            .into_iter()
+            .any(|id| config.is_owner(id) || self.owners.iter().any(|person| person.id == *id))
+    }
+
+    /// Returns the addresses of the owners: those of the settings first.
+    pub fn owners(&self, config: &Config) -> Vec<Address> {
+        let mut owners = config.owners();
+        owners.extend(self.owners.iter().map(|person| person.id.clone()));
+        let linked = self.linked.iter().filter(|one| owners.contains(&one.first));
+        let linked: Vec<Address> = linked.map(|one| one.id.clone()).collect();
+        owners.extend(linked);
+        let mut seen = HashSet::new();
+        owners.retain(|id| seen.insert(id.clone()));
+        owners
+    }
+
+    /// Returns true when nothing is said to `id`, unless it is an owner's.
+    pub fn is_refused(&self, id: &Address) -> bool {
+        self.is_blocked(id) || self.muted.contains(id) || self.muted.contains(self.first_of(id))
+    }
+
+    fn is_blocked(&self, id: &Address) -> bool {
+        self.blocked.contains(id) || self.blocked.contains(self.first_of(id))
     }
 
     /// Returns the ids of those who were let in and are no owners.
@@ -416,11 +262,13 @@ impl People {
     /// Returns those whom `who` may mean: an address, an @username or a name.
     pub fn find(&self, who: &str) -> Vec<Contact> {
         let mut all = self.contacts.clone();
-        for person in self.allowed.iter().chain(&self.owners) {
-            if !all.iter().any(|contact| contact.id == person.id) {
+        let granted = self.allowed.iter().chain(&self.owners);
+        let granted = granted.map(|person| (&person.id, &person.name));
+        for (id, name) in granted.chain(self.linked.iter().map(|one| (&one.id, &one.name))) {
+            if !all.iter().any(|contact| contact.id == *id) {
                 all.push(Contact {
-                    id: person.id.clone(),
-                    name: person.name.clone(),
+                    id: id.clone(),
+                    name: name.clone(),
                     username: None,
                 });
             }
@@ -448,7 +296,8 @@ impl People {
         self.owners.retain(|person| person.id != *id);
         // A name that is nobody's any more must not be somebody's by mistake.
         self.contacts.retain(|contact| contact.id != *id);
-        self.allowed.len() + self.owners.len() != before
+        let revoked = self.allowed.len() + self.owners.len() != before;
+        self.unlink(id, revoked) || revoked
     }
 
     /// Refuses `id` from now on, or no more; false when that was so before.
@@ -480,16 +329,15 @@ impl People {
             .as_ref()
             .filter(|code| code.is_in_force(now))?;
         let text = text.trim();
-        let is_code =
-            text.len() == OWNER_CODE.0 && text.bytes().all(|byte| ALPHABET.contains(&byte));
-        is_code.then_some(if code.code == text {
+        is_code(text).then_some(if code.code == text {
             Access::SentOwnerCode
         } else {
             Access::SentWrongCode
         })
     }
 
-    fn redeem(&mut self, id: &Address, name: &str, text: &str, now: i64) -> bool {
+    /// Takes an owner code that `id` sent, see [`Store::redeem`].
+    pub fn redeem(&mut self, id: &Address, name: &str, text: &str, now: i64) -> bool {
         let in_force = self
             .owner_code
             .as_mut()
@@ -516,8 +364,9 @@ impl People {
         self.contacts.retain(|one| !new.contains(&one.id));
         self.contacts.extend_from_slice(contacts);
         let granted = self.allowed.iter().chain(&self.owners).map(|one| &one.id);
+        let linked = self.linked.iter().map(|one| &one.id);
         let refused = self.blocked.iter().chain(&self.muted);
-        let is_kept: HashSet<Address> = granted.chain(refused).cloned().collect();
+        let is_kept: HashSet<Address> = granted.chain(linked).chain(refused).cloned().collect();
         let is_stranger = |one: &Contact| {
             // The settings name the groups that are heard.
             let is_group = matches!(one.id, Address::Number(..0))
@@ -563,6 +412,11 @@ fn put(list: &mut Vec<Address>, id: &Address, on: bool) -> bool {
 /// Returns a new code for somebody who asks; 40 random bits, so that two never meet.
 pub fn new_code() -> String {
     random_code(CODE.0)
+}
+
+/// Returns true when `text` has the form of an owner code or of one that links accounts.
+fn is_code(text: &str) -> bool {
+    text.len() == OWNER_CODE.0 && text.bytes().all(|byte| ALPHABET.contains(&byte))
 }
 
 /// Five random bits a letter, from the operating system's generator.

@@ -409,15 +409,11 @@ impl Pipeline {
         self.schedule.news.notified().await;
     }
 
-    /// Returns the owners: those of the settings and those who sent the owner code.
+    /// Returns the owners: those of the settings and those who sent a code.
     pub fn owners(&self) -> Vec<Address> {
-        let mut owners = self.live().config.owners();
         // Nobody can be told here; who asks for something is answered with the error.
         let people = self.people.read().unwrap_or_default();
-        owners.extend(people.owners.iter().map(|person| person.id.clone()));
-        owners.sort();
-        owners.dedup();
-        owners
+        people.owners(&self.live().config)
     }
 
     /// Returns the settings in force.

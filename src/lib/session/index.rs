@@ -79,7 +79,7 @@ impl<'a> Wanted<'a> {
         let mut ids: Vec<String> = people
             .find(target)
             .iter()
-            .map(|contact| contact.id.to_string())
+            .map(|contact| people.first_of(&contact.id).to_string())
             .collect();
         ids.extend(
             people

@@ -99,13 +99,17 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
     if json {
         let mut document = serde_json::to_value(&*people).unwrap_or_default();
         if let Some(fields) = document.as_object_mut() {
-            // The code is for the terminal of who asked for it.
+            // A code is for who asked for it.
             fields.remove("owner_code");
+            fields.remove("link_codes");
         }
         cli::json(&document);
         return Ok(Exit::Ok);
     }
-    let nobody = people.owners.is_empty() && people.allowed.is_empty() && people.pending.is_empty();
+    let nobody = people.owners.is_empty()
+        && people.allowed.is_empty()
+        && people.linked.is_empty()
+        && people.pending.is_empty();
     if nobody && people.blocked.is_empty() && people.muted.is_empty() {
         cli::err("agent-send: nobody is paired, and there are no requests");
     }
@@ -114,6 +118,12 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
     }
     for person in &people.allowed {
         cli::out(&format!("allowed  {}  {}", person.id, person.name));
+    }
+    for one in &people.linked {
+        cli::out(&format!(
+            "linked   {}  {}  with {}",
+            one.id, one.name, one.first
+        ));
     }
     let name = |id: &Address| {
         people

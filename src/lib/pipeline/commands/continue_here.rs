@@ -92,17 +92,15 @@ fn ways(key: &SessionKey, config: &Config, people: &People) -> Vec<String> {
             .filter_map(|link| Address::parse(link))
             .collect();
         let all = ids.iter().all(|id| people.is_owner(config, id));
-        return ids
-            .iter()
-            .filter(|_| all)
+        let accounts = ids.iter().filter(|_| all);
+        return accounts
+            .flat_map(|id| people.accounts_of(id))
             .map(|id| id.channel().to_owned())
             .collect();
     }
-    key.address()
-        .filter(|id| people.is_owner(config, id))
-        .map(|id| id.channel().to_owned())
-        .into_iter()
-        .collect()
+    let own = key.address().filter(|id| people.is_owner(config, id));
+    let accounts = own.map_or_else(Vec::new, |id| people.accounts_of(&id));
+    accounts.iter().map(|id| id.channel().to_owned()).collect()
 }
 
 impl Pipeline {

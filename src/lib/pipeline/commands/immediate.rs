@@ -18,7 +18,8 @@ const HELP: &str = "Write to me and I answer. I also understand:\n\n\
     /new – begin a new conversation; words after it begin it\n\
     /compact – sum up what was said so far\n\
     /stop – stop what I am doing\n\
-    /status – what I am doing";
+    /status – what I am doing\n\
+    /pair – link another account of yours, in another channel, with this one";
 const OWNERS_HELP: &str = "\n/approve ID – let me do what I asked for\n/deny ID WHY – do not let me, and say why\n\
     /answer ID WORDS – answer what a tool server asks\n\
     /retry – try again what I gave up here; /retry all, /retry ID\n\
@@ -76,6 +77,7 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
             let outcome = said(&envelope, &text, None).telling(notice);
             return pipeline.finish_one(&envelope, outcome).await;
         }
+        Some(Command::Pair) => pipeline.link_code(&envelope).await,
         Some(Command::Deliver { emoji }) => {
             let outcome = match emoji {
                 Some(emoji) => reaction(&envelope, emoji.clone()),

@@ -5,4 +5,5 @@ pub(crate) mod dead_letters;
 pub(crate) mod forget;
 pub(crate) mod immediate;
 pub(crate) mod near_miss;
+pub(crate) mod pair;
 pub(crate) mod undo;

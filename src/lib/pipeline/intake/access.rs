@@ -2,6 +2,7 @@
 //! group, is answered with a pairing code, or is refused.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::session_keys::{dm_key, group_key, with_topic};
 use crate::channel::Incoming;
@@ -10,7 +11,7 @@ use crate::message::{
     Address, Command, Envelope, NUMBERED, Route, Sender, SessionKey, Source, Trust,
 };
 use crate::people;
-use crate::people::Access;
+use crate::people::{Access, People};
 use crate::pipeline::commands::immediate;
 use crate::pipeline::commands::near_miss::near_miss;
 use crate::pipeline::{Live, Pipeline};
@@ -29,8 +30,10 @@ const EDITED: &str = "An edited message starts no new conversation; send it agai
 pub(super) struct AfterCommit {
     /// Strangers who are given a code, with their names.
     pub(super) asking: BTreeMap<Address, (String, String)>,
-    /// Owner codes that were sent, right and wrong ones.
+    /// Codes that were sent: those of owners, right and wrong ones, and those that link accounts.
     pub(super) codes: Vec<SentCode>,
+    /// What will be known of people then, when a code was sent.
+    pub(super) people: Option<Arc<People>>,
     /// Presses of buttons that change nothing, and what is said to them.
     pub(super) presses: Vec<(String, &'static str)>,
 }
@@ -39,10 +42,34 @@ pub(super) struct SentCode {
     pub(super) id: Address,
     pub(super) name: String,
     pub(super) code: String,
-    pub(super) is_right: bool,
+    pub(super) meaning: Meaning,
     /// The key of the message.
     pub(super) key: String,
     pub(super) route: Route,
+}
+
+/// What a code does.
+#[derive(PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// It makes its sender an owner.
+    Owner,
+    /// It is no owner's, and counted.
+    Wrong,
+    /// It makes the account one of this person's.
+    Link(Address),
+}
+
+impl AfterCommit {
+    /// Notes a code. What its sender says next in this batch counts as it will when that is taken in.
+    fn note_code(&mut self, sent: SentCode, people: &Arc<People>, now: i64) {
+        let mut people = (**people).clone();
+        match sent.meaning {
+            Meaning::Link(_) => people.link(&sent.id, &sent.name, &sent.code, now).is_some(),
+            _ => people.redeem(&sent.id, &sent.name, &sent.code, now),
+        };
+        self.people = Some(Arc::new(people));
+        self.codes.push(sent);
+    }
 }
 
 impl Pipeline {
@@ -78,30 +105,39 @@ impl Pipeline {
         } else {
             item.text.as_str()
         };
-        let access = match after.codes.iter().find(|sent| sent.is_right) {
-            // They are an owner when this batch is taken in, and nobody else is by that code.
-            Some(sent) if sent.id == id => Access::Owner,
-            other => match self.people.decide(config, &id, own_words, now) {
-                Access::SentOwnerCode if other.is_some() => Access::Refused,
-                access => access,
-            },
+        let access = match &after.people {
+            Some(people) => people.decide(config, &id, own_words, now),
+            None => self.people.decide(config, &id, own_words, now),
+        };
+        let people = after
+            .people
+            .clone()
+            .unwrap_or_else(|| self.people.read().unwrap_or_default());
+        let mut sent = |meaning| {
+            let sent = SentCode {
+                id: id.clone(),
+                name: sender.name.clone(),
+                code: own_words.trim().to_owned(),
+                meaning,
+                key: item.key.clone(),
+                route: Route {
+                    channel: channel.to_owned(),
+                    chat: item.chat.clone(),
+                },
+            };
+            after.note_code(sent, &people, now);
+            Verdict::Refuse(None)
         };
         let owner = match access {
             Access::Owner => true,
             Access::Allowed => false,
-            Access::SentOwnerCode | Access::SentWrongCode => {
-                after.codes.push(SentCode {
-                    id,
-                    name: sender.name,
-                    code: own_words.to_owned(),
-                    is_right: access == Access::SentOwnerCode,
-                    key: item.key,
-                    route: Route {
-                        channel: channel.to_owned(),
-                        chat: item.chat,
-                    },
-                });
-                return Verdict::Refuse(None);
+            Access::SentOwnerCode => return sent(Meaning::Owner),
+            Access::SentWrongCode => return sent(Meaning::Wrong),
+            Access::SentLinkCode(first) => {
+                return match people.objection(config, &id, &first) {
+                    Some(why) => notice(why.to_owned()),
+                    None => sent(Meaning::Link(first)),
+                };
             }
             Access::MayAsk
                 if after.asking.contains_key(&id)
@@ -118,7 +154,7 @@ impl Pipeline {
             }
             Access::Refused | Access::Muted => return Verdict::Refuse(None),
         };
-        let key = with_topic(dm_key(config, &id, &item.chat.chat), &item);
+        let key = with_topic(dm_key(config, &people, &id, &item.chat.chat), &item);
         let accepted = envelope(item, sender, owner, key, channel, now);
         Verdict::Accept(vec![self.continuing(accepted, config)])
     }
@@ -153,7 +189,10 @@ impl Pipeline {
         };
         let key = match &item.group {
             Some(_) => group_key(&live.config, &sender.id, &chat),
-            None => dm_key(&live.config, &id, &item.chat.chat),
+            None => {
+                let people = self.people.read().unwrap_or_default();
+                dm_key(&live.config, &people, &id, &item.chat.chat)
+            }
         };
         let key = with_topic(key, &item);
         Verdict::Accept(vec![envelope(item, sender, true, key, channel, now)])

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::access::{AfterCommit, SentCode};
+use super::access::{AfterCommit, Meaning, SentCode};
+use super::recipients::way_to;
+use super::session_keys::dm_key;
 use crate::channel::{Batch, Incoming};
 use crate::clock;
 
-use crate::message::{Address, Envelope};
+use crate::message::{Address, Envelope, Route};
 use crate::people::Contact;
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Accepted, Arrival, NewPart, Verdict};
@@ -69,7 +71,7 @@ impl Pipeline {
         Ok(keys)
     }
 
-    /// Writes down who asked, who wrote and who sent an owner code; who became an owner is told.
+    /// Writes down who asked, who wrote and who sent a code; whose code was taken is told.
     async fn write_down_people(
         self: &Arc<Self>,
         live: &Arc<Live>,
@@ -106,20 +108,26 @@ impl Pipeline {
                 tracing::error!(%error, "a name could not be written down");
             }
             let redeemed = codes.into_iter().filter(|sent| {
-                let redeemed = people.redeem(&sent.id, &sent.name, &sent.code, now);
+                let (id, name, code) = (&sent.id, &sent.name, &sent.code);
+                let redeemed = match sent.meaning {
+                    Meaning::Link(_) => people
+                        .link(id, name, code, now)
+                        .map(|first| first.is_some()),
+                    _ => people.redeem(id, name, code, now),
+                };
                 redeemed.unwrap_or_else(|error| {
-                    tracing::error!(%error, "an owner code could not be redeemed");
+                    tracing::error!(%error, "a code could not be redeemed");
                     false
                 })
             });
             (asked, redeemed.collect::<Vec<SentCode>>())
         };
-        let (asked, owners) = crate::sys::blocking(write).await;
+        let (asked, redeemed) = crate::sys::blocking(write).await;
         for (id, (name, code)) in asked {
             self.tell_of_request(&id, &name, &code, now).await;
         }
-        for owner in owners {
-            self.greet_owner(owner, now).await;
+        for sent in redeemed {
+            self.greet(sent, now).await;
         }
     }
 
@@ -149,16 +157,48 @@ impl Pipeline {
         }
     }
 
-    async fn greet_owner(self: &Arc<Self>, owner: SentCode, now: i64) {
-        let words = format!("Hello {}, you are my owner now.", owner.name);
-        let greeting = Arrival {
+    /// Says what a code has done, and tells a person in the chat of their first account that another one is linked to it.
+    async fn greet(self: &Arc<Self>, sent: SentCode, now: i64) {
+        let name = text::shorten(&text::visible(&sent.name), 60);
+        let mut said = Vec::new();
+        match &sent.meaning {
+            Meaning::Link(first) => {
+                tracing::info!(id = %sent.id, %first, "an account was linked");
+                let here = format!(
+                    "This account is linked with yours in {} ({}): you are one person to me, and we go on with your conversation there.",
+                    first.channel(),
+                    first.id()
+                );
+                said.push(("link", sent.route, here));
+                let there = format!(
+                    "{} ({name}) is linked to this account from now on: whoever writes from there is you. If that was not \
+                     you: agent-send --pair revoke {}",
+                    sent.id, sent.id
+                );
+                let live = self.live();
+                let people = self.people.read().unwrap_or_default();
+                let key = dm_key(&live.config, &people, first, &first.id());
+                let route = self.queue.route_of(&key).await.ok().flatten();
+                let is_there = |route: &Route| route.channel == first.channel();
+                let route = route.filter(is_there).unwrap_or_else(|| way_to(first));
+                if self.channels.contains_key(route.channel.as_str()) {
+                    said.push(("linked", route, there));
+                }
+            }
+            _ => {
+                let words = format!("Hello {name}, you are my owner now.");
+                said.push(("owner", sent.route, words));
+            }
+        }
+        let notice = |(what, route, words): (&str, Route, String)| Arrival {
             digest: None,
-            key: format!("{}/owner", owner.key),
-            verdict: Verdict::Refuse(Some(NewPart::plain(owner.route, words))),
+            key: format!("{}/{what}", sent.key),
+            verdict: Verdict::Refuse(Some(NewPart::plain(route, words))),
         };
-        match self.queue.accept(vec![greeting], None, now).await {
+        let notices = said.into_iter().map(notice).collect();
+        match self.queue.accept(notices, None, now).await {
             Ok((_, notices)) => self.deliver(notices),
-            Err(error) => tracing::error!(%error, "a new owner could not be greeted"),
+            Err(error) => tracing::error!(%error, "it could not be said that a code was taken"),
         }
     }
 

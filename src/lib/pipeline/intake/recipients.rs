@@ -41,20 +41,16 @@ impl Pipeline {
             .find(|last| is_owner(&last.sender) && open(&last.route));
         let heard = heard.map(|last| {
             // Their ids may have been joined since then.
-            let person = Address::parse(&last.sender)
-                .and_then(|sender| config.session.person_of(sender.channel(), &sender.id()))
-                .filter(|_| last.session_key.is_dm_of(&last.sender));
-            let joined = person.map(|person| session_keys::joined_key(config, person));
-            (
-                joined.unwrap_or_else(|| last.session_key.clone()),
-                last.route.clone(),
-            )
+            let sender =
+                Address::parse(&last.sender).filter(|_| last.session_key.is_dm_of(&last.sender));
+            let chat = &last.route.chat.chat;
+            let key = sender.map(|id| session_keys::dm_key(config, &known.people, &id, chat));
+            let key = key.unwrap_or_else(|| last.session_key.clone());
+            (key, last.route.clone())
         });
         heard.or_else(|| {
-            let mut owners = config.owners();
-            owners.extend(known.people.owners.iter().map(|owner| owner.id.clone()));
-            let ways = owners.into_iter().map(|owner| {
-                let key = session_keys::dm_key(config, &owner, &owner.id());
+            let ways = known.people.owners(config).into_iter().map(|owner| {
+                let key = session_keys::dm_key(config, &known.people, &owner, &owner.id());
                 (key, way_to(&owner))
             });
             ways.into_iter().find(|(_, route)| open(route))
@@ -124,7 +120,7 @@ pub(crate) fn address(config: &Config, text: &str) -> Option<Address> {
 }
 
 /// Returns the way to the chat that is called like a person or a group.
-fn way_to(address: &Address) -> Route {
+pub(super) fn way_to(address: &Address) -> Route {
     Route {
         channel: address.channel().to_owned(),
         chat: ChatRef {

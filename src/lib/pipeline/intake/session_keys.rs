@@ -3,9 +3,18 @@
 use crate::channel::Incoming;
 use crate::config::{Config, DmScope, GroupScope};
 use crate::message::{Address, SessionKey};
+use crate::people::People;
 
-/// Returns the conversation of a direct message of `sender` in `chat`.
-pub(crate) fn dm_key(config: &Config, sender: &Address, chat: &str) -> SessionKey {
+/// Returns the conversation of a direct message of `sender` in `chat`: with a linked account it is the first one's.
+pub(crate) fn dm_key(config: &Config, people: &People, sender: &Address, chat: &str) -> SessionKey {
+    let first = people.first_of(sender);
+    if first != sender {
+        return dm_key_of(config, first, &first.id());
+    }
+    dm_key_of(config, sender, chat)
+}
+
+fn dm_key_of(config: &Config, sender: &Address, chat: &str) -> SessionKey {
     let channel = sender.channel();
     if let Some(person) = config.session.person_of(channel, &sender.id()) {
         return joined_key(config, person);

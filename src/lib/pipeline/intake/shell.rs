@@ -488,6 +488,10 @@ impl Pipeline {
         if let Some(key) = person {
             return Ok(key);
         }
+        if let Some(first) = known.people.linked_person(target) {
+            let key = session_keys::dm_key(&live.config, &known.people, &first, &first.id());
+            return Ok(key);
+        }
         match self.sessions.find(&known.people, target).as_slice() {
             [key] => return Ok(key.clone()),
             [] => {}
@@ -496,13 +500,19 @@ impl Pipeline {
         match contacts.as_slice() {
             [contact] => Ok(session_keys::dm_key(
                 &live.config,
+                &known.people,
                 &contact.id,
                 &contact.id.id(),
             )),
             [] if target.starts_with('@') => Err(format!("no contact {:?}", text::visible(target))),
             [] if matches!(address(&live.config, target), Some(Address::Named { .. })) => {
                 let address = address(&live.config, target).ok_or("no such contact")?;
-                Ok(session_keys::dm_key(&live.config, &address, &address.id()))
+                Ok(session_keys::dm_key(
+                    &live.config,
+                    &known.people,
+                    &address,
+                    &address.id(),
+                ))
             }
             [] if target.contains(':') => own.map(|_| SessionKey(target.to_owned())),
             [] => own,

@@ -298,8 +298,7 @@ impl Pipeline {
         let read = move || pipeline.people.read();
         let people = crate::sys::blocking(read).await;
         people.is_ok_and(|people| {
-            let is_refused = people.blocked.contains(&id) || people.muted.contains(&id);
-            is_refused && !people.is_owner(&self.live().config, &id)
+            people.is_refused(&id) && !people.is_owner(&self.live().config, &id)
         })
     }
 

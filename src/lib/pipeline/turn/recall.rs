@@ -20,7 +20,8 @@ impl Pipeline {
         }
         let config = &setting.live.config;
         let mut ids = vec![envelope.sender.id.clone()];
-        ids.extend(same_person(setting.live, envelope));
+        let people = self.people.read().unwrap_or_default();
+        ids.extend(same_person(setting.live, &people, envelope));
         let dirs = self.prompt.config_path(config);
         let dirs = dirs
             .iter()

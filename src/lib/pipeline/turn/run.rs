@@ -17,6 +17,7 @@ use crate::control::replies::{Reply, STOPPED, Status};
 use crate::llm::Away;
 use crate::memory::{JOINED, MAIN, Scope, Viewer};
 use crate::message::{Address, Envelope, Source, ToolCall};
+use crate::people::People;
 use crate::pipeline::approvals::Asking;
 use crate::pipeline::plan;
 use crate::pipeline::plan::instructions::PlanForm;
@@ -526,8 +527,9 @@ impl Pipeline {
         run: &'a Run,
         session: &Session,
     ) -> Setting<'a> {
+        let people = self.people.read().unwrap_or_default();
         let viewer = Viewer::of(envelope, &|id: &str| self.is_owner(live, id))
-            .and_persons(same_person(live, envelope));
+            .and_persons(same_person(live, &people, envelope));
         let model = model_for(live, envelope, session);
         let (system, sections) = {
             let (context, live, model, envelope) = (
@@ -589,23 +591,30 @@ impl Pipeline {
     }
 }
 
-/// Returns the ids that the settings say are the sender's as well.
-pub(crate) fn same_person(live: &Live, envelope: &Envelope) -> Vec<String> {
+/// Returns the ids that are the sender's as well, by a code or by the settings.
+pub(crate) fn same_person(live: &Live, people: &People, envelope: &Envelope) -> Vec<String> {
     let session = &live.config.session;
-    let person = match Address::parse(&envelope.sender.id).filter(|_| envelope.source.is_chat()) {
-        Some(address) => session.person_of(address.channel(), &address.id()),
-        None => session.person_of(envelope.source.as_str(), &envelope.sender.id),
-    };
-    let links = person
-        .and_then(|person| session.identity_links.get(person))
+    let address = Address::parse(&envelope.sender.id).filter(|_| envelope.source.is_chat());
+    let accounts = address.map_or_else(Vec::new, |id| people.accounts_of(&id));
+    let mut persons: Vec<&str> = accounts
+        .iter()
+        .filter_map(|id| session.person_of(id.channel(), &id.id()))
+        .collect();
+    if accounts.is_empty() {
+        persons.extend(session.person_of(envelope.source.as_str(), &envelope.sender.id));
+    }
+    let links = persons
         .into_iter()
+        .filter_map(|person| session.identity_links.get(person))
         .flatten();
-    links
-        .filter_map(|link| match Address::parse(link) {
-            Some(address) => Some(address.to_string()),
-            None => link.split_once(':').map(|(_, id)| id.to_owned()),
-        })
-        .collect()
+    let joined = links.filter_map(|link| match Address::parse(link) {
+        Some(address) => Some(address.to_string()),
+        None => link.split_once(':').map(|(_, id)| id.to_owned()),
+    });
+    let linked = accounts.iter().map(Address::to_string);
+    let mut ids: Vec<String> = linked.filter(|id| *id != envelope.sender.id).collect();
+    ids.extend(joined);
+    ids
 }
 
 /// The model the caller named, else the one chosen for the conversation, else the one of the source, else

@@ -122,7 +122,7 @@ impl Pipeline {
         let key = if is_group {
             session_keys::group_key(&live.config, "job", &chat)
         } else {
-            session_keys::dm_key(&live.config, &chat, &id)
+            session_keys::dm_key(&live.config, &known.people, &chat, &id)
         };
         let key = job
             .topic
