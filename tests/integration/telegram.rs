@@ -417,7 +417,12 @@ fn holders(directory: &Path, canary: &str) -> Vec<String> {
         if kind.is_dir() {
             found.extend(holders(&path, canary));
         } else if kind.is_file()
+            // The draft of a state file may be in its place by now.
             && fs::read(&path)
+                .or_else(|error| match error.kind() {
+                    std::io::ErrorKind::NotFound => Ok(Vec::new()),
+                    _ => Err(error),
+                })
                 .expect("own file")
                 .windows(canary.len())
                 .any(|part| part == canary.as_bytes())

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::crash::Random;
+use crate::support::{Action, Calls, Disk, Plan};
 
 /// Ends the daemon by a kill and starts it again.
 fn restart(daemon: Daemon, sandbox: &Sandbox) -> Daemon {
@@ -229,4 +230,42 @@ fn kills_at_random_moments_lose_nothing_and_double_only_what_is_marked() {
             "seed {seed}: {says} came {plain} times unmarked"
         );
     }
+}
+
+#[test]
+fn a_line_that_cannot_be_read_for_a_moment_stays_before_the_later_ones_of_its_chat() {
+    let (_model, sandbox) = start();
+    let disk = Disk::new(&sandbox.path("faults"));
+    let spool = sandbox.path("state/channels/sms/spool/new");
+    for dir in ["new", "tmp"] {
+        let dir = spool.with_file_name(dir);
+        std::fs::create_dir_all(dir).expect("a spool");
+    }
+    let environment = disk.environment(&spool);
+    let sandbox = environment
+        .iter()
+        .fold(sandbox, |sandbox, (name, value)| sandbox.env(name, value));
+    let wire = Wire::new(&sandbox, "sms");
+    let say = |number: i32| wire.say("ada", &number.to_string(), &format!("[[say {number}]]"));
+    let ids: Vec<String> = (1..=3).map(say).collect();
+    disk.arm(Plan {
+        calls: Calls::Read,
+        action: Action::Fails(nix::errno::Errno::EIO),
+        from: 1,
+        until: 1,
+    });
+    let _daemon = sandbox.ready();
+    for id in &ids {
+        wire.wait_taken(id);
+    }
+    assert_eq!(disk.hits(), 1, "{}", disk.log());
+    let rows = sandbox.query("queue", "SELECT envelope FROM inbox ORDER BY seq");
+    let said = format!("{rows:?}");
+    let places: Vec<Option<usize>> = (1..=3)
+        .map(|number| said.find(&format!("[[say {number}]]")))
+        .collect();
+    assert!(
+        places[0].is_some() && places[0] < places[1] && places[1] < places[2],
+        "{said}"
+    );
 }

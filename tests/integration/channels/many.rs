@@ -44,6 +44,12 @@ fn left(dir: &std::path::Path) -> usize {
     fs::read_dir(dir).expect("a directory").count()
 }
 
+/// Holds the lock of a channel, as its process does.
+fn lock(wire: &Wire) -> nix::fcntl::Flock<fs::File> {
+    let lock = file(&wire.path("lock"));
+    nix::fcntl::Flock::lock(lock, nix::fcntl::FlockArg::LockExclusive).expect("locked")
+}
+
 /// Sends what is offered; returns the chats and words of it.
 fn deliver_all(wire: &Wire) -> Vec<(String, String)> {
     let out = wire.path("out");
@@ -89,6 +95,7 @@ fn lines_that_lie_there_at_the_start_hold_up_nobody_and_keep_their_order() {
     let daemon = sandbox.ready();
     let (started, first) = (started.elapsed(), answered(&sms, "1"));
     // Somebody else on the same channel, behind all of it.
+    let _lock = lock(&irc);
     let asked = Instant::now();
     irc.say("eve", "1", "[[say eve-is-heard]]");
     let (mut order, mut eve) = (Vec::new(), None);
@@ -172,6 +179,7 @@ fn waits(rows: u64, chats: u64, sends: u64) {
         "{first:?} {second:?}"
     );
     assert!(busy < 0.5, "{busy} of a processor");
+    let _lock = lock(&irc);
     let (back, mut sent) = (Instant::now(), BTreeSet::new());
     let mut last: BTreeMap<String, String> = BTreeMap::new();
     wait_for("the answers to go out", Duration::from_secs(900), || {

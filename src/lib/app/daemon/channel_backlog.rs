@@ -18,6 +18,8 @@ use crate::{db, sys};
 const PER_LOOK: usize = 256;
 /// Lines that are taken in with one commit.
 const TOGETHER: usize = 64;
+/// How long a chat waits for a line of it that cannot be read, before the later ones go on without it.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// A spool in which many lie is looked through at most this part of the time.
 const PART_OF_TIME: u32 = 20;
 
@@ -46,10 +48,14 @@ struct Own {
 struct Waiting {
     /// Those that nobody looked at yet, in the order in which they came.
     unread: VecDeque<Entry>,
+    /// Those that came while many were unread: word of what was sent may be among them, and is looked for first.
+    late: VecDeque<Entry>,
     /// Messages by chat, each chat's in order.
     held: HashMap<String, VecDeque<Entry>>,
     /// The chats of them, in the order in which they take turns.
     turns: VecDeque<String>,
+    /// Since when lines cannot be read.
+    unreadable: HashMap<Id, Instant>,
 }
 
 impl Waiting {
@@ -61,21 +67,64 @@ impl Waiting {
         entries.push_back(entry);
     }
 
-    /// Returns the next message of the chat whose turn it is.
-    fn next_message(&mut self) -> Option<Entry> {
+    /// Returns the next message of the chat whose turn it is, with the chat.
+    fn next_message(&mut self) -> Option<(String, Entry)> {
         let chat = self.turns.pop_front()?;
         let entries = self.held.get_mut(&chat)?;
         let entry = entries.pop_front();
         if entries.is_empty() {
             self.held.remove(&chat);
         } else {
-            self.turns.push_back(chat);
+            self.turns.push_back(chat.clone());
         }
-        entry
+        Some((chat, entry?))
+    }
+
+    /// Puts messages back before the others of their chats.
+    fn put_back(&mut self, messages: Vec<(String, Entry)>) {
+        for (chat, entry) in messages.into_iter().rev() {
+            let entries = self.held.entry(chat.clone()).or_default();
+            if entries.is_empty() {
+                self.turns.push_back(chat);
+            }
+            entries.push_front(entry);
+        }
+    }
+
+    /// Returns whether what comes behind this line, which cannot be read now, still waits for it.
+    fn waits_for(&mut self, id: &Id) -> bool {
+        let since = self
+            .unreadable
+            .entry(id.clone())
+            .or_insert_with(Instant::now);
+        since.elapsed() < PATIENCE
     }
 
     fn is_empty(&self) -> bool {
-        self.unread.is_empty() && self.turns.is_empty()
+        !self.has_unread() && self.turns.is_empty()
+    }
+
+    fn has_unread(&self) -> bool {
+        !self.unread.is_empty() || !self.late.is_empty()
+    }
+
+    /// Returns what is looked at next, and whether it came late: every other look is at one of those, as long as there are
+    /// others, so that whoever never stops keeps nobody out.
+    fn next_unread(&mut self, reads: usize) -> Option<(Entry, bool)> {
+        let is_turn = reads.is_multiple_of(2) || self.unread.is_empty();
+        let late = if is_turn { self.late.pop_front() } else { None };
+        match late {
+            Some(entry) => Some((entry, true)),
+            None => self.unread.pop_front().map(|entry| (entry, false)),
+        }
+    }
+
+    fn add(&mut self, entries: Vec<Entry>) {
+        if !self.has_unread() {
+            self.unread.extend(entries);
+        } else {
+            self.late.extend(entries);
+        }
     }
 }
 
@@ -99,7 +148,7 @@ impl Own {
             Ok(entries) => {
                 self.known
                     .extend(entries.iter().map(|entry| entry.id.clone()));
-                self.waiting.unread.extend(entries);
+                self.waiting.add(entries);
             }
             Err(error) => tracing::warn!(%error, channel, "the channel's spool cannot be read"),
         }
@@ -178,6 +227,8 @@ struct Look<'a> {
     /// How many may still be read, and how many messages taken.
     reads: usize,
     room: usize,
+    /// Whether a line could not be read, and those behind it wait.
+    is_stuck: bool,
 }
 
 impl<'a> Look<'a> {
@@ -197,6 +248,7 @@ impl<'a> Look<'a> {
             taken: Vec::new(),
             reads: PER_LOOK,
             room: 0,
+            is_stuck: false,
         }
     }
 
@@ -207,7 +259,7 @@ impl<'a> Look<'a> {
         loop {
             self.read(waiting).await;
             self.take_turns(waiting).await;
-            if self.taken.is_empty() && (self.reads == 0 || waiting.unread.is_empty()) {
+            if self.taken.is_empty() && (self.reads == 0 || !waiting.has_unread()) {
                 break;
             }
             let (orders, taken) = (
@@ -222,59 +274,105 @@ impl<'a> Look<'a> {
             self.opened.clear();
         }
         let has_room = room > PER_LOOK && !waiting.turns.is_empty();
-        Ok(has_room || !waiting.unread.is_empty())
+        Ok(!self.is_stuck && (has_room || waiting.has_unread()))
     }
 
     /// Reads what nobody looked at: messages take their turns, and the rest is taken in.
     async fn read(&mut self, waiting: &mut Waiting) {
         while self.reads > 0 && self.orders.len() + self.opened.len() < TOGETHER {
-            let Some(entry) = waiting.unread.pop_front() else {
+            let Some((entry, is_late)) = waiting.next_unread(self.reads) else {
                 return;
             };
             self.reads -= 1;
-            let Some(order) = self.open(&entry).await else {
-                continue;
+            let order = match self.open(&entry, waiting).await {
+                Read::Order(order) => order,
+                Read::Nothing => continue,
+                Read::Later => {
+                    // Nobody knows whose it is.
+                    let first = match is_late {
+                        true => &mut waiting.late,
+                        false => &mut waiting.unread,
+                    };
+                    first.push_front(entry);
+                    self.reads = 0;
+                    return;
+                }
             };
-            let Command::Heard(heard) = &order.command else {
-                self.orders.push(*order);
-                self.taken.push(entry);
-                continue;
-            };
-            waiting.hold(heard.chat.clone(), entry.clone());
-            self.opened.insert(entry.id, order);
+            match &order.command {
+                // Behind what its chat said before.
+                Command::Heard(_) if is_late => waiting.unread.push_back(entry),
+                Command::Heard(heard) => {
+                    waiting.hold(heard.chat.clone(), entry.clone());
+                    self.opened.insert(entry.id, order);
+                }
+                _ => {
+                    self.orders.push(*order);
+                    self.taken.push(entry);
+                }
+            }
         }
     }
 
     /// Takes as many messages as there is room for, the chats in turn.
     async fn take_turns(&mut self, waiting: &mut Waiting) {
+        let mut later: Vec<(String, Entry)> = Vec::new();
         while self.room > 0 && self.orders.len() < TOGETHER {
-            let Some(entry) = waiting.next_message() else {
-                return;
+            let Some((chat, entry)) = waiting.next_message() else {
+                break;
             };
+            if later.iter().any(|(other, _)| *other == chat) {
+                later.push((chat, entry));
+                continue;
+            }
             let order = match self.opened.remove(&entry.id) {
-                Some(order) => Some(order),
-                None => self.open(&entry).await,
+                Some(order) => Read::Order(order),
+                None => self.open(&entry, waiting).await,
             };
-            let Some(order) = order else { continue };
-            self.room -= 1;
-            self.orders.push(*order);
-            self.taken.push(entry);
+            match order {
+                Read::Order(order) => {
+                    self.room -= 1;
+                    self.orders.push(*order);
+                    self.taken.push(entry);
+                }
+                Read::Nothing => {}
+                Read::Later => later.push((chat, entry)),
+            }
         }
+        waiting.put_back(later);
     }
 
-    /// Reads a line; `None` for what is no line, which is answered.
-    async fn open(&mut self, entry: &Entry) -> Option<Box<Order>> {
-        match open(self.door, entry).await {
-            Opened::Order(order) => return Some(order),
+    /// Reads a line; what is none is answered.
+    async fn open(&mut self, entry: &Entry, waiting: &mut Waiting) -> Read {
+        let read = match open(self.door, entry).await {
+            Opened::Order(order) => Read::Order(order),
+            Opened::Later if waiting.waits_for(&entry.id) => {
+                self.is_stuck = true;
+                return Read::Later;
+            }
             // A later look finds it again.
-            Opened::Gone | Opened::Later => drop(self.known.remove(&entry.id)),
+            Opened::Gone | Opened::Later => {
+                self.known.remove(&entry.id);
+                Read::Nothing
+            }
             Opened::Bad(reason) => {
                 answer(self.pipeline, self.home, self.door, &entry.id, &reason).await;
                 self.taken.push(entry.clone());
+                Read::Nothing
             }
-        }
-        None
+        };
+        waiting.unreadable.remove(&entry.id);
+        read
     }
+}
+
+/// What became of reading a line.
+enum Read {
+    /// What it says.
+    Order(Box<Order>),
+    /// It is none, or it went.
+    Nothing,
+    /// It cannot be read now, and what comes behind it waits.
+    Later,
 }
 
 #[cfg(test)]
@@ -299,9 +397,49 @@ mod tests {
             waiting.hold(chat.to_owned(), entry(id));
         }
         let order: Vec<String> = std::iter::from_fn(|| waiting.next_message())
-            .map(|entry| entry.id.to_string())
+            .map(|(_, entry)| entry.id.to_string())
             .collect();
         assert_eq!(order, ["b1", "e1", "a1", "b2", "e2", "b3"]);
         assert!(waiting.is_empty() && waiting.held.is_empty());
+        // What could not be read stays before what its chat said after it.
+        let held = |chat: &str, id: &str| (chat.to_owned(), entry(id));
+        waiting.hold("ada".to_owned(), entry("a3"));
+        waiting.put_back(vec![
+            held("ada", "a1"),
+            held("eve", "e1"),
+            held("ada", "a2"),
+        ]);
+        let order: Vec<String> = std::iter::from_fn(|| waiting.next_message())
+            .map(|(_, entry)| entry.id.to_string())
+            .collect();
+        assert_eq!(order, ["a1", "e1", "a2", "a3"]);
+    }
+
+    #[test]
+    fn what_comes_late_is_looked_at_among_what_is_unread() {
+        let mut waiting = Waiting::default();
+        let entries = |ids: &[&str]| -> Vec<Entry> {
+            let entry = |id: &&str| Entry {
+                id: Id::parse(id).expect("id"),
+                path: id.into(),
+            };
+            ids.iter().map(entry).collect()
+        };
+        waiting.add(entries(&["a", "b", "c"]));
+        waiting.add(entries(&["x", "y"]));
+        let next = |waiting: &mut Waiting, reads| {
+            let next = waiting.next_unread(reads);
+            next.map(|(entry, is_late)| (entry.id.to_string(), is_late))
+        };
+        let of = |id: &str, is_late| Some((id.to_owned(), is_late));
+        assert_eq!(next(&mut waiting, 4), of("x", true));
+        assert_eq!(next(&mut waiting, 3), of("a", false));
+        assert_eq!(next(&mut waiting, 1), of("b", false));
+        assert_eq!(next(&mut waiting, 1), of("c", false));
+        // Still behind what was there before it.
+        waiting.add(entries(&["z"]));
+        assert_eq!(next(&mut waiting, 1), of("y", true));
+        assert_eq!(next(&mut waiting, 1), of("z", true));
+        assert!(waiting.is_empty());
     }
 }
