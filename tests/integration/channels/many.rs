@@ -101,7 +101,7 @@ fn lines_that_lie_there_at_the_start_hold_up_nobody_and_keep_their_order() {
     let (mut order, mut eve) = (Vec::new(), None);
     wait_for(
         "eve and some of the others",
-        Duration::from_secs(120),
+        Duration::from_secs(120 + many / 100),
         || {
             for (_, text) in deliver_all(&irc) {
                 if text == "eve-is-heard" {

@@ -220,6 +220,9 @@ pub struct Http {
     pub hosts: Vec<String>,
     /// Sites whose pages may use the API from a browser, with the token: `https://chat.example`; default none.
     pub origins: Vec<String>,
+    /// Whether OpenAI's clients may offer tools of their own, which the agent never calls; otherwise such a request is
+    /// refused. Default false.
+    pub ignore_tools: bool,
     /// Webhooks by name, `[a-z0-9_-]`, at most 64: `POST /hooks/NAME`; default none.
     pub hooks: BTreeMap<String, Hook>,
 }
@@ -234,6 +237,7 @@ impl Default for Http {
             writes_per_minute: 120,
             hosts: Vec::new(),
             origins: Vec::new(),
+            ignore_tools: false,
             hooks: BTreeMap::new(),
         }
     }

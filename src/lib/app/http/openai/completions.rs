@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Raw, is_empty, is_free, message, refuse, tokens, waiting};
+use super::{Raw, ignores_tools, is_empty, is_free, message, refuse, tokens, waiting};
 use crate::app::http::error::ApiError;
 use crate::app::http::stream;
 use crate::app::http::stream::Piece;
@@ -34,11 +34,14 @@ pub(super) struct Completion {
 }
 
 impl Completion {
-    fn check(&self) -> Result<(), ApiError> {
+    fn check(&self, ignores_tools: bool) -> Result<(), ApiError> {
         let form = self.response_format.as_ref();
         refuse(&[
-            ("tools", is_empty(self.tools.as_ref())),
-            ("functions", is_empty(self.functions.as_ref())),
+            ("tools", ignores_tools || is_empty(self.tools.as_ref())),
+            (
+                "functions",
+                ignores_tools || is_empty(self.functions.as_ref()),
+            ),
             ("tool_choice", is_free(self.tool_choice.as_ref())),
             (
                 "response_format",
@@ -54,7 +57,7 @@ pub(in crate::app::http) async fn complete(
 ) -> Result<Response, ApiError> {
     let raw = Raw::of(request).await?;
     let completion: Completion = body::parse(&raw.bytes)?;
-    completion.check()?;
+    completion.check(ignores_tools(&api))?;
     let Completion {
         model,
         messages,
@@ -156,7 +159,7 @@ fn usage(answer: &Answer) -> Value {
 #[cfg(any(test, fuzzing))]
 pub(super) fn check_body(bytes: &[u8]) {
     if let Ok(body) = text::json::parse::<Completion>(bytes)
-        && body.check().is_ok()
+        && body.check(false).is_ok()
     {
         let _ = super::said(&body.messages);
     }
@@ -175,7 +178,7 @@ mod tests {
                 .extend(more.as_object().expect("an object").clone());
             let completion: Completion = serde_json::from_value(body).expect("a completion");
             let message = completion
-                .check()
+                .check(false)
                 .err()
                 .map(|error| error.document()["error"]["message"].to_string());
             assert_eq!(message.is_some(), refused.is_some(), "{more}");

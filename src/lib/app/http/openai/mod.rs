@@ -130,6 +130,11 @@ async fn message(
     .checked()
 }
 
+/// Returns whether the owner said that clients may offer tools which are never called.
+fn ignores_tools(api: &Api) -> bool {
+    api.pipeline.live().config.http.ignore_tools
+}
+
 /// Returns true for a list that is not there or has nothing in it.
 fn is_empty(list: Option<&Value>) -> bool {
     list.is_none_or(|list| list.is_null() || list.as_array().is_some_and(Vec::is_empty))
@@ -156,7 +161,8 @@ fn refuse(fields: &[(&str, bool)]) -> Result<(), ApiError> {
     match fields.iter().find(|(_, is_fine)| !is_fine) {
         None => Ok(()),
         Some((field, _)) => Err(ApiError::bad(format!("`{field}` is not supported"))
-            .hint("the agent uses its own tools and answers in text; leave the field out")),
+            .hint("the agent uses its own tools and answers in text; leave the field out, or, for a client that can do \
+                   without its tools, set `[http] ignore_tools = true` in agent.toml")),
     }
 }
 

@@ -14,7 +14,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Raw, is_empty, is_free, message, refuse, tokens, waiting};
+use super::{Raw, ignores_tools, is_empty, is_free, message, refuse, tokens, waiting};
 use crate::app::documents;
 use crate::app::http::error::ApiError;
 use crate::app::http::stream;
@@ -48,10 +48,10 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    fn check(&self) -> Result<(), ApiError> {
+    fn check(&self, ignores_tools: bool) -> Result<(), ApiError> {
         let format = self.text.as_ref().and_then(|text| text.get("format"));
         refuse(&[
-            ("tools", is_empty(self.tools.as_ref())),
+            ("tools", ignores_tools || is_empty(self.tools.as_ref())),
             ("tool_choice", is_free(self.tool_choice.as_ref())),
             (
                 "text.format",
@@ -137,7 +137,7 @@ pub(in crate::app::http) async fn respond(
 ) -> Result<Response, ApiError> {
     let raw = Raw::of(request).await?;
     let asked: Asked = body::parse(&raw.bytes)?;
-    asked.check()?;
+    asked.check(ignores_tools(&api))?;
     let messages = asked.messages()?;
     let continued = match &asked.previous_response_id {
         None => None,
@@ -403,7 +403,7 @@ fn part(text: &str) -> Value {
 #[cfg(any(test, fuzzing))]
 pub(super) fn check_body(bytes: &[u8]) {
     if let Ok(asked) = text::json::parse::<Asked>(bytes)
-        && asked.check().is_ok()
+        && asked.check(false).is_ok()
         && let Ok(messages) = asked.messages()
     {
         let _ = super::said(&messages);
