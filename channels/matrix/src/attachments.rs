@@ -43,8 +43,7 @@ pub async fn fetch(bot: &Bot, event: &str, file: &File) -> Result<Result<Vec<u8>
     let Ok((server, id)) = uri.parts() else {
         return Ok(Err("its address is not understood".to_owned()));
     };
-    let home = bot.client.homeserver();
-    let Ok(url) = home.join(&format!("/_matrix/client/v1/media/download/{server}/{id}")) else {
+    let Some(url) = address(&bot.client.homeserver(), server.as_str(), id) else {
         return Ok(Err("its address is not understood".to_owned()));
     };
     let bytes = match download(bot, url, most).await {
@@ -72,6 +71,19 @@ pub async fn fetch(bot: &Bot, event: &str, file: &File) -> Result<Result<Vec<u8>
     Ok(read
         .map(|_| plain)
         .map_err(|why| format!("it could not be decrypted: {why}")))
+}
+
+/// Returns where a file lies at the homeserver. Both parts are the sender's: neither may lead elsewhere.
+fn address(home: &reqwest::Url, server: &str, id: &str) -> Option<reqwest::Url> {
+    if server.chars().all(|c| c == '.') || id.chars().all(|c| c == '.') {
+        return None;
+    }
+    let mut url = home.clone();
+    url.path_segments_mut()
+        .ok()?
+        .pop_if_empty()
+        .extend(["_matrix", "client", "v1", "media", "download", server, id]);
+    Some(url)
 }
 
 enum Refusal {
@@ -114,4 +126,34 @@ async fn download(
         bytes.extend_from_slice(&part);
     }
     Ok(Ok(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_leads_nowhere_but_to_a_file_of_the_homeserver() {
+        let home = reqwest::Url::parse("https://m.example.org/matrix/").expect("a URL");
+        let begin = "https://m.example.org/matrix/_matrix/client/v1/media/download/";
+        let good = address(&home, "remote.org:8448", "Ab_c-1").map(String::from);
+        assert_eq!(good, Some(format!("{begin}remote.org:8448/Ab_c-1")));
+        for (server, id) in [("..", "x"), ("a.org", ".."), (".", "."), ("", "")] {
+            assert_eq!(address(&home, server, id), None, "{server} {id}");
+        }
+        for (server, id) in [
+            ("a.org", "../../x"),
+            ("a.org/..", "x?y#z"),
+            ("@evil.com", "%2e%2e"),
+        ] {
+            let url = address(&home, server, id)
+                .map(String::from)
+                .unwrap_or_default();
+            assert!(
+                url.starts_with(begin)
+                    && url.matches('/').count() == begin.matches('/').count() + 1,
+                "{url}"
+            );
+        }
+    }
 }

@@ -30,6 +30,8 @@ pub struct Bot {
     pub is_ending: Cell<bool>,
     /// A message is claimed, and nothing said of it yet.
     pub is_sending: Cell<bool>,
+    /// Invitations that were open at the start have been looked at.
+    pub has_looked: Cell<bool>,
     /// How often something that belongs to an event could not be had.
     failures: RefCell<HashMap<String, u32>>,
     /// What was told, and when.
@@ -47,6 +49,7 @@ impl Bot {
             changed: std::sync::Arc::default(),
             is_ending: Cell::new(false),
             is_sending: Cell::new(false),
+            has_looked: Cell::new(false),
             failures: RefCell::default(),
             told: RefCell::default(),
         }
@@ -82,7 +85,7 @@ impl Bot {
     pub fn is_first_this_hour(&self, what: &str) -> bool {
         let now = now_ms();
         let mut told = self.told.borrow_mut();
-        told.retain(|_, at| now.saturating_sub(*at) < 3_600_000);
+        told.retain(|_, at| now.abs_diff(*at) < 3_600_000);
         let is_first = !told.contains_key(what) && told.len() < MOST_COUNTED;
         if is_first {
             told.insert(what.to_owned(), now);

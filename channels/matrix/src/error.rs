@@ -6,6 +6,9 @@ use std::time::Duration;
 use matrix_sdk::HttpError;
 use matrix_sdk::ruma::api::error::{ErrorKind, RetryAfter};
 
+/// What a homeserver may ask for at most: a slip in a unit must not silence the agent for years.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
+
 /// An error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -60,7 +63,7 @@ impl Error {
             }
             Some(ErrorKind::LimitExceeded(limit)) => {
                 let pause = match limit.retry_after {
-                    Some(RetryAfter::Delay(pause)) => pause,
+                    Some(RetryAfter::Delay(pause)) => pause.min(LONGEST_PAUSE),
                     Some(RetryAfter::DateTime(_)) | None => Duration::from_secs(5),
                 };
                 return Self::Limited(why, pause);

@@ -1,35 +1,41 @@
 //! Invitations: a direct room is entered whoever asks, since the daemon has a stranger told a code and nothing else; a room
-//! of several only when the settings name who asks. And rooms that moved.
+//! of several only when the settings name who asks, or when a room that the agent is in has moved there.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use agent_channel::now_ms;
 use matrix_sdk::Room;
 use matrix_sdk::deserialized_responses::RawAnySyncOrStrippedState;
 use matrix_sdk::ruma::events::StateEventType;
-use matrix_sdk::ruma::{OwnedRoomId, OwnedUserId, RoomId, UserId};
+use matrix_sdk::ruma::{OwnedRoomId, OwnedUserId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::bot::Bot;
 use crate::error::Error;
-use crate::receive;
+use crate::moves;
 
 /// The file that knows which were answered.
 const FILE: &str = "invitations.json";
-/// So many direct rooms of people whom the settings do not name are entered in an hour.
+/// So many direct rooms of people whom the settings do not name are entered in an hour,
 const STRANGERS_AN_HOUR: usize = 20;
-/// So often a room that cannot be entered is tried.
+/// and so many of one of them: who sends a thousand does not shut the door for others.
+const OF_ONE_AN_HOUR: usize = 3;
+/// So often a day a room is tried whose server says no.
 const TRIES: u32 = 5;
-/// So many are remembered.
+/// So many are remembered beside those that are open.
 const MOST: usize = 1_000;
 
 /// What became of an invitation.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Answered {
     room: OwnedRoomId,
     at_ms: u64,
     tries: u32,
     is_stranger: bool,
     is_left: bool,
+    #[serde(default)]
+    inviter: Option<OwnedUserId>,
 }
 
 /// Who invites, and to what.
@@ -38,85 +44,126 @@ struct Invitation {
     is_direct: bool,
 }
 
-/// Answers the invitations that are open.
+/// Answers the invitations that are open; `renewed` are those that came or changed now.
 ///
 /// # Errors
 /// When the disk fails, or the homeserver is away.
-pub async fn answer(bot: &Bot) -> Result<(), Error> {
+pub async fn answer(bot: &Bot, renewed: &BTreeSet<OwnedRoomId>) -> Result<(), Error> {
     let open = bot.client.invited_rooms();
     if open.is_empty() {
         return Ok(());
     }
-    let mut known: Vec<Answered> = bot.spool.recall(FILE)?.unwrap_or_default();
-    let before = known.len();
-    let mut has_changed = false;
-    for room in open {
-        has_changed |= one(bot, &room, &mut known).await?;
+    let read: Vec<Answered> = bot.spool.recall(FILE)?.unwrap_or_default();
+    let mut known: BTreeMap<OwnedRoomId, Answered> = read
+        .into_iter()
+        .map(|one| (one.room.clone(), one))
+        .collect();
+    let before = known.clone();
+    for room in &open {
+        let is_new = renewed.contains(room.room_id());
+        if is_due(known.get(room.room_id()), is_new, now_ms()) {
+            one(bot, room, &mut known).await?;
+        }
     }
-    if has_changed || known.len() != before {
-        let excess = known.len().saturating_sub(MOST);
-        known.drain(..excess);
-        bot.spool.remember(FILE, &known)?;
+    if known != before {
+        let open: BTreeSet<_> = open.iter().map(|room| room.room_id().to_owned()).collect();
+        let mut kept: Vec<Answered> = known.into_values().collect();
+        kept.sort_by_key(|one| (open.contains(&one.room), one.at_ms));
+        let excess = kept.len().saturating_sub(MOST + open.len());
+        kept.drain(..excess);
+        bot.spool.remember(FILE, &kept)?;
     }
     Ok(())
 }
 
-async fn one(bot: &Bot, room: &Room, known: &mut Vec<Answered>) -> Result<bool, Error> {
-    let id = room.room_id();
-    let now = now_ms();
-    let at = known.iter().position(|one| one.room == id);
-    if let Some(one) = at.and_then(|at| known.get(at)) {
-        // Each try waits longer.
-        let pause = 10_000_u64 << one.tries.min(10);
-        if one.is_left || one.tries >= TRIES || now.saturating_sub(one.at_ms) < pause {
-            return Ok(false);
-        }
-    }
-    let Some(invitation) = invitation(room).await else {
-        return Ok(false);
+/// Returns whether an invitation is looked at, of which `known` was written down. A time to come is the clock's mistake.
+fn is_due(known: Option<&Answered>, is_new: bool, now: u64) -> bool {
+    let Some(known) = known else {
+        return true;
     };
-    let is_named = bot.settings.follows(&invitation.inviter);
-    let an_hour_ago = now.saturating_sub(3_600_000);
-    let strangers = known
-        .iter()
-        .filter(|one| one.is_stranger && !one.is_left && one.at_ms > an_hour_ago)
-        .count();
-    let tries = at.and_then(|at| known.get(at)).map_or(0, |one| one.tries);
-    if let Some(at) = at {
-        known.remove(at);
+    // The settings may have changed since: whoever starts the program, or invites again, has it looked at again.
+    if known.is_left {
+        return is_new;
     }
+    // Each try waits longer.
+    let pause = 10_000_u64 << known.tries.min(10);
+    let is_over = |pause: u64| now < known.at_ms || now - known.at_ms >= pause;
+    is_over(86_400_000) || (known.tries < TRIES && is_over(pause))
+}
+
+async fn one(
+    bot: &Bot,
+    room: &Room,
+    known: &mut BTreeMap<OwnedRoomId, Answered>,
+) -> Result<(), Error> {
+    let (id, now) = (room.room_id(), now_ms());
+    let Some(invitation) = invitation(room).await else {
+        return Ok(());
+    };
+    let inviter = &invitation.inviter;
+    let is_named = bot.settings.follows(inviter);
+    let moved_from = moves::from(bot, id);
+    let before = known.get(id);
+    let tries = before
+        .filter(|one| now.abs_diff(one.at_ms) < 86_400_000)
+        .map_or(0, |one| one.tries);
     let mut answered = Answered {
         room: id.to_owned(),
         at_ms: now,
-        tries: tries + 1,
+        tries,
         is_stranger: !is_named,
         is_left: false,
+        inviter: Some(inviter.clone()),
     };
-    let inviter = &invitation.inviter;
-    if !is_named && !invitation.is_direct {
-        tracing::warn!(room = %id, %inviter, "an invitation into a room of several is left alone: invite_from does not name who sent it");
+    if !is_named && !invitation.is_direct && moved_from.is_none() {
+        if before.is_none_or(|one| !one.is_left) {
+            tracing::warn!(room = %id, %inviter, "an invitation into a room of several is left alone: invite_from does not name who sent it");
+        }
         answered.is_left = true;
-    } else if !is_named && strangers >= STRANGERS_AN_HOUR {
-        tracing::warn!(room = %id, %inviter, "an invitation waits: {STRANGERS_AN_HOUR} of strangers were followed within an hour");
-        answered.tries = tries;
+    } else if !is_named && is_flooded(known, inviter, now) {
+        // A thousand of them are not a thousand lines, nor looked at every few seconds.
+        if bot.is_first_this_hour("an invitation waits") {
+            tracing::warn!(room = %id, %inviter, "an invitation waits, and others may: {STRANGERS_AN_HOUR} of strangers, or {OF_ONE_AN_HOUR} of this one, were followed within an hour");
+        }
+        answered.tries = TRIES - 1;
         answered.is_stranger = false;
     } else {
-        match bot
-            .client
-            .join_room_by_id(id)
-            .await
-            .map_err(Error::of("entering a room"))
-        {
-            Ok(_) => tracing::info!(room = %id, %inviter, "an invitation was followed"),
-            // Whatever it is, messages of others go on.
-            Err(Error::Refused(why) | Error::Server(why) | Error::Limited(why, _)) => {
+        let entered = match &moved_from {
+            Some(old) => moves::enter(bot, old, id, inviter).await,
+            None => {
+                let joined = bot.client.join_room_by_id(id).await;
+                joined.map(|_| ()).map_err(Error::of("entering a room"))
+            }
+        };
+        match entered {
+            Ok(()) => {
+                tracing::info!(room = %id, %inviter, "an invitation was followed");
+                answered.tries = 0;
+            }
+            // Whatever it is, messages of others go on. A server that is away says nothing of the room.
+            Err(Error::Server(why) | Error::Limited(why, _)) => {
                 tracing::warn!(room = %id, %inviter, why, "a room could not be entered");
+            }
+            Err(Error::Refused(why)) => {
+                tracing::warn!(room = %id, %inviter, why, "a room could not be entered");
+                answered.tries += 1;
             }
             Err(error) => return Err(error),
         }
     }
-    known.push(answered);
-    Ok(true)
+    known.insert(id.to_owned(), answered);
+    Ok(())
+}
+
+/// Returns whether enough invitations of people whom the settings do not name were followed within an hour.
+fn is_flooded(known: &BTreeMap<OwnedRoomId, Answered>, inviter: &OwnedUserId, now: u64) -> bool {
+    let is_recent =
+        |one: &&Answered| one.is_stranger && !one.is_left && now.abs_diff(one.at_ms) < 3_600_000;
+    let recent: Vec<&Answered> = known.values().filter(is_recent).collect();
+    let of_one = recent
+        .iter()
+        .filter(|one| one.inviter.as_ref() == Some(inviter));
+    recent.len() >= STRANGERS_AN_HOUR || of_one.count() >= OF_ONE_AN_HOUR
 }
 
 /// Returns who invited the agent into a room, and whether it is a direct one: they say so, and nobody else is in it.
@@ -137,41 +184,53 @@ async fn invitation(room: &Room) -> Option<Invitation> {
     })
 }
 
-/// Follows a room that has moved; the new one must say that it comes from the old one.
-///
-/// # Errors
-/// When the homeserver is away.
-pub async fn follow(bot: &Bot, room: &Room, tombstone: &Value) -> Result<(), Error> {
-    let Some(new) = tombstone["content"]["replacement_room"]
-        .as_str()
-        .and_then(|id| RoomId::parse(id).ok())
-    else {
-        return Ok(());
-    };
-    if bot
-        .client
-        .get_room(&new)
-        .is_some_and(|room| receive::is_in(&room))
-    {
-        return Ok(());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(number: usize, inviter: &str, at_ms: u64) -> (OwnedRoomId, Answered) {
+        let room: OwnedRoomId = format!("!r{number}:a.org").try_into().expect("an id");
+        let one = Answered {
+            room: room.clone(),
+            at_ms,
+            tries: 0,
+            is_stranger: true,
+            is_left: false,
+            inviter: Some(inviter.try_into().expect("an id")),
+        };
+        (room, one)
     }
-    let via = tombstone["sender"]
-        .as_str()
-        .and_then(|id| UserId::parse(id).ok());
-    let servers: Vec<_> = via.iter().map(|id| id.server_name().to_owned()).collect();
-    let joined = bot
-        .client
-        .join_room_by_id_or_alias((&*new).into(), &servers)
-        .await;
-    match joined.map_err(Error::of("entering the room that follows")) {
-        Ok(_) => {
-            tracing::warn!(old = %room.room_id(), new = %new, "a room has moved: where agent.toml names the old one, name the new one");
-            Ok(())
-        }
-        Err(Error::Refused(why)) => {
-            tracing::warn!(old = %room.room_id(), new = %new, why, "a room has moved, and the new one cannot be entered");
-            Ok(())
-        }
-        Err(error) => Err(error),
+
+    #[test]
+    fn who_sends_a_thousand_invitations_does_not_shut_the_door_for_others() {
+        let now = 1_800_000_000_000;
+        let mut known: BTreeMap<_, _> = (0..3).map(|n| answered(n, "@eve:a.org", now)).collect();
+        let is_flooded = |known: &BTreeMap<_, _>, who: &str, now| {
+            super::is_flooded(known, &who.try_into().expect("an id"), now)
+        };
+        assert!(is_flooded(&known, "@eve:a.org", now + 3_500_000));
+        assert!(
+            !is_flooded(&known, "@ada:a.org", now)
+                && !is_flooded(&known, "@eve:a.org", now + 3_600_000)
+        );
+        known.extend((3..20).map(|n| answered(n, &format!("@bot{n}:a.org"), now)));
+        assert!(is_flooded(&known, "@ada:a.org", now));
+    }
+
+    #[test]
+    fn an_invitation_is_looked_at_again_when_the_settings_changed_and_whatever_the_clock_said() {
+        let now = 1_800_000_000_000;
+        let (_, mut one) = answered(1, "@ada:a.org", now);
+        assert!(is_due(None, false, now) && !is_due(Some(&one), false, now + 9_000));
+        assert!(is_due(Some(&one), false, now + 10_000));
+        // The clock was wrong by years when it was written down.
+        assert!(is_due(Some(&one), false, now - 300_000_000_000));
+        one.tries = TRIES;
+        assert!(
+            !is_due(Some(&one), true, now + 80_000_000)
+                && is_due(Some(&one), false, now + 86_400_000)
+        );
+        one.is_left = true;
+        assert!(is_due(Some(&one), true, now) && !is_due(Some(&one), false, now + 86_400_000));
     }
 }

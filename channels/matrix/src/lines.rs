@@ -2,7 +2,8 @@
 
 use matrix_sdk::Room;
 use matrix_sdk::deserialized_responses::{
-    TimelineEvent, TimelineEventKind, VerificationLevel, VerificationState,
+    AlgorithmInfo, EncryptionInfo, TimelineEvent, TimelineEventKind, VerificationLevel,
+    VerificationState,
 };
 use matrix_sdk::ruma::{EventId, OwnedEventId, RoomId, UserId};
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use crate::bot::Bot;
 use crate::error::Error;
 use crate::incoming::{self, Heard};
 use crate::rooms::{self, Kind};
-use crate::{attachments, invitations, receive, undecrypted};
+use crate::{attachments, moves, receive, undecrypted};
 
 /// Takes an event in.
 ///
@@ -45,7 +46,7 @@ pub async fn event(bot: &Bot, room: &Room, event: &TimelineEvent) -> Result<(), 
         }
         Some("m.reaction") if bot.settings.reactions => reaction(bot, room, &json).await,
         Some("m.room.tombstone") if json.get("state_key").is_some() => {
-            invitations::follow(bot, room, &json).await
+            moves::follow(bot, room, &json).await
         }
         _ => Ok(()),
     }
@@ -87,11 +88,46 @@ async fn believed(
         VerificationState::Unverified(VerificationLevel::VerificationViolation) => Err(
             "the sender was verified, and has another identity now: agent-channel-matrix verify",
         ),
+        // Not of a key that came from the backup: the homeserver could have put it there.
+        VerificationState::Unverified(
+            VerificationLevel::UnverifiedIdentity | VerificationLevel::UnsignedDevice,
+        ) if is_verified_now(bot, info).await => Ok(()),
         VerificationState::Unverified(_) if bot.settings.require_verified => {
             Err("the sender's device is not verified, and require_verified is set")
         }
+        VerificationState::Unverified(_) if is_known(bot, &info.sender).await => {
+            Err("the sender is verified, and has not signed the device that wrote it")
+        }
         VerificationState::Unverified(_) => Ok(()),
     })
+}
+
+/// Returns whether emoji were compared with somebody: which devices are theirs, the homeserver says no longer.
+async fn is_known(bot: &Bot, who: &UserId) -> bool {
+    let identity = bot.client.encryption().get_user_identity(who).await;
+    identity.is_ok_and(|identity| {
+        identity
+            .is_some_and(|identity| identity.is_verified() || identity.was_previously_verified())
+    })
+}
+
+/// Returns whether the device whose key this is belongs to somebody who was verified after the key came.
+async fn is_verified_now(bot: &Bot, info: &EncryptionInfo) -> bool {
+    let Some(id) = &info.sender_device else {
+        return false;
+    };
+    let device = bot.client.encryption().get_device(&info.sender, id).await;
+    let Some(device) = device.ok().flatten() else {
+        return false;
+    };
+    let AlgorithmInfo::MegolmV1AesSha2 { curve25519_key, .. } = &info.algorithm_info else {
+        return false;
+    };
+    // The very device, by its key: its name is the homeserver's to give.
+    device.is_verified_with_cross_signing()
+        && device
+            .curve25519_key()
+            .is_some_and(|key| key.to_base64() == *curve25519_key)
 }
 
 async fn message(bot: &Bot, room: &Room, event: &Value) -> Result<(), Error> {
@@ -208,7 +244,13 @@ async fn original_of(
     edit: &Heard,
 ) -> Result<Option<Value>, Error> {
     let original = fetched(bot, room, id).await?;
-    Ok(original.filter(|event| event["sender"] == edit.sender.as_str()))
+    Ok(original.filter(|event| {
+        event["sender"] == edit.sender.as_str()
+            && event["event_id"] == id
+            && event.get("state_key").is_none()
+            // An edit of an edit, or of itself, is none (Matrix specification, event replacements).
+            && event["content"]["m.relates_to"]["rel_type"] != "m.replace"
+    }))
 }
 
 async fn fetched(bot: &Bot, room: &Room, id: &str) -> Result<Option<Value>, Error> {
@@ -242,6 +284,11 @@ pub async fn late(bot: &Bot, room_id: &RoomId, id: &OwnedEventId) -> Result<bool
     if found.kind.is_utd() {
         return Ok(false);
     }
-    event(bot, &room, &found).await?;
-    Ok(true)
+    match event(bot, &room, &found).await {
+        Err(Error::Refused(why)) => {
+            tracing::error!(room = %room_id, event = %id, why, "a message is not taken in");
+            Ok(true)
+        }
+        done => done.map(|()| true),
+    }
 }

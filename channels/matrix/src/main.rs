@@ -8,6 +8,7 @@ mod events;
 mod incoming;
 mod invitations;
 mod lines;
+mod moves;
 mod outgoing;
 mod receive;
 mod rooms;

@@ -1,6 +1,7 @@
 //! What comes from the homeserver becomes lines for the daemon, in its order. How far it was read is written down after the
 //! lines are on the disk; whatever ends this program in between, the same lines are written again and the daemon drops them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use agent_channel::{Backoff, Spool};
@@ -17,7 +18,7 @@ use serde_json::Value;
 
 use crate::bot::Bot;
 use crate::error::Error;
-use crate::{invitations, lines, undecrypted};
+use crate::{capabilities, invitations, lines, undecrypted};
 
 /// So long the homeserver waits for something to say.
 const WAIT: Duration = Duration::from_secs(30);
@@ -74,6 +75,7 @@ pub fn filter() -> Filter {
 /// When the disk fails, or the session has ended.
 pub async fn run(bot: &Bot) -> Result<(), Error> {
     let mut backoff = Backoff::default();
+    let mut is_refused = false;
     let mut place: Place = bot.spool.recall(PLACE)?.unwrap_or_default();
     if place.since.is_none() {
         tracing::warn!("how far was read is not known: what was said until now is not looked at");
@@ -85,11 +87,19 @@ pub async fn run(bot: &Bot) -> Result<(), Error> {
         let response = match Box::pin(news(bot, &place)).await {
             Ok(response) => response,
             Err(error) => {
+                if let Error::Refused(why) = &error {
+                    // Whoever looks at the channel sees it: it does not pass by itself.
+                    bot.spool.announce(&capabilities(Some(why)))?;
+                    is_refused = true;
+                }
                 let pause = pause(bot, &mut backoff, error)?;
                 tokio::time::sleep(pause).await;
                 continue;
             }
         };
+        if std::mem::take(&mut is_refused) {
+            bot.spool.announce(&capabilities(None))?;
+        }
         // Taken in whole before more is asked for: the library passes over what it was told once.
         while let Err(error) = Box::pin(take_in(bot, &place, &response)).await {
             let pause = pause(bot, &mut backoff, error)?;
@@ -161,7 +171,16 @@ async fn take_in(bot: &Bot, place: &Place, response: &SyncResponse) -> Result<()
     }
     // Keys come to devices, beside the rooms.
     undecrypted::look(bot, !response.to_device.is_empty()).await?;
-    invitations::answer(bot).await?;
+    let mut renewed: BTreeSet<_> = response.rooms.invited.keys().cloned().collect();
+    if !bot.has_looked.replace(true) {
+        renewed.extend(
+            bot.client
+                .invited_rooms()
+                .iter()
+                .map(|room| room.room_id().to_owned()),
+        );
+    }
+    invitations::answer(bot, &renewed).await?;
     for (id, why) in bot.spool.refusals() {
         tracing::warn!(id, why, "the daemon refused a line");
     }
@@ -185,9 +204,22 @@ async fn room_read(
     let me = room.own_user_id().as_str();
     let first = since_invitation(&events, me);
     for event in events.get(first..).unwrap_or_default() {
-        lines::event(bot, room, event).await?;
+        match lines::event(bot, room, event).await {
+            // What belongs to one event is not to be had: it must not hold up all that comes after it, in all rooms.
+            Err(Error::Refused(why)) if bot.gives_up(&of(event)) => {
+                tracing::error!(room = %room.room_id(), event = of(event), why, "a message is not taken in");
+            }
+            done => done?,
+        }
     }
     Ok(())
+}
+
+fn of(event: &TimelineEvent) -> String {
+    event
+        .event_id()
+        .map(|id| id.to_string())
+        .unwrap_or_default()
 }
 
 /// Returns what happened between `since` and `from`, the oldest first: of much, the homeserver sends only the newest.

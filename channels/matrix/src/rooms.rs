@@ -1,7 +1,7 @@
 //! Rooms: who reads along in one, and which one is the direct room with somebody.
 
 use matrix_sdk::ruma::events::room::history_visibility::HistoryVisibility;
-use matrix_sdk::ruma::{OwnedRoomId, OwnedUserId, RoomId, UserId};
+use matrix_sdk::ruma::{OwnedUserId, RoomId, UserId};
 use matrix_sdk::{Client, Room, RoomMemberships, RoomState};
 
 use crate::error::Error;
@@ -83,14 +83,14 @@ pub async fn find_or_make(client: &Client, chat: &str) -> Result<Room, Error> {
 /// When the homeserver is away.
 pub async fn find(client: &Client, chat: &str) -> Result<Option<Room>, Error> {
     if let Ok(id) = RoomId::parse(chat) {
-        return Ok(latest(client, id));
+        return latest(client, &id).await;
     }
     let Ok(who) = UserId::parse(chat) else {
         return Ok(None);
     };
     let mut found = None;
     for room in client.joined_rooms() {
-        if room.is_tombstoned() || room.active_members_count() > 2 {
+        if has_moved(&room) || room.active_members_count() > 2 {
             continue;
         }
         if kind(&room).await? == Kind::Direct(who.clone()) {
@@ -106,19 +106,35 @@ pub async fn find(client: &Client, chat: &str) -> Result<Option<Room>, Error> {
 }
 
 /// Returns the room, or the one that it moved to, when the agent is in it.
-fn latest(client: &Client, mut id: OwnedRoomId) -> Option<Room> {
-    let joined = |id: &RoomId| {
-        client
-            .get_room(id)
-            .filter(|room| room.state() == RoomState::Joined)
+async fn latest(client: &Client, id: &RoomId) -> Result<Option<Room>, Error> {
+    let Some(mut room) = client.get_room(id) else {
+        return Ok(None);
     };
     for _ in 0..MOST_MOVES {
-        let room = joined(&id);
-        let next = client.get_room(&id).and_then(|room| room.successor_room());
-        match next.and_then(|next| joined(&next.room_id)) {
-            Some(next) => id = next.room_id().to_owned(),
-            None => return room,
+        let Some(next) = successor(client, &room) else {
+            break;
+        };
+        // What was for one person is not for those whom the new room has besides.
+        if let Kind::Direct(who) = kind(&room).await?
+            && kind(&next).await? != Kind::Direct(who)
+        {
+            return Err(Error::Refused(
+                "the room has moved, and others read along in the new one".to_owned(),
+            ));
         }
+        room = next;
     }
-    None
+    Ok((room.state() == RoomState::Joined).then_some(room))
+}
+
+/// Returns whether a room has moved: nobody looks into it any more.
+pub fn has_moved(room: &Room) -> bool {
+    room.successor_room().is_some()
+}
+
+/// Returns the room that another one moved to, when the agent is in it: where both say so.
+fn successor(client: &Client, room: &Room) -> Option<Room> {
+    let next = client.get_room(&room.successor_room()?.room_id)?;
+    let is_from_here = next.predecessor_room()?.room_id == room.room_id();
+    (is_from_here && next.state() == RoomState::Joined).then_some(next)
 }

@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(540);
 const SOON: u64 = 5;
 /// After trouble with the disk.
 const LATER: u64 = 60;
+/// While a room moves: whoever moves it invites the agent, and that may take them a minute.
+const MOVING: Duration = Duration::from_secs(30);
 /// The largest file, bytes: what homeservers commonly take.
 const MAX_FILE: u64 = 50_000_000;
 /// So many rooms are known as ones where the agent has spoken.
@@ -119,6 +121,14 @@ async fn one(bot: &Bot, key: &str) -> Result<(), Error> {
 /// Sends a message, and returns the id of its first event.
 async fn deliver(bot: &Bot, message: &Message) -> Result<String, Error> {
     let room = rooms::find_or_make(&bot.client, &message.chat).await?;
+    if rooms::has_moved(&room) {
+        let why = "the room has moved, and the agent is not in the new one".to_owned();
+        return Err(if bot.gives_up(&message.key) {
+            Error::Refused(why)
+        } else {
+            Error::Limited(why, MOVING)
+        });
+    }
     if let Some(content) = outgoing::reaction(message) {
         return send(&room, "m.reaction", content, &message.key).await;
     }

@@ -21,6 +21,8 @@ use crate::settings::Settings;
 const SESSION: &str = "session.json";
 /// The keys, and what is known of rooms.
 const STORE: &str = "store";
+/// The keys alone, in it.
+const KEYS: &str = "matrix-sdk-crypto.sqlite3";
 /// What a server may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -91,7 +93,15 @@ async fn opened(settings: &Settings, spool: &Spool) -> Result<(Client, MatrixSes
             "{is} is signed in, and user is {wanted}"
         )));
     }
-    let client = build(settings, Some(&saved.homeserver), &spool.path(STORE)).await?;
+    let store = spool.path(STORE);
+    if !store.join(KEYS).is_file() {
+        // With new keys under the old name, others would send to it what it cannot read, and be warned of it.
+        return Err(Error::SignedOut(format!(
+            "the keys of the device are gone from {}",
+            store.display()
+        )));
+    }
+    let client = build(settings, Some(&saved.homeserver), &store).await?;
     Ok((client, saved.session))
 }
 
@@ -123,6 +133,12 @@ pub async fn login(
         .session()
         .ok_or_else(|| Error::SignedOut("the server gave no session".to_owned()))?;
     let meta = session.meta.clone();
+    if meta.user_id != settings.user {
+        let (is, wanted) = (&meta.user_id, &settings.user);
+        return Err(Error::Refused(format!(
+            "the homeserver signed {is} in, and user is {wanted}"
+        )));
+    }
     let homeserver = client.homeserver().to_string();
     spool.remember(
         SESSION,
@@ -282,6 +298,15 @@ async fn build(
     let config = |path: &Path, why: String| Error::Settings(path.to_owned(), why);
     let mut http = reqwest::Client::builder()
         .connect_timeout(Duration::from_secs(30))
+        .redirect(reqwest::redirect::Policy::custom(|attempt| {
+            // Where the homeserver is may be told by another site; what it answers, by itself alone.
+            let is_answer = |url: &reqwest::Url| url.path().contains("/_matrix/");
+            if attempt.previous().iter().any(is_answer) || attempt.previous().len() > 5 {
+                attempt.stop()
+            } else {
+                attempt.follow()
+            }
+        }))
         .user_agent(concat!("agent-channel-matrix/", env!("CARGO_PKG_VERSION")));
     if let Some(path) = &settings.ca_file {
         let pem = std::fs::read(path).map_err(|error| config(path, error.to_string()))?;

@@ -47,6 +47,12 @@ pub async fn run(settings: &Settings, spool: &Spool) -> Result<(), Error> {
         .whoami()
         .await
         .map_err(|error| Error::http("the session", &error))?;
+    if who.user_id != settings.user {
+        let (is, wanted) = (&who.user_id, &settings.user);
+        return Err(Error::Refused(format!(
+            "the homeserver says that the session is {is}'s, and user is {wanted}"
+        )));
+    }
     say(&format!(
         "account     {} at {}",
         who.user_id,

@@ -80,6 +80,15 @@ pub async fn look(bot: &Bot, keys_came: bool) -> Result<(), Error> {
     let before = all.clone();
     let spoken: Vec<OwnedRoomId> = bot.spool.recall(SPOKEN)?.unwrap_or_default();
     let now = now_ms();
+    for one in &mut all {
+        // A time to come is the clock's mistake.
+        one.since_ms = one.since_ms.min(now);
+        one.looked_ms = if one.looked_ms > now {
+            0
+        } else {
+            one.looked_ms
+        };
+    }
     all.retain(|one| now.saturating_sub(one.since_ms) <= NEVER_MS);
     // Whoever fills the list with what nobody can read holds up nobody else.
     let is_due = |one: &&Waiting| keys_came || now.saturating_sub(one.looked_ms) > LOOK_MS;
@@ -133,16 +142,23 @@ pub async fn tell_of_doubt(bot: &Bot, room: &Room, event: &Value, why: &str) -> 
     Ok(())
 }
 
+/// Returns whether the agent has spoken in a room.
+///
+/// # Errors
+/// When the disk fails.
+pub fn has_spoken(bot: &Bot, room: &RoomId) -> Result<bool, Error> {
+    let spoken: Vec<OwnedRoomId> = bot.spool.recall(SPOKEN)?.unwrap_or_default();
+    Ok(spoken.iter().any(|one| one == room))
+}
+
 /// Answers an event by a notice; only where the agent has spoken, so that a stranger learns nothing.
 async fn tell(bot: &Bot, room: &RoomId, event: &str, words: &str) -> Result<(), Error> {
-    let spoken: Vec<OwnedRoomId> = bot.spool.recall(SPOKEN)?.unwrap_or_default();
-    let Some(room) = bot
-        .client
-        .get_room(room)
-        .filter(|room| spoken.iter().any(|one| one == room.room_id()))
-    else {
+    let Some(room) = bot.client.get_room(room) else {
         return Ok(());
     };
+    if !has_spoken(bot, room.room_id())? {
+        return Ok(());
+    }
     let content = json!({"msgtype": "m.notice", "body": words, "m.mentions": {},
         "m.relates_to": {"m.in_reply_to": {"event_id": event}}});
     let txn = send::transaction(&format!("told-{event}"));

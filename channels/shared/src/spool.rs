@@ -86,6 +86,11 @@ impl Spool {
         })
     }
 
+    /// Returns the name of the channel.
+    pub fn channel(&self) -> &str {
+        &self.channel
+    }
+
     /// Takes the lock, and waits for it; it is held until the file is dropped.
     ///
     /// # Errors

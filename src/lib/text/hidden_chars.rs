@@ -139,6 +139,8 @@ fn joins(line: &[char], at: usize) -> bool {
     let of_script = |c: &char| {
         matches!(c, '\u{600}'..='\u{109f}' | '\u{1780}'..='\u{18aa}' | '\u{1900}'..='\u{1cff}' | '\u{a800}'..='\u{abff}'
             | '\u{fb50}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}' | '\u{11000}'..='\u{11fff}')
+            // Marks among them that may be hidden themselves.
+            && !matches!(c, '\u{61c}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}')
     };
     let (before, after) = (line[..at].last(), line.get(at + 1));
     if before.is_some_and(of_script) {
@@ -203,6 +205,17 @@ mod tests {
         for mark in ['\u{200f}', '\u{e0041}', '\u{200d}', '\u{fe0f}'] {
             let marks: String = std::iter::repeat_n(mark, 1_000_000).collect();
             assert_eq!(without(&format!("a{marks}b")), "ab", "{mark:?}");
+        }
+    }
+
+    #[test]
+    fn what_stays_hides_nothing() {
+        for text in [
+            "x\u{61c}\u{200d}y",
+            "x\u{17b4}\u{200c}y",
+            "x\u{180e}\u{200d}y",
+        ] {
+            assert_eq!(without(text), "xy", "{}", text.escape_unicode());
         }
     }
 

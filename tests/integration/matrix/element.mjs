@@ -47,15 +47,22 @@ const { room_id: room } = await client.createRoom({
 await client.setAccountData("m.direct", { [agent]: [room] });
 const member = () => client.getRoom(room)?.getMember(agent)?.membership;
 while (member() !== "join") await new Promise((resolve) => setTimeout(resolve, 100));
-await client.sendTextMessage(room, "[[say leak]]");
+await client.sendTextMessage(room, "[[say Too early.]]");
 out({ joined: room });
 
-let sas, request, round = 0;
+let sas, round = 0;
 async function verify() {
-  request = await crypto.requestVerificationDM(agent, room);
+  const request = await crypto.requestVerificationDM(agent, room);
   while (!request.otherDeviceId && request.phase !== 3) await new Promise((resolve) => request.once("change", resolve));
   while (request.phase !== 3) await new Promise((resolve) => request.once("change", resolve));
-  const verifier = await request.startVerification("m.sas.v1");
+  await compare(await request.startVerification("m.sas.v1"));
+}
+async function asked(request) {
+  await request.accept();
+  while (!request.verifier) await new Promise((resolve) => request.once("change", resolve));
+  await compare(request.verifier);
+}
+async function compare(verifier) {
   verifier.on("show_sas", (shown) => {
     sas = shown;
     round += 1;
@@ -69,8 +76,12 @@ async function verify() {
   }
 }
 
+const failed = (error) => out({ error: String(error?.stack ?? error) });
+client.on("crypto.verificationRequestReceived", (request) => asked(request).catch(failed));
 for await (const line of createInterface({ input: process.stdin })) {
-  if (line === "verify") verify().catch((error) => out({ error: String(error?.stack ?? error) }));
+  if (line === "verify") verify().catch(failed);
   else if (line === "confirm") sas.confirm();
+  else if (line.startsWith("say ")) client.sendTextMessage(room, line.slice(4)).catch(failed);
+  else if (line === "trust") out({ trust: (await crypto.getUserVerificationStatus(agent)).isCrossSigningVerified() });
 }
 process.exit(0);

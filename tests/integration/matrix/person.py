@@ -16,6 +16,10 @@ from nio import (
 from nio.crypto import decrypt_attachment
 
 
+# The homeserver tells ten events of a room at once, and this client does not page back for the others.
+ALL = {"room": {"timeline": {"limit": 1000}}}
+
+
 def out(line):
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
@@ -67,8 +71,8 @@ class Person:
             return {}
         if verb == "login":
             answer = await client.login(command["password"], device_name="person")
-            await client.sync(timeout=0, full_state=True)
-            self.task = asyncio.ensure_future(client.sync_forever(timeout=10000, full_state=False))
+            await client.sync(timeout=0, sync_filter=ALL, full_state=True)
+            self.task = asyncio.ensure_future(client.sync_forever(timeout=10000, sync_filter=ALL, full_state=False))
             self.task.add_done_callback(lambda task: out({"event": "ended", "why": repr(task.exception())}))
             return {"device": answer.device_id}
         if verb == "create":
@@ -123,6 +127,15 @@ class Person:
             return {"source": {"url": answer.content_uri}}
         if verb == "redact":
             await client.room_redact(command["room"], command["id"])
+            return {}
+        if verb == "raw":
+            # Past the library.
+            async with client.client_session.request(command["method"], client.homeserver + command["path"], json=command["body"],
+                                                     headers={"Authorization": f"Bearer {client.access_token}"}) as got:
+                return await got.json()
+        if verb == "renew":
+            # What comes next has another key.
+            client.invalidate_outbound_session(command["room"])
             return {}
         if verb == "withhold":
             # The keys of what comes next go to none of the user's devices.
