@@ -149,6 +149,71 @@ fn an_installed_copy_is_whole_and_goes_without_a_trace_but_the_data() {
 }
 
 #[test]
+fn the_channel_to_matrix_is_installed_when_asked_for_and_missed_when_switched_on() {
+    let place = Place::new();
+    let programs = place.dir.path().join("programs");
+    fs::create_dir(&programs).expect("a directory");
+    for name in [
+        "agent-daemon",
+        "agent-send",
+        "agent-index",
+        "agent-consolidate",
+        "agent-monitor",
+    ] {
+        std::os::unix::fs::symlink(bin(name), programs.join(name)).expect("a link");
+    }
+    let from = programs.to_str().expect("UTF-8");
+    let with = ["--user", "--bin-from", from, "--with-matrix"];
+    let refused = place.install(&with);
+    assert!(
+        refused.code == 2 && refused.stderr.contains("there is no agent-channel-matrix"),
+        "{refused:?}"
+    );
+    assert_eq!(files(&place.prefix()), [] as [PathBuf; 0]);
+    let without = place.install(&["--user", "--bin-from", from]);
+    assert_eq!(without.code, 0, "{without:?}");
+    place.installed("agent-daemon", &["init", "-q"], "");
+    let settings = place.dir.path().join("agent/agent.toml");
+    let mut text = fs::read_to_string(&settings).expect("settings");
+    text.push_str("\n[channels.matrix]\nenabled = true\nowner = [\"@ada:home.test\"]\n");
+    fs::write(&settings, text).expect("settings");
+    let doctor = || {
+        let daemon = place.prefix().join("bin/agent-daemon");
+        let told = place.run(&daemon, &["doctor", "--json", "-q"], "");
+        told.json()["findings"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .find(|one| one["id"] == "channel-not-installed")
+            .cloned()
+    };
+    let finding = doctor().expect("a finding");
+    let evidence = finding["evidence"].as_str().unwrap_or_default();
+    assert!(
+        evidence.contains("[channels.matrix]")
+            && evidence.contains("scripts/install --with-matrix"),
+        "{finding}"
+    );
+
+    // Any program will do: that it works the tests of the channel say.
+    let stand_in = programs.join("agent-channel-matrix");
+    fs::copy("/bin/true", &stand_in).expect("a program");
+    let installed = place.install(&with);
+    assert_eq!(installed.code, 0, "{installed:?}");
+    for file in [
+        "bin/agent-channel-matrix",
+        "share/man/man1/agent-channel-matrix.1",
+        "share/systemd/user/agent-channel@.service",
+    ] {
+        assert!(place.prefix().join(file).is_file(), "{file}: {installed:?}");
+    }
+    assert_eq!(doctor(), None);
+    let removed = place.install(&["--user", "--uninstall"]);
+    assert_eq!(removed.code, 0, "{removed:?}");
+    assert_eq!(files(&place.prefix()), [] as [PathBuf; 0]);
+}
+
+#[test]
 fn files_of_others_stay_and_what_an_older_version_had_goes() {
     let place = Place::new();
     let programs = programs();

@@ -144,11 +144,16 @@ fn files_go_both_ways_and_an_edit_counts_only_of_its_author() {
         let request = requests.last().expect("a request").to_string();
         request.contains("reaction 👍").then_some(())
     });
-    // The agent's own reaction, and what it changes of its own.
+    it_reacts_and_edits(&house, &ada, &room);
+    drop(process);
+}
+
+/// The agent's own reaction, and what it changes of its own.
+fn it_reacts_and_edits(house: &House, ada: &Person, room: &str) {
     house
         .model
         .push(Reply::Tool("react".to_owned(), json!({"emoji": "🎉"})));
-    let said = ada.says(&room, "party");
+    let said = ada.says(room, "party");
     let reaction = ada.sees("a reaction", |line| {
         line["type"] == "m.reaction" && line["sender"] == AGENT
     });
@@ -162,10 +167,10 @@ fn files_go_both_ways_and_an_edit_counts_only_of_its_author() {
         "exec".to_owned(),
         json!({"command": "touch one"}),
     ));
-    ada.says(&room, "make it");
+    ada.says(room, "make it");
     let question = ada.hears("/approve");
     let id = house.sandbox.wait_asked();
-    ada.says(&room, &format!("/approve {id}"));
+    ada.says(room, &format!("/approve {id}"));
     let edit = ada.sees("an edit", |line| {
         line["content"]["m.relates_to"]["rel_type"] == "m.replace"
     });
@@ -179,7 +184,6 @@ fn files_go_both_ways_and_an_edit_counts_only_of_its_author() {
         edit["content"]["m.new_content"]["body"].is_string(),
         "{edit}"
     );
-    drop(process);
 }
 
 #[test]

@@ -143,7 +143,22 @@ fn a_homeserver_that_lies_is_believed_in_nothing_that_could_be_known() {
     logs("the key is another person's than the message");
     proxy.says("forget", "\"forgot\"");
 
-    // Files: addresses that lead elsewhere, names that do, an answer that sends on.
+    files_lead_nowhere(&proxy, &house, &ada, &room);
+    floods_and_broken_events_hold_nobody_up(&proxy, &ada, [&room, &strange], &process);
+    drop(process);
+    proxy.rule(json!({"match": "whoami", "act": "change", "words": {"@agent:home.test": "@eve:home.test"}}));
+    let status = house.run(&["status"], "");
+    assert!(
+        status.code == 69 && status.stderr.contains("@eve:home.test"),
+        "{status:?}"
+    );
+    let all = format!("{:?}{:?}", ada.heard(), bob.heard());
+    assert!(!all.contains("leak-"), "{all}");
+    assert_eq!(house.model.requests().len(), 4);
+}
+
+/// Addresses that lead elsewhere, names that do, an answer that sends on.
+fn files_lead_nowhere(proxy: &Proxy, house: &House, ada: &Person, room: &str) {
     let file = |url: &str, name: &str, say: &str| json!({"msgtype": "m.file", "body": format!("[[say {say}]]"), "filename": name, "url": url, "info": {"size": 7}});
     ada.sends(
         &room,
@@ -152,7 +167,7 @@ fn a_homeserver_that_lies_is_believed_in_nothing_that_could_be_known() {
     ada.hears("Nowhere.");
     let place = json!({"Location": format!("{}/_matrix/client/v3/account/whoami", proxy.url())});
     proxy.rule(json!({"match": "media/download", "act": "refuse", "status": 302, "body": {}, "headers": place}));
-    ada.sends(&room, file("mxc://home.test/abc", "b.txt", "Not sent on."));
+    ada.sends(room, file("mxc://home.test/abc", "b.txt", "Not sent on."));
     ada.hears("Not sent on.");
     proxy.says("forget", "\"forgot\"");
     let sent = ada.does(json!({"do": "upload", "hex": "6d696c6b", "name": "x"}));
@@ -178,8 +193,15 @@ fn a_homeserver_that_lies_is_believed_in_nothing_that_could_be_known() {
         "grep -rl '^milk$' . | grep -v -e '^./workspace/inbox/' -e '^./state/downloads/' || true",
     );
     assert_eq!(found.stdout, "", "{found:?}");
+}
 
-    // Invitations without end, events of a megabyte and of any shape, a token that is another's.
+/// Invitations without end, events of a megabyte and of any shape.
+fn floods_and_broken_events_hold_nobody_up(
+    proxy: &Proxy,
+    ada: &Person,
+    [room, strange]: [&String; 2],
+    process: &Running,
+) {
     let member = json!({"type": "m.room.member", "state_key": AGENT, "sender": "@eve:home.test", "content": {"membership": "invite", "is_direct": true}});
     let invited: serde_json::Map<String, Value> = (0..200)
         .map(|n| {
@@ -209,7 +231,7 @@ fn a_homeserver_that_lies_is_believed_in_nothing_that_could_be_known() {
     proxy.rule(
         json!({"match": "GET .*/sync.*timeout=30000", "act": "merge", "times": 1, "with": more}),
     );
-    ada.says(&room, "[[say Still here.]]");
+    ada.says(room, "[[say Still here.]]");
     ada.hears("Still here.");
     wait_for("an end of the invitations", Duration::from_secs(60), || {
         process
@@ -223,14 +245,4 @@ fn a_homeserver_that_lies_is_believed_in_nothing_that_could_be_known() {
         "{}",
         proxy.did("refuse", "/join")
     );
-    drop(process);
-    proxy.rule(json!({"match": "whoami", "act": "change", "words": {"@agent:home.test": "@eve:home.test"}}));
-    let status = house.run(&["status"], "");
-    assert!(
-        status.code == 69 && status.stderr.contains("@eve:home.test"),
-        "{status:?}"
-    );
-    let all = format!("{:?}{:?}", ada.heard(), bob.heard());
-    assert!(!all.contains("leak-"), "{all}");
-    assert_eq!(house.model.requests().len(), 4);
 }

@@ -47,42 +47,7 @@ fn emoji_are_compared_in_the_shell_and_count_from_then_on() {
     });
     assert_eq!(house.model.requests().len(), 0);
     drop(running);
-    for (round, answer, word) in [(1, "n\n", "cancelled"), (2, "y\n", "verified")] {
-        // Either side asks.
-        let process = if round == 1 {
-            let process = Running::start(house.command().arg("verify"));
-            process.wait_said("Waiting.");
-            element.write("verify\n");
-            process
-        } else {
-            Running::start(house.command().args(["verify", "@ada:home.test"]))
-        };
-        let shown = process.wait_said("Is it the same?");
-        let mark = format!("{{\"round\":{round},");
-        let theirs = element.wait_said(&mark);
-        let theirs = theirs.lines().find(|line| line.starts_with(&mark));
-        let theirs = theirs.expect("a line");
-        let theirs: Value = serde_json::from_str(theirs).expect("json");
-        for emoji in theirs["emoji"].as_array().expect("emoji") {
-            assert!(
-                shown.contains(emoji.as_str().expect("an emoji")),
-                "{theirs}: {shown}"
-            );
-        }
-        if word == "verified" {
-            element.write("confirm\n");
-        }
-        process.write(answer);
-        element.wait_said(&format!("\"{word}\""));
-        let done = process.end();
-        let is_verified = word == "verified";
-        let says_so = done.stdout.contains("@ada:home.test is verified.");
-        assert_eq!(
-            (says_so, done.code == 0),
-            (is_verified, is_verified),
-            "{done:?}"
-        );
-    }
+    they_compare(&house, &element);
     let is_verified = |house: &House| {
         let status = house.run(&["status"], "");
         let line = "@ada:home.test, verified; encrypted";
@@ -119,6 +84,46 @@ fn emoji_are_compared_in_the_shell_and_count_from_then_on() {
         .map(Value::to_string)
         .collect();
     assert!(!asked.contains("leak"), "{asked}");
+}
+
+/// They do not agree, and then they do.
+fn they_compare(house: &House, element: &Running) {
+    for (round, answer, word) in [(1, "n\n", "cancelled"), (2, "y\n", "verified")] {
+        // Either side asks.
+        let process = if round == 1 {
+            let process = Running::start(house.command().arg("verify"));
+            process.wait_said("Waiting.");
+            element.write("verify\n");
+            process
+        } else {
+            Running::start(house.command().args(["verify", "@ada:home.test"]))
+        };
+        let shown = process.wait_said("Is it the same?");
+        let mark = format!("{{\"round\":{round},");
+        let theirs = element.wait_said(&mark);
+        let theirs = theirs.lines().find(|line| line.starts_with(&mark));
+        let theirs = theirs.expect("a line");
+        let theirs: Value = serde_json::from_str(theirs).expect("json");
+        for emoji in theirs["emoji"].as_array().expect("emoji") {
+            assert!(
+                shown.contains(emoji.as_str().expect("an emoji")),
+                "{theirs}: {shown}"
+            );
+        }
+        if word == "verified" {
+            element.write("confirm\n");
+        }
+        process.write(answer);
+        element.wait_said(&format!("\"{word}\""));
+        let done = process.end();
+        let is_verified = word == "verified";
+        let says_so = done.stdout.contains("@ada:home.test is verified.");
+        assert_eq!(
+            (says_so, done.code == 0),
+            (is_verified, is_verified),
+            "{done:?}"
+        );
+    }
 }
 
 fn the_identity_comes_back_when_the_keys_are_lost(house: &House, element: &Running) {

@@ -32,6 +32,10 @@ pub(super) const IDS: &[(&str, &str)] = &[
     ),
     ("cgroup-tasks", "the control group allows too few tasks"),
     (
+        "channel-not-installed",
+        "a channel is switched on whose program is not there",
+    ),
+    (
         "channel-trouble",
         "a channel does not work: token, network, a second poller, a webhook left set",
     ),

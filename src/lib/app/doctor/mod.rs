@@ -6,6 +6,7 @@
 //! to its findings; one that breaks down is a finding itself. What is fine is not mentioned.
 
 mod api;
+mod channels;
 mod databases;
 mod files;
 mod home;
@@ -104,6 +105,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("databases", databases::check),
     ("money", money::check),
     ("daemon", running::check),
+    ("channels", channels::check),
     ("tool servers", servers::check),
     ("jobs", jobs::check),
     ("conversations", |patient| {

@@ -1,0 +1,49 @@
+//! Channels that are programs of their own: is the program there?
+
+use super::Finding;
+use super::subject::{Patient, is_program};
+use crate::channel::process::{Layout, is_held};
+
+/// Programs that come with the toolkit, and how to have them.
+const OURS: &[(&str, &str)] = &[
+    ("mail", "scripts/install of the sources installs it"),
+    (
+        "matrix",
+        "it is a package of its own: scripts/install --with-matrix of the sources installs it",
+    ),
+];
+
+pub(super) fn check(patient: &Patient) -> Vec<Finding> {
+    let Ok(loaded) = &patient.settings else {
+        return Vec::new();
+    };
+    let channels = loaded.config.channels.iter();
+    let enabled = channels.filter(|(_, channel)| channel.enabled);
+    enabled
+        .filter_map(|(name, _)| absent(patient, name))
+        .collect()
+}
+
+/// Says that there is neither the program that the units run nor a process of another one.
+fn absent(patient: &Patient, name: &str) -> Option<Finding> {
+    let program = format!("agent-channel-{name}");
+    let beside = patient.programs().map(|dir| dir.join(&program));
+    let is_there = beside.is_some_and(|path| is_program(&path));
+    let is_served = is_held(&Layout::new(patient.home.channels().join(name)));
+    if is_there || is_served || patient.on_path(&program).is_some() {
+        return None;
+    }
+    let ours = OURS.iter().find(|(ours, _)| *ours == name);
+    let hint = ours.map_or_else(String::new, |(_, hint)| format!("; {hint}"));
+    let page = match ours {
+        Some(_) => format!("man 1 {program}"),
+        None => "man 7 agent-channel".to_owned(),
+    };
+    Some(Finding::warning(
+        "channel-not-installed",
+        format!(
+            "[channels.{name}] is enabled, {program} is not installed, and no other process serves the channel{hint}"
+        ),
+        page,
+    ))
+}
