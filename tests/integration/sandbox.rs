@@ -6,6 +6,7 @@
     reason = "a test may panic, and writes files plainly"
 )]
 
+mod ahead;
 mod covers;
 
 use std::os::unix::fs::PermissionsExt;
@@ -886,7 +887,7 @@ fn a_user_without_privileges_has_the_same_walls() {
     std::os::unix::fs::chown(&workspace, Some(65534), Some(65534)).unwrap();
     for walls in ["Namespaces", "Landlock"] {
         let plan = format!(
-            r#"{{"walls":"{walls}","cpu_secs":5,"service":false,"exit":false,"spec":{{"command":"id -u; touch made && stat -c %u made; cat /etc/shadow 2>/dev/null; ls /root 2>/dev/null; chmod 700 made; echo x >/usr/x","cwd":"{0}","workspace":"{0}","writable":[],"hidden":[],"read_only":[],"env":[["PATH","/usr/bin"]],"timeout":{{"secs":5,"nanos":0}},"max_output":1000,"off":false}}}}"#,
+            r#"{{"walls":"{walls}","cpu_secs":5,"service":false,"exit":false,"trial":false,"spec":{{"command":"id -u; touch made && stat -c %u made; cat /etc/shadow 2>/dev/null; ls /root 2>/dev/null; chmod 700 made; echo x >/usr/x","cwd":"{0}","workspace":"{0}","writable":[],"hidden":[],"read_only":[],"env":[["PATH","/usr/bin"]],"timeout":{{"secs":5,"nanos":0}},"max_output":1000,"off":false}}}}"#,
             workspace.display()
         );
         let mut child = std::process::Command::new("setpriv")
@@ -900,7 +901,11 @@ fn a_user_without_privileges_has_the_same_walls() {
             .spawn()
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        std::io::Write::write_all(&mut stdin, format!("{plan}\n").as_bytes()).unwrap();
+        std::io::Write::write_all(
+            &mut stdin,
+            format!("{{\"walls\":\"{walls}\",\"group\":null}}\n{plan}\n").as_bytes(),
+        )
+        .unwrap();
         let mut report = String::new();
         std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut report).unwrap();
         let mut output = String::new();

@@ -160,8 +160,9 @@ pub(super) struct Group {
 
 impl Group {
     /// Returns a new one with its bounds, where there are control groups.
-    pub(super) fn of_command() -> Option<Self> {
-        TREE.get().and_then(Self::new)
+    pub(super) async fn of_command() -> Option<Self> {
+        let tree = TREE.get()?;
+        crate::sys::blocking(|| Self::new(tree)).await
     }
 
     fn new(tree: &Tree) -> Option<Self> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use super::{LANDLOCK_ALONE_ABI, LAUNCHER_ARG, Level, Report, Spec, Walls, run, syscalls};
+use super::{LANDLOCK_ALONE_ABI, LAUNCHER_ARG, Level, Plan, Report, Spec, Walls, run, syscalls};
 
 static LEVEL: OnceLock<Level> = OnceLock::new();
 
@@ -39,7 +39,7 @@ pub(super) fn known() -> Option<&'static Level> {
     LEVEL.get()
 }
 
-/// A workspace for a command that does nothing. Not a new directory: a daemon that is killed just then would
+/// A workspace for a command that does nothing; there may be very much in it. Not a new directory: a daemon that is killed just then would
 /// leave it behind, each time.
 const WORKSPACE: &str = "/tmp";
 
@@ -60,7 +60,11 @@ fn launch(walls: Walls, dir: PathBuf) -> std::io::Result<Report> {
         workspace: dir,
         ..Spec::default()
     };
-    let plan = spec.into_plan(walls, None);
+    let ground = run::ground_of(walls, None)?;
+    let plan = run::line_of(&Plan {
+        trial: true,
+        ..spec.into_plan(walls)
+    })?;
     let mut child = Command::new(run::launcher())
         .arg(LAUNCHER_ARG)
         .env_clear()
@@ -71,7 +75,7 @@ fn launch(walls: Walls, dir: PathBuf) -> std::io::Result<Report> {
         .spawn()?;
     let mut line = String::new();
     if let (Some(stdin), Some(stderr)) = (&mut child.stdin, child.stderr.take()) {
-        writeln!(stdin, "{}", serde_json::to_string(&plan)?)?;
+        stdin.write_all(&[ground, plan].concat())?;
         BufReader::new(stderr).read_line(&mut line)?;
     }
     child.wait()?;

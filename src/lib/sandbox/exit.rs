@@ -56,11 +56,17 @@ pub(super) struct Status {
 
 impl Status {
     /// Returns it, and what the launcher gets as its stderr.
-    pub(super) fn new(exit: Option<Exit>) -> std::io::Result<(Self, Stdio)> {
+    pub(super) fn new() -> std::io::Result<(Self, Stdio)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let socket = tokio::net::UnixStream::from_std(ours)?;
+        let exit = None;
         Ok((Self { socket, exit }, Stdio::from(OwnedFd::from(theirs))))
+    }
+
+    /// Says who serves the listener that will come.
+    pub(super) fn serve(&mut self, exit: Option<Exit>) {
+        self.exit = exit;
     }
 
     /// Reads on into `report`, at most to `max` bytes, until the launcher and its children have ended. May be

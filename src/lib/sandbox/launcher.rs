@@ -21,16 +21,16 @@ use nix::unistd::{
     Pid, chdir, dup2_stderr, dup2_stdin, execve, getegid, geteuid, getpid, mkdtemp, sethostname,
     setsid,
 };
+use serde::de::DeserializeOwned;
 
 use super::cgroup;
 use super::exit;
 use super::memory;
 use super::mount_root;
-use super::mount_root::Paths;
 use super::private_files::Search;
 use super::restrict;
 use super::restrict::Access;
-use super::{At, Failure, Plan, Report, Walls, seccomp, syscalls};
+use super::{At, Failure, Ground, Plan, Report, Walls, seccomp, syscalls};
 
 /// The exit code of a launcher that reported a failed step. Nobody reads it.
 const SETUP_FAILED: u8 = 125;
@@ -53,7 +53,7 @@ pub fn launcher_main() -> ExitCode {
 
 /// The two pipes that the command must not inherit; its own stdin, stdout and stderr are in place.
 struct Pipes {
-    /// The plan; then nothing until it closes.
+    /// The ground and the plan; then nothing until it closes.
     daemon: BufReader<File>,
     status: File,
     /// Where the command enters its control group.
@@ -78,11 +78,24 @@ impl Pipes {
         })
     }
 
-    fn plan(&mut self) -> Result<Plan, Failure> {
+    fn line<T: DeserializeOwned>(&mut self) -> Result<T, Failure> {
         let mut line = String::new();
         self.daemon.read_line(&mut line).at("read the plan")?;
-        let plan: Plan = serde_json::from_str(&line).at("read the plan")?;
-        self.group = plan.group.as_deref().and_then(cgroup::door);
+        serde_json::from_str(&line).at("read the plan")
+    }
+
+    fn ground(&mut self) -> Result<Walls, Failure> {
+        let ground: Ground = self.line()?;
+        self.group = ground.group.as_deref().and_then(cgroup::door);
+        Ok(ground.walls)
+    }
+
+    /// Waits for the plan; when the daemon lets go before, that is a failure of which nobody hears.
+    fn plan(&mut self, walls: Walls) -> Result<Plan, Failure> {
+        let plan: Plan = self.line()?;
+        if plan.walls != walls {
+            return Err("not for these walls").at("read the plan");
+        }
         if plan.service {
             // Both are sockets. Whoever shuts the second one down from inside ends only itself.
             let step = "arrange the sockets";
@@ -102,38 +115,50 @@ impl Pipes {
 }
 
 fn launch(pipes: &mut Pipes) -> Result<(), Failure> {
-    let plan = pipes.plan()?;
+    let walls = pipes.ground()?;
     prefer_for_oom_kill();
-    if plan.walls == Walls::Off {
+    if walls == Walls::Off {
+        let plan = pipes.plan(walls)?;
         return supervise(&plan, None, pipes);
     }
-    let paths = Paths::resolve(&plan)?;
-    let Some(secrets) = Search::begin(&paths.writable)? else {
+    // Before the namespaces: it sees the machine as the daemon does.
+    let Some(search) = Search::begin()? else {
         return Ok(());
     };
-    if plan.walls == Walls::Namespaces {
-        enter_namespaces()?;
-        if plan.exit {
-            exit::send_listener(&pipes.status)?;
-        }
-        if let Some(init) = syscalls::fork().at("fork")? {
-            return wait_for(init);
-        }
-        prctl::set_pdeathsig(Signal::SIGKILL).at("tie to the launcher")?;
-        if getpid() != Pid::from_raw(1) {
-            // Or the kill(-1) of the end would reach the whole machine.
-            return Err("not process 1").at("make namespaces");
-        }
-        mount_root::build(&plan, &paths, secrets)?;
-        syscalls::drop_capabilities().at("drop capabilities")?;
-        supervise(&plan, Some(&Access::in_new_root(paths)), pipes)
+    if walls == Walls::Namespaces {
+        behind_namespaces(search, pipes)
     } else {
+        let plan = pipes.plan(walls)?;
+        let (paths, secrets) = search.look(&plan)?;
         prctl::set_dumpable(false).at("close the launcher's memory")?;
         let tmp = TemporaryDir::make()?;
         let access = Access::in_host_root(&paths, secrets, tmp.0.clone())?;
         restrict::keep_signals_inside()?;
         supervise(&plan, Some(&access), pipes)
     }
+}
+
+/// Makes what is the same for every command, waits for the plan, and becomes it.
+fn behind_namespaces(search: Search, pipes: &mut Pipes) -> Result<(), Failure> {
+    enter_namespaces()?;
+    if let Some(init) = syscalls::fork().at("fork")? {
+        drop(search);
+        return wait_for(init);
+    }
+    prctl::set_pdeathsig(Signal::SIGKILL).at("tie to the launcher")?;
+    if getpid() != Pid::from_raw(1) {
+        // Or the kill(-1) of the end would reach the whole machine.
+        return Err("not process 1").at("make namespaces");
+    }
+    let machine = mount_root::Machine::take()?;
+    let plan = pipes.plan(Walls::Namespaces)?;
+    let (paths, secrets) = search.look(&plan)?;
+    if plan.exit {
+        exit::send_listener(&pipes.status)?;
+    }
+    mount_root::build(&plan, &paths, machine, secrets)?;
+    syscalls::drop_capabilities().at("drop capabilities")?;
+    supervise(&plan, Some(&Access::in_new_root(paths)), pipes)
 }
 
 fn enter_namespaces() -> Result<(), Failure> {

@@ -7,15 +7,17 @@
 //!
 //! ```text
 //! daemon                              launcher
-//!   stdin   ── Plan, one JSON line ──→  kept open for the life of the command: when the daemon
+//!   stdin   ── Ground, one JSON line ─→ what is the same for every command: its namespaces are made
+//!           ── Plan, one JSON line ──→  kept open for the life of the command: when the daemon
 //!                                       dies or lets go, everything inside is killed
 //!   stdout  ←─ the command's stdout and stderr, in the order written
 //!   stderr  ←─ Report, one JSON line: how the command ended, or which step of the set-up failed
 //! ```
 //!
 //! Level `namespaces`, three processes: the launcher waits; its child is process 1 of a new pid
-//! namespace, builds a new root (`newroot`) and reaps; its grandchild gives up its rights
-//! (`confine`, `seccomp`) and becomes the shell. Level `landlock`, two processes: the launcher
+//! namespace, builds a new root (`mount_root`) and reaps; its grandchild gives up its rights
+//! (`restrict`, `seccomp`) and becomes the shell. A fourth one stays outside (`private_files`): it says where the
+//! plan's paths lead, and what is to be masked. Level `landlock`, two processes: the launcher
 //! itself reaps, inside an outer Landlock domain that lets it kill all of the command's processes
 //! and nothing else.
 //!
@@ -27,11 +29,15 @@
 //! what the command connects to is accepted by the daemon. No process of ours is inside, no path leads out, and
 //! when the command ends its network is gone with the listener's last peer.
 //!
+//! Between the two lines time may pass: [`Ahead`] keeps one launcher that has read the first line and knows no more.
+//! It is used for one command, like any other.
+//!
 //! Where the daemon has control groups, a command enters one of its own (`cgroup`), its launcher does not.
 //!
 //! Beside commands, [`compute()`] runs code of our own on hostile bytes, in a process that can do
 //! nothing else (`pure`).
 
+mod ahead;
 mod beneath;
 mod cgroup;
 mod compute;
@@ -55,6 +61,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use ahead::Ahead;
 pub use beneath::{BeneathError, Entry, Existing, Found, Kind, Root, Target};
 pub use cgroup::{has_control_groups, take_control_group};
 pub use compute::{Limits, compute, compute_main, in_memory};
@@ -211,9 +218,18 @@ pub enum Error {
     Uncovered(PathBuf),
 }
 
-/// What the launcher is sent.
+/// What the launcher is sent first: nothing of it is about the command.
+#[derive(Debug, Serialize, Deserialize)]
+struct Ground {
+    walls: Walls,
+    /// The control group that the command enters; without one the sum of its memory is watched.
+    group: Option<PathBuf>,
+}
+
+/// What the launcher is sent then.
 #[derive(Debug, Serialize, Deserialize)]
 struct Plan {
+    /// Those of the ground.
     walls: Walls,
     spec: Spec,
     cpu_secs: u64,
@@ -221,8 +237,8 @@ struct Plan {
     service: bool,
     /// Whether the daemon is sent a listener of the command's network.
     exit: bool,
-    /// The control group that the command enters; without one the sum of its memory is watched.
-    group: Option<PathBuf>,
+    /// Whether it only shows that the walls can be built: nobody looks through what it may write.
+    trial: bool,
 }
 
 /// [`Level`] without `Refused`: what the launcher builds.
@@ -247,7 +263,7 @@ enum Report {
 }
 
 /// A step of the set-up that failed.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Failure {
     step: String,
     reason: String,

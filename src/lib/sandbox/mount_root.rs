@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{chdir, pivot_root};
+use serde::{Deserialize, Serialize};
 
-use super::private_files::Search;
+use super::private_files::Secrets;
 use super::syscalls;
 use super::syscalls::{NO_DEVICES, NO_SUID, READ_ONLY};
 use super::{At, Failure, Plan};
@@ -75,7 +76,8 @@ const OWN_PID_MAX: (u32, u32) = (6, 14);
 const TMP_OPTIONS: &str = "mode=1777,size=512m,nr_inodes=200k";
 const EMPTY_OPTIONS: &str = "mode=755,size=1m,nr_inodes=4k";
 
-/// The plan's paths as the kernel sees them: absolute, without symlinks, existing.
+/// The paths of a [`super::Spec`] as the kernel sees them: absolute, without symlinks, existing.
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Paths {
     /// The workspace first, then the writable paths outside it and each other.
     pub(super) writable: Vec<PathBuf>,
@@ -83,30 +85,47 @@ pub(super) struct Paths {
     pub(super) read_only: Vec<PathBuf>,
 }
 
+/// The paths of a [`super::Spec`] as they are written there.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Named {
+    workspace: PathBuf,
+    writable: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+    read_only: Vec<PathBuf>,
+    /// See [`Plan::trial`].
+    pub(super) trial: bool,
+}
+
+impl Named {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let spec = &plan.spec;
+        Self {
+            trial: plan.trial,
+            workspace: spec.workspace.clone(),
+            writable: spec.writable.clone(),
+            hidden: spec.hidden.clone(),
+            read_only: spec.read_only.clone(),
+        }
+    }
+}
+
 impl Paths {
-    /// Resolves the paths of `plan`.
-    pub(super) fn resolve(plan: &Plan) -> Result<Self, Failure> {
+    /// Resolves what is named.
+    pub(super) fn resolve(named: &Named) -> Result<Self, Failure> {
         // The home of a user who has none may be "/"; hiding that would leave no shell.
-        let hidden = plan
-            .spec
+        let hidden = named
             .hidden
             .iter()
             .filter_map(|path| path.canonicalize().ok())
             .filter(|path| path.parent().is_some());
         let hidden: Vec<PathBuf> = hidden.collect();
-        let mut writable = vec![
-            plan.spec
-                .workspace
-                .canonicalize()
-                .at("find the workspace")?,
-        ];
+        let mut writable = vec![named.workspace.canonicalize().at("find the workspace")?];
         // A command may have put a symlink where a path of the configuration was, inside what it may
         // change: following it would grant what it points to.
-        let bases: Vec<PathBuf> = plan
-            .spec
+        let bases: Vec<PathBuf> = named
             .writable
             .iter()
-            .chain([&plan.spec.workspace])
+            .chain([&named.workspace])
             .filter_map(|path| path.canonicalize().ok())
             .collect();
         let is_in_base = |path: PathBuf| bases.iter().any(|base| path.starts_with(base));
@@ -115,8 +134,7 @@ impl Paths {
                 .skip(1)
                 .any(|above| above.canonicalize().is_ok_and(is_in_base))
         };
-        let outside = plan
-            .spec
+        let outside = named
             .writable
             .iter()
             .filter(|path| !could_be_planted(path))
@@ -132,8 +150,7 @@ impl Paths {
             }
         }
         let real = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
-        let read_only = plan
-            .spec
+        let read_only = named
             .read_only
             .iter()
             .filter(real)
@@ -147,22 +164,42 @@ impl Paths {
     }
 }
 
+/// The part of the machine that every command sees, taken before anything is known of one.
+pub(super) struct Machine {
+    system: Vec<Part>,
+    devices: Vec<Part>,
+}
+
+impl Machine {
+    /// Takes it, and cuts this mount namespace off from the machine's.
+    pub(super) fn take() -> Result<Self, Failure> {
+        mount(
+            None::<&str>,
+            "/",
+            None::<&str>,
+            MsFlags::MS_REC | MsFlags::MS_SLAVE,
+            None::<&str>,
+        )
+        .at("detach the mounts")?;
+        let devices = DEVICES
+            .iter()
+            .map(|path| Part::copy(Path::new(path), NO_SUID | READ_ONLY))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            system: system_parts()?,
+            devices,
+        })
+    }
+}
+
 /// Replaces the root of this mount namespace, masking the `secrets`. Afterwards the working
 /// directory is the new root.
-pub(super) fn build(plan: &Plan, paths: &Paths, secrets: Search) -> Result<(), Failure> {
-    mount(
-        None::<&str>,
-        "/",
-        None::<&str>,
-        MsFlags::MS_REC | MsFlags::MS_SLAVE,
-        None::<&str>,
-    )
-    .at("detach the mounts")?;
-    let system = system_parts()?;
-    let devices = DEVICES
-        .iter()
-        .map(|path| Part::copy(Path::new(path), NO_SUID | READ_ONLY))
-        .collect::<Result<Vec<_>, _>>()?;
+pub(super) fn build(
+    plan: &Plan,
+    paths: &Paths,
+    machine: Machine,
+    secrets: Secrets,
+) -> Result<(), Failure> {
     let writable = paths
         .writable
         .iter()
@@ -174,7 +211,8 @@ pub(super) fn build(plan: &Plan, paths: &Paths, secrets: Search) -> Result<(), F
     let shown = writable.chain(read_only).collect::<Result<Vec<_>, _>>()?;
 
     enter_empty_root()?;
-    for part in system.iter().chain(&devices) {
+    let Machine { system, devices } = machine;
+    for part in system.into_iter().chain(devices) {
         part.place()?;
     }
     temporary_directories()?;
@@ -224,11 +262,12 @@ impl Part {
         })
     }
 
-    fn place(&self) -> Result<(), Failure> {
+    /// Puts it in its place, where it stays.
+    fn place(self) -> Result<(), Failure> {
         match self {
             Self::Link { target, path } => {
-                make_parent(path)?;
-                symlink(target, path).at(&format!("link {}", path.display()))
+                make_parent(&path)?;
+                symlink(&target, &path).at(&format!("link {}", path.display()))
             }
             Self::Copy {
                 mounts,
@@ -236,17 +275,17 @@ impl Part {
                 path,
             } => {
                 let step = || format!("place {}", path.display());
-                if *is_dir {
-                    fs::create_dir_all(path).at(&step())?;
-                } else if fs::symlink_metadata(path).is_err() {
-                    make_parent(path)?;
+                if is_dir {
+                    fs::create_dir_all(&path).at(&step())?;
+                } else if fs::symlink_metadata(&path).is_err() {
+                    make_parent(&path)?;
                     fs::OpenOptions::new()
                         .write(true)
                         .create_new(true)
-                        .open(path)
+                        .open(&path)
                         .at(&step())?;
                 }
-                syscalls::attach_mounts(mounts, path).at(&step())
+                syscalls::attach_mounts(&mounts, &path).at(&step())
             }
         }
     }

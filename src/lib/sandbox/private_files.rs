@@ -7,11 +7,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{PipeReader, Read, Write};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{At, Failure, syscalls};
+use super::mount_root::{Named, Paths};
+use super::{At, Failure, Plan, syscalls};
+
+const STEP: &str = "look for secrets";
 
 /// Where secrets of other programs live, and how deep they are looked for. `/etc` whole: about
 /// 1,200 entries here; `/opt` only as deep as `/opt/app/config/secret`, since whole
@@ -24,44 +27,93 @@ const ENTRIES: usize = 50_000;
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_READ_AND_ENTER: u32 = 0o005;
 
-/// A search that runs in a process of its own while the walls go up: it takes 2 ms, a quarter of
-/// the whole launch.
-pub(super) struct Search(PipeReader);
+/// A process that stays outside the walls and looks around there while they go up: the search takes 2 ms.
+/// It knows nothing until it is asked, and then what is so at that time.
+pub(super) struct Search {
+    question: PipeWriter,
+    answers: BufReader<PipeReader>,
+}
 
 impl Search {
-    /// Begins to look for the files and directories in the shown system directories that others
-    /// may not read, and for sockets in the `writable` ones, which are left alone otherwise. Returns `None` in
-    /// the new process, which is done.
-    pub(super) fn begin(writable: &[PathBuf]) -> Result<Option<Self>, Failure> {
-        let step = "look for secrets";
-        let (reader, mut writer) = std::io::pipe().at(step)?;
-        if syscalls::fork().at(step)?.is_some() {
-            return Ok(Some(Self(reader)));
+    /// Starts it. Returns `None` in the new process, which is done.
+    pub(super) fn begin() -> Result<Option<Self>, Failure> {
+        let (asked, question) = std::io::pipe().at(STEP)?;
+        let (answers, answer) = std::io::pipe().at(STEP)?;
+        if syscalls::fork().at(STEP)?.is_some() {
+            let answers = BufReader::new(answers);
+            return Ok(Some(Self { question, answers }));
         }
-        let mut found = Vec::new();
-        for (dir, depth) in SEARCHED {
-            search(Path::new(dir), depth, writable, &mut found);
-        }
-        let bound = std::fs::read_to_string("/proc/net/unix").ok();
-        let bound = bound.as_deref().map(names_of_sockets);
-        found.extend(sockets(writable, bound.as_ref()));
-        let list = serde_json::to_vec(&found).at(step)?;
-        writer.write_all(&list).at(step)?;
-        Ok(None)
+        // Or it would wait for itself when all others are gone.
+        drop((question, answers));
+        answer_one(asked, answer).map(|()| None)
     }
 
+    /// Returns where the paths of `plan` lead, and what will say which files and directories in the shown system
+    /// directories others may not read, and which sockets there are in the writable ones, which are left alone
+    /// otherwise.
+    pub(super) fn look(mut self, plan: &Plan) -> Result<(Paths, Secrets), Failure> {
+        let named = serde_json::to_vec(&Named::of(plan)).at(STEP)?;
+        self.question.write_all(&named).at(STEP)?;
+        drop(self.question);
+        let mut line = Vec::new();
+        self.answers.read_until(b'\n', &mut line).at(STEP)?;
+        let paths: Result<Paths, Failure> = serde_json::from_slice(&line).at(STEP)?;
+        Ok((paths?, Secrets(self.answers)))
+    }
+}
+
+/// The answer of a [`Search`] that is still to come.
+pub(super) struct Secrets(BufReader<PipeReader>);
+
+impl Secrets {
     /// Waits for the end and returns what was found, in no particular order.
     pub(super) fn finish(self) -> Result<Vec<PathBuf>, Failure> {
         read_list(self.0)
     }
 }
 
+/// Answers what comes on `asked`: where the paths lead, and then what is to be masked.
+fn answer_one(asked: PipeReader, mut answer: PipeWriter) -> Result<(), Failure> {
+    let Some((paths, is_trial)) = resolve(asked, &mut answer)? else {
+        return Ok(());
+    };
+    let writable = &paths.writable;
+    let mut found = Vec::new();
+    for (dir, depth) in SEARCHED {
+        search(Path::new(dir), depth, writable, &mut found);
+    }
+    if !is_trial {
+        let bound = std::fs::read_to_string("/proc/net/unix").ok();
+        let bound = bound.as_deref().map(names_of_sockets);
+        found.extend(sockets(writable, bound.as_ref()));
+    }
+    let list = serde_json::to_vec(&found).at(STEP)?;
+    answer.write_all(&list).at(STEP)
+}
+
+/// Answers where the paths lead that come on `asked`. Returns them, and whether they are those of a trial; nothing when
+/// nobody asked, or they lead nowhere.
+fn resolve(
+    mut asked: PipeReader,
+    answer: &mut PipeWriter,
+) -> Result<Option<(Paths, bool)>, Failure> {
+    let mut named = Vec::new();
+    asked.read_to_end(&mut named).at(STEP)?;
+    let Ok(named) = serde_json::from_slice::<Named>(&named) else {
+        return Ok(None);
+    };
+    let paths = Paths::resolve(&named);
+    let mut line = serde_json::to_vec(&paths).at(STEP)?;
+    line.push(b'\n');
+    answer.write_all(&line).at(STEP)?;
+    Ok(paths.ok().map(|paths| (paths, named.trial)))
+}
+
 /// Reads the list whole and then as JSON, which by itself would be a system call a byte. One that was cut short is no JSON.
 fn read_list(mut from: impl Read) -> Result<Vec<PathBuf>, Failure> {
-    let step = "look for secrets";
     let mut list = Vec::new();
-    from.read_to_end(&mut list).at(step)?;
-    serde_json::from_slice(&list).at(step)
+    from.read_to_end(&mut list).at(STEP)?;
+    serde_json::from_slice(&list).at(STEP)
 }
 
 fn search(dir: &Path, depth: u32, except: &[PathBuf], found: &mut Vec<PathBuf>) {
@@ -205,6 +257,30 @@ mod tests {
         let mut all = sockets(&dirs, None);
         all.sort();
         assert_eq!(all, [live, left]);
+    }
+
+    #[test]
+    fn a_trial_looks_through_nothing_that_it_may_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = dir.path().canonicalize().unwrap();
+        let socket = workspace.join("live");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let check = |trial| {
+            let (asked, mut question) = std::io::pipe().unwrap();
+            let (answers, answer) = std::io::pipe().unwrap();
+            let named = serde_json::json!({
+                "workspace": workspace, "writable": [], "hidden": [], "read_only": [], "trial": trial,
+            });
+            question.write_all(named.to_string().as_bytes()).unwrap();
+            drop(question);
+            let answered = std::thread::spawn(|| answer_one(asked, answer).unwrap());
+            let mut answers = BufReader::new(answers);
+            answers.read_until(b'\n', &mut Vec::new()).unwrap();
+            let found = Secrets(answers).finish().unwrap();
+            answered.join().unwrap();
+            found.contains(&socket)
+        };
+        assert_eq!((check(false), check(true)), (true, false));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::mount_root::{DEVICES, MAX_PROCESSES, Paths, SYSTEM};
-use super::private_files::{Search, open_parts};
+use super::private_files::{Secrets, open_parts};
 use super::{At, Failure, Plan, Walls};
 
 /// The newest ABI whose rights we ask for; an older kernel gives what it has.
@@ -85,7 +85,7 @@ impl Access {
     /// Returns the rights in the machine's root, with `tmp` for the command alone.
     pub(super) fn in_host_root(
         paths: &Paths,
-        secrets: Search,
+        secrets: Secrets,
         tmp: PathBuf,
     ) -> Result<Self, Failure> {
         let mut closed = secrets.finish()?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::{sleep, timeout};
@@ -16,7 +17,9 @@ use super::cgroup::Group;
 use super::cover::Cover;
 use super::disk_room::DiskRoom;
 use super::output_cap::Clip;
-use super::{Error, LAUNCHER_ARG, Level, Outcome, Plan, Report, Spec, Status, Walls, detect, exit};
+use super::{
+    Error, Ground, LAUNCHER_ARG, Level, Outcome, Plan, Report, Spec, Status, Walls, detect, exit,
+};
 
 /// How long the launcher has to kill and reap everything.
 pub(super) const KILL_GRACE: Duration = Duration::from_millis(700);
@@ -91,14 +94,26 @@ pub async fn run_at(
     cancel: CancellationToken,
     on_output: &(dyn Fn(&[u8]) + Send + Sync),
 ) -> Result<Outcome, Error> {
-    let walls = walls_of(level)?;
+    run_in(walls_of(level)?, None, spec, cancel, on_output).await
+}
+
+/// Runs a command behind these walls, by a launcher that stands ready for them, if there is one.
+pub(super) async fn run_in(
+    walls: Walls,
+    ready: Option<Launcher>,
+    spec: Spec,
+    cancel: CancellationToken,
+    on_output: &(dyn Fn(&[u8]) + Send + Sync),
+) -> Result<Outcome, Error> {
     let (limit, max_output) = (spec.timeout, spec.max_output);
     let disk_reserve = spec.disk_reserve;
     let room = DiskRoom::new(&spec.workspace, spec.disk_reserve);
     let mut cover = cover_of(walls, &spec).await;
-    let group = crate::sys::blocking(Group::of_command).await;
-    let plan = spec.into_plan(walls, group.as_ref());
-    let mut running = Running::start(&plan).map_err(Error::Start)?;
+    let launcher = match ready {
+        Some(launcher) => launcher,
+        None => Launcher::start(walls).await.map_err(Error::Start)?,
+    };
+    let (mut running, group) = launcher.send(spec.into_plan(walls)).map_err(Error::Start)?;
     let mut replaced = None;
     let mut clip = Clip::new(max_output);
     let mut keep = |bytes: &[u8]| {
@@ -177,14 +192,14 @@ pub(super) fn explained(status: Status, group: Option<&Group>) -> Status {
 }
 
 impl Spec {
-    pub(super) fn into_plan(self, walls: Walls, group: Option<&Group>) -> Plan {
+    pub(super) fn into_plan(self, walls: Walls) -> Plan {
         let seconds = self.timeout.as_secs().saturating_mul(cores());
         Plan {
             walls,
             cpu_secs: seconds.saturating_add(10),
             service: false,
+            trial: false,
             exit: self.exit.is_some(),
-            group: group.map(|group| group.dir().to_owned()),
             spec: self,
         }
     }
@@ -199,11 +214,10 @@ fn cores() -> u64 {
 
 /// Starts a launcher in a process group of its own; what it says on its stderr is read from the status.
 pub(super) fn spawn_launcher(
-    plan: &Plan,
     stdin: Stdio,
     stdout: Stdio,
 ) -> std::io::Result<(Child, exit::Status)> {
-    let (status, stderr) = exit::Status::new(plan.spec.exit.clone())?;
+    let (status, stderr) = exit::Status::new()?;
     let child = Command::new(launcher())
         .arg(LAUNCHER_ARG)
         .env_clear()
@@ -216,11 +230,17 @@ pub(super) fn spawn_launcher(
     Ok((child, status))
 }
 
-/// Returns a plan as the launcher reads it: one line of JSON.
-pub(super) fn line_of(plan: &Plan) -> std::io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(plan)?;
+/// Returns a ground or a plan as the launcher reads it: one line of JSON.
+pub(super) fn line_of(sent: &impl Serialize) -> std::io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(sent)?;
     line.push(b'\n');
     Ok(line)
+}
+
+/// Returns the first line for a launcher, whose command enters this group.
+pub(super) fn ground_of(walls: Walls, group: Option<&Group>) -> std::io::Result<Vec<u8>> {
+    let group = group.map(|group| group.dir().to_owned());
+    line_of(&Ground { walls, group })
 }
 
 /// Kills the process group of a launcher that takes too long, and waits for it.
@@ -229,6 +249,54 @@ pub(super) async fn kill_group(child: &mut Child) {
         let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
     }
     let _ = child.wait().await;
+}
+
+/// A launcher that knows its ground, and nothing of a command. It ends when it is dropped.
+pub(super) struct Launcher {
+    child: Child,
+    status: exit::Status,
+    output: ChildStdout,
+    group: Option<Group>,
+}
+
+impl Launcher {
+    pub(super) async fn start(walls: Walls) -> std::io::Result<Self> {
+        let group = Group::of_command().await;
+        let ground = ground_of(walls, group.as_ref())?;
+        let (mut child, status) = spawn_launcher(Stdio::piped(), Stdio::piped())?;
+        if let Some(to) = &mut child.stdin {
+            // One that does not listen says why, or is found dead.
+            let _ = to.write_all(&ground).await;
+        }
+        let output = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
+        Ok(Self {
+            child,
+            status,
+            output,
+            group,
+        })
+    }
+
+    /// Returns its process id while it lives.
+    pub(super) fn id(&mut self) -> Option<u32> {
+        let is_alive = matches!(self.child.try_wait(), Ok(None));
+        self.child.id().filter(|_| is_alive)
+    }
+
+    /// Returns what runs this plan, and the group in which it does.
+    fn send(self, plan: Plan) -> std::io::Result<(Running, Option<Group>)> {
+        let line = line_of(&plan)?;
+        let mut status = self.status;
+        status.serve(plan.spec.exit);
+        let running = Running {
+            child: self.child,
+            status,
+            plan: line,
+            output: self.output,
+            kill_is_complete: plan.walls == Walls::Namespaces,
+        };
+        Ok((running, self.group))
+    }
 }
 
 /// A launcher at work. It is not killed on drop: that closes its stdin, whereupon it kills the
@@ -244,19 +312,6 @@ struct Running {
 }
 
 impl Running {
-    fn start(plan: &Plan) -> std::io::Result<Self> {
-        let line = line_of(plan)?;
-        let (mut child, status) = spawn_launcher(plan, Stdio::piped(), Stdio::piped())?;
-        let output = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
-        Ok(Self {
-            child,
-            status,
-            plan: line,
-            output,
-            kill_is_complete: plan.walls == Walls::Namespaces,
-        })
-    }
-
     /// Sends the plan and takes output until the launcher has closed its end of the status, which it and
     /// its children do by ending. Returns what it reported.
     async fn follow(&mut self, keep: &mut impl FnMut(&[u8])) -> std::io::Result<Vec<u8>> {

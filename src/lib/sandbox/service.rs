@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use super::cgroup::Group;
 use super::cover::Cover;
 use super::run::{
-    KILL_GRACE, MAX_REPORT, cover_of, explained, kill_group, level_for, line_of, spawn_launcher,
-    status_of, walls_of,
+    KILL_GRACE, MAX_REPORT, cover_of, explained, ground_of, kill_group, level_for, line_of,
+    spawn_launcher, status_of, walls_of,
 };
 use super::{Error, Level, Plan, Spec, Status, Walls, exit};
 
@@ -60,22 +60,24 @@ pub async fn serve(spec: Spec) -> Result<Service, Error> {
 pub async fn serve_at(level: &Level, spec: Spec) -> Result<Service, Error> {
     let walls = walls_of(level)?;
     let cover = cover_of(walls, &spec).await;
-    let group = crate::sys::blocking(Group::of_command).await;
+    let group = Group::of_command().await;
     let plan = Plan {
         service: true,
         cpu_secs: u64::MAX,
-        ..spec.into_plan(walls, group.as_ref())
+        ..spec.into_plan(walls)
     };
-    start(&plan, cover, group).await.map_err(Error::Start)
+    start(plan, cover, group).await.map_err(Error::Start)
 }
 
-async fn start(plan: &Plan, cover: Cover, group: Option<Group>) -> std::io::Result<Service> {
-    let line = line_of(plan)?;
+async fn start(plan: Plan, cover: Cover, group: Option<Group>) -> std::io::Result<Service> {
+    let mut lines = ground_of(plan.walls, group.as_ref())?;
+    lines.extend(line_of(&plan)?);
     let ((ours, theirs), (talk, heard)) = (pair()?, pair()?);
-    let (child, status) = spawn_launcher(plan, Stdio::from(theirs), Stdio::from(heard))?;
+    let (child, mut status) = spawn_launcher(Stdio::from(theirs), Stdio::from(heard))?;
+    status.serve(plan.spec.exit);
     let (complaints, mut lifeline) = ours.into_split();
     // A launcher that did not listen has said why.
-    let _ = lifeline.write_all(&line).await;
+    let _ = lifeline.write_all(&lines).await;
     let (output, input) = talk.into_split();
     let kill_is_complete = plan.walls == Walls::Namespaces;
     Ok(Service {

@@ -75,6 +75,8 @@ pub(super) struct Exec {
     /// Knows which files are marked as untrusted.
     undo: Arc<undo::Store>,
     audit: audit::Log,
+    /// Runs the commands.
+    sandbox: sandbox::Ahead,
 }
 
 #[derive(Default, Deserialize, JsonSchema)]
@@ -161,7 +163,7 @@ impl TypedTool for Exec {
             network::give(&session, &mut spec);
         }
         let (ran, began) = (receipt(&spec.command), crate::clock::now_ms());
-        let mut output = match run_and_tell(spec, context, &pauses).await {
+        let mut output = match run_and_tell(&self.sandbox, spec, context, &pauses).await {
             Ok(outcome) => report(outcome, seconds),
             Err(error) => ToolOutput::error(format!("the command was not run: {error}")),
         };
@@ -237,6 +239,7 @@ impl Exec {
             settings,
             undo,
             audit,
+            sandbox: sandbox::Ahead::default(),
         }
     }
 
@@ -365,6 +368,7 @@ impl ExecSettings {
 /// Runs a command and tells those who wait its last line, once a second. The time in which the owner is asked
 /// is not the command's.
 async fn run_and_tell(
+    sandbox: &sandbox::Ahead,
     mut spec: Spec,
     context: &Context,
     pauses: &Pauses,
@@ -376,7 +380,7 @@ async fn run_and_tell(
         spec.timeout += MAX_PAUSED;
     }
     let (began, overtime) = (Instant::now(), context.cancel.child_token());
-    let run = sandbox::run(spec, overtime.clone(), &listen);
+    let run = sandbox.run(spec, overtime.clone(), &listen);
     tokio::pin!(run);
     let mut tick = interval_at(Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     loop {
