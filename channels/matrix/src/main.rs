@@ -7,6 +7,7 @@ mod error;
 mod events;
 mod incoming;
 mod invitations;
+mod key_store;
 mod lines;
 mod moves;
 mod outgoing;

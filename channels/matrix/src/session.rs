@@ -9,11 +9,14 @@ use matrix_sdk::config::{RequestConfig, SyncSettings};
 use matrix_sdk::encryption::{BackupDownloadStrategy, EncryptionSettings};
 use matrix_sdk::reqwest;
 use matrix_sdk::ruma::api::client::uiaa;
-use matrix_sdk::store::StateStoreDataKey;
-use matrix_sdk::{Client, SessionMeta};
+use matrix_sdk::store::{StateStoreDataKey, StoreConfig};
+use matrix_sdk::{Client, SessionMeta, SqliteEventCacheStore, SqliteMediaStore, SqliteStateStore};
+use matrix_sdk_common::cross_process_lock::CrossProcessLockConfig;
+use matrix_sdk_sqlite::OpenStoreError;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::key_store::KeyStore;
 use crate::receive;
 use crate::settings::Settings;
 
@@ -321,7 +324,7 @@ async fn build(
         .map_err(|error| Error::Store(error.to_string()))?;
     let mut builder = Client::builder()
         .http_client(http)
-        .sqlite_store(store, None)
+        .store_config(stores(store).await?)
         // What is to be tried again is tried by whoever asked.
         .request_config(RequestConfig::new().disable_retry().timeout(PATIENCE))
         .with_encryption_settings(EncryptionSettings {
@@ -340,4 +343,22 @@ async fn build(
         )),
         error => Error::Store(format!("{}: {error}", store.display())),
     })
+}
+
+/// Opens what is kept below `store`.
+async fn stores(store: &Path) -> Result<StoreConfig, Error> {
+    let broken = |error: OpenStoreError| Error::Store(format!("{}: {error}", store.display()));
+    // As the library does it by itself.
+    let lock = CrossProcessLockConfig::MultiProcess {
+        holder_name: "main".to_owned(),
+    };
+    Ok(StoreConfig::new(lock)
+        .state_store(SqliteStateStore::open(store, None).await.map_err(broken)?)
+        .event_cache_store(
+            SqliteEventCacheStore::open(store, None)
+                .await
+                .map_err(broken)?,
+        )
+        .media_store(SqliteMediaStore::open(store, None).await.map_err(broken)?)
+        .crypto_store(KeyStore::open(store).await.map_err(broken)?))
 }
