@@ -14,6 +14,9 @@ pub enum Error {
     /// A server that is away, or says no: it is tried again.
     #[error("{0}")]
     Server(String),
+    /// Nobody is signed in: the server does not want the password or token, or there is none. It is tried again.
+    #[error("{0}")]
+    SignIn(String),
 }
 
 impl Error {
@@ -27,7 +30,7 @@ impl Error {
     pub fn code(&self) -> u8 {
         match self {
             Self::Settings(..) => 78,
-            Self::Server(_) => 75,
+            Self::Server(_) | Self::SignIn(_) => 75,
             Self::Channel(error) => error.code(),
         }
     }

@@ -9,6 +9,7 @@ mod receive;
 mod send;
 mod settings;
 mod sign_in;
+mod state;
 mod threads;
 mod tls;
 mod verified;
@@ -19,12 +20,12 @@ use std::sync::Arc;
 
 use agent_channel::{Spool, directory, settings_file, watch};
 use clap::Parser;
-use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use error::Error;
 use settings::Settings;
+use state::State;
 
 /// How long a mail that is on its way is waited for at the end; the unit has 30 seconds for it.
 const LAST: std::time::Duration = std::time::Duration::from_secs(20);
@@ -82,11 +83,8 @@ async fn run(arguments: &Arguments) -> Result<(), Error> {
     let _lock = spool.lock()?;
     let mut end =
         signal(SignalKind::terminate()).map_err(|error| Error::Server(error.to_string()))?;
-    // A mail may be long; it has no edits, reactions or buttons.
-    spool.announce(
-        &json!({"length": 200_000, "length_unit": "chars", "formats": ["markdown"], "edits": false,
-        "reactions": false, "files": true, "threads": true, "buttons": false}),
-    )?;
+    let state = State::new(&spool);
+    state.tell()?;
     if settings.authserv_id.is_none() {
         tracing::warn!(
             "authserv_id is not set: every sender is a stranger; agent-channel-mail --check names what your server writes"
@@ -96,10 +94,10 @@ async fn run(arguments: &Arguments) -> Result<(), Error> {
     let changed = Arc::new(Notify::new());
     let _watcher = watch(&spool, &changed);
     let turn = send::Turn::default();
-    let sending = send::run(&settings, &spool, &changed, &turn);
+    let sending = send::run(&settings, &spool, &changed, &turn, &state);
     tokio::pin!(sending);
     tokio::select! {
-        done = receive::run(&settings, &spool, &tls) => return done,
+        done = receive::run(&settings, &spool, &tls, &state) => return done,
         done = &mut sending => return done,
         _ = end.recv() => {}
         _ = tokio::signal::ctrl_c() => {}

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::incoming::{self, Raw, Verdict};
 use crate::settings::{Security, Settings};
 use crate::sign_in::{SignIn, Xoauth2};
+use crate::state::State;
 use crate::threads::Threads;
 use crate::tls;
 
@@ -62,11 +63,22 @@ pub type Mailbox = Session<Box<dyn Stream>>;
 ///
 /// # Errors
 /// When the disk fails: then nothing can be taken in.
-pub async fn run(settings: &Settings, spool: &Spool, tls: &TlsConnector) -> Result<(), Error> {
+pub async fn run(
+    settings: &Settings,
+    spool: &Spool,
+    tls: &TlsConnector,
+    state: &State<'_>,
+) -> Result<(), Error> {
     let mut backoff = Backoff::default();
     loop {
-        match watch(settings, spool, tls, &mut backoff).await {
+        match watch(settings, spool, tls, state, &mut backoff).await {
             Ok(()) => {}
+            Err(Error::SignIn(why)) => {
+                state.reading(Some(&why))?;
+                let pause = backoff.next_pause();
+                tracing::error!(%why, pause_secs = pause.as_secs(), "mail cannot be read: nobody is signed in");
+                tokio::time::sleep(pause).await;
+            }
             Err(Error::Server(why)) => {
                 let pause = backoff.next_pause();
                 tracing::warn!(%why, pause_secs = pause.as_secs(), "mail cannot be read now");
@@ -112,7 +124,24 @@ pub async fn connect(settings: &Settings, tls: &TlsConnector) -> Result<Mailbox,
             within(client.authenticate("XOAUTH2", &mut answer)).await?
         }
     };
-    signed_in.map_err(|(error, _)| failed(&format!("signing in as {}: {error}", settings.user)))
+    signed_in.map_err(|(error, _)| {
+        let is_refusal = is_refusal(&error);
+        match failed(&format!("signing in as {}: {error}", settings.user)) {
+            Error::Server(why) if is_refusal => Error::SignIn(why),
+            error => error,
+        }
+    })
+}
+
+/// Returns whether the server knows who asks, and says no: it may also have trouble of its own (RFC 5530).
+fn is_refusal(error: &async_imap::error::Error) -> bool {
+    match error {
+        async_imap::error::Error::No(why) | async_imap::error::Error::Bad(why) => {
+            let passes = ["UNAVAILABLE", "INUSE", "LIMIT", "SERVERBUG"];
+            !passes.iter().any(|code| why.to_uppercase().contains(code))
+        }
+        _ => false,
+    }
 }
 
 async fn greeted(
@@ -144,9 +173,11 @@ async fn watch(
     settings: &Settings,
     spool: &Spool,
     tls: &TlsConnector,
+    state: &State<'_>,
     backoff: &mut Backoff,
 ) -> Result<(), Error> {
     let mut session = connect(settings, tls).await?;
+    state.reading(None)?;
     let can = ask(session.capabilities()).await?;
     let (idles, moves) = (can.has_str("IDLE"), can.has_str("MOVE"));
     let mailbox = ask(session.select(&settings.mailbox)).await?;
@@ -402,4 +433,22 @@ pub async fn servers_seen(
     servers.sort();
     servers.dedup();
     Ok(servers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_refusal;
+    use async_imap::error::Error;
+
+    #[test]
+    fn a_server_with_trouble_of_its_own_refuses_nobody() {
+        let no = |why: &str| is_refusal(&Error::No(why.to_owned()));
+        assert!(no(
+            "code: None, info: Some(\"[AUTHENTICATIONFAILED] Invalid credentials\")"
+        ));
+        assert!(!no(
+            "code: None, info: Some(\"[UNAVAILABLE] Temporary authentication failure.\")"
+        ));
+        assert!(!is_refusal(&Error::ConnectionLost));
+    }
 }

@@ -17,6 +17,7 @@ use crate::incoming::UNVERIFIED;
 use crate::outgoing;
 use crate::settings::{Security, Settings};
 use crate::sign_in::SignIn;
+use crate::state::State;
 use crate::threads::{Thread, Threads};
 
 /// Between looks where the kernel does not say that something came.
@@ -48,6 +49,7 @@ pub async fn run(
     spool: &Spool,
     changed: &Notify,
     turn: &Turn,
+    state: &State<'_>,
 ) -> Result<(), Error> {
     let given: Option<String> = spool.recall(GIVEN)?;
     for key in spool.left_behind() {
@@ -62,14 +64,22 @@ pub async fn run(
     let mut backoff = Backoff::default();
     while !turn.stop.get() {
         if spool.offered().is_empty() {
+            // What could not go out was taken back.
+            state.sending(None)?;
             tokio::select! {
                 () = changed.notified() => {}
                 () = tokio::time::sleep(LOOK) => {}
             }
             continue;
         }
-        match send_all(settings, spool, turn).await {
+        match send_all(settings, spool, turn, state).await {
             Ok(()) => backoff.reset(),
+            Err(Error::SignIn(why)) => {
+                state.sending(Some(&why))?;
+                let pause = backoff.next_pause();
+                tracing::error!(%why, pause_secs = pause.as_secs(), "mail cannot be sent: nobody is signed in");
+                tokio::time::sleep(pause).await;
+            }
             Err(Error::Server(why)) => {
                 let pause = backoff.next_pause();
                 tracing::warn!(%why, pause_secs = pause.as_secs(), "mail cannot be sent now");
@@ -133,7 +143,16 @@ pub async fn connect(settings: &Settings) -> Result<AsyncSmtpConnection, Error> 
     if offers.is_some() || server.security != Security::Plain {
         let credentials = Credentials::new(settings.user.clone(), secret);
         let done = within(connection.auth(mechanisms, &credentials)).await?;
-        done.map_err(|error| failed(&format!("signing in as {}: {error}", settings.user)))?;
+        done.map_err(|error| {
+            let told = failed(&format!("signing in as {}: {error}", settings.user));
+            match told {
+                // It knows who asks and says no, or wants to hear it in a way that is not ours.
+                Error::Server(why) if error.is_permanent() || error.is_client() => {
+                    Error::SignIn(why)
+                }
+                told => told,
+            }
+        })?;
     }
     Ok(connection)
 }
@@ -143,9 +162,15 @@ async fn within<F: Future>(answer: F) -> Result<F::Output, Error> {
     waited.map_err(|_| Error::Server("the server does not answer".to_owned()))
 }
 
-async fn send_all(settings: &Settings, spool: &Spool, turn: &Turn) -> Result<(), Error> {
+async fn send_all(
+    settings: &Settings,
+    spool: &Spool,
+    turn: &Turn,
+    state: &State<'_>,
+) -> Result<(), Error> {
     // Nothing is claimed while the server is away: what lies in out/ surely was not sent.
     let mut connection = connect(settings).await?;
+    state.sending(None)?;
     let threads = Threads::new(spool, settings.domain());
     while let Some(key) = spool
         .offered()

@@ -52,7 +52,7 @@ impl Source {
             }
         };
         let token = read.and_then(|bytes| parse(&bytes));
-        token.map_err(|why| Error::Server(format!("{what}: {why}")))
+        token.map_err(|why| Error::SignIn(format!("{what}: {why}")))
     }
 }
 

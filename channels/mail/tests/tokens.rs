@@ -286,6 +286,17 @@ impl Home {
             .count()
     }
 
+    /// Waits until the state of the channel says `why`; nothing is said where all is well.
+    fn state_is(&self, why: Option<&str>) {
+        wait_for(&format!("the state {why:?}"), || {
+            let told = fs::read_to_string(self.channel("channel.json")).unwrap_or_default();
+            match why {
+                Some(why) => told.contains(&format!("\"problem\":\"{why}")),
+                None => told.contains("\"problem\":null"),
+            }
+        });
+    }
+
     /// Offers an answer to Ada.
     fn answers(&self, key: &str, words: &str) {
         let message = format!(
@@ -348,15 +359,23 @@ fn a_token_is_asked_for_at_each_sign_in_and_one_that_ended_is_no_loop() {
         home.channel("out/2-2.json").exists(),
         "it surely was not sent"
     );
+    home.state_is(Some("SMTP at 127.0.0.1: signing in as agent@example.org"));
     // It is renewed: nobody has to start anything.
     home.token(SECOND);
     wait_for("the second answer", || issuer.has_sent("answer-two"));
+    home.state_is(None);
 
     // The mailbox wants the new one as well, at the next sign-in.
     drop(process);
     mail_arrives(place.path(), "question-two");
+    fs::remove_file(home.path("token")).expect("it was there");
     let process = home.start();
+    home.state_is(Some("access_token_command: it failed"));
+    home.token(FIRST);
+    home.state_is(Some("IMAP at 127.0.0.1: signing in as agent@example.org"));
+    home.token(SECOND);
     home.hears("question-two");
+    home.state_is(None);
     drop(process);
 
     let log = home.log();
