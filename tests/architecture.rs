@@ -171,7 +171,7 @@ const RESERVED: &[Reserved] = &[
         name: "unsafe",
         words: &["unsafe"],
         // Memory is given back by calls that no library wraps.
-        allowed: &["sandbox", "sys/own_pages.rs"],
+        allowed: &["sandbox", "sys/release_memory.rs"],
         because: "only the launcher and memory that is given back need it",
     },
     Reserved {

@@ -6,7 +6,7 @@
 use crate::channel::telegram;
 use crate::parsers::{Check, PARSERS};
 use crate::text::instructions::{Case, measure, not_linear};
-use crate::text::linear::check;
+use crate::text::linear_time::check;
 use crate::{agent, control, jobs, language, media, memory, net, secret, text, trust};
 
 type Work = (&'static str, fn(&str));

@@ -18,17 +18,17 @@
 //! our fsync is seen afterwards. Issuers that accept an old refresh token again then continue; with
 //! the others the sign-in has ended, and the message says why.
 
-mod callback;
 mod keys;
 mod oauth;
+mod redirect_listener;
 mod refresh;
 mod server;
 mod store;
 mod verify_key;
 
-pub use callback::{Callback, Listener};
 pub use keys::{Keys, Origin, ProviderKey, Source};
 pub use oauth::{ClientSecret, Flow, Granted, is_openrouter};
+pub use redirect_listener::{Callback, Listener};
 pub use refresh::Renewals;
 pub use server::{Client, Issuer, Place, ServerSignIns, discover, register};
 pub use store::{Contents, State};

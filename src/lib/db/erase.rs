@@ -98,7 +98,7 @@ fn with_rows(
 ///
 /// # Errors
 /// What SQLite says; busy when somebody else reads or writes.
-pub fn wring_out(connection: &Connection) -> rusqlite::Result<()> {
+pub fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA temp_store=MEMORY; VACUUM;")?;
     // Answers with a row: whether it was kept from it.
     let busy = connection

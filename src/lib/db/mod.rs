@@ -14,7 +14,7 @@ mod read_only;
 mod snapshot;
 mod writer;
 
-pub use erase::{Hit, count_rows, erase_rows, wring_out};
+pub use erase::{Hit, count_rows, erase_rows, vacuum};
 pub use foreign::foreign_rows;
 pub use integrity::{Health, examine};
 pub use log_check::{empty_log, lost_transactions};

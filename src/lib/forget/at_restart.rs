@@ -1,7 +1,7 @@
 //! Erasing while a daemon runs. The order waits in the spool; the daemon ends its turns and restarts, and at its
 //! start, before it opens anything, what is ordered is erased. A kill at any moment finds the order still there.
 
-use super::{Erasure, Error, Locks, Named, meant, read_rest, wring_out};
+use super::{Erasure, Error, Locks, Named, meant, read_rest, vacuum};
 use crate::config::{Environment, Home};
 use crate::control;
 use crate::control::Command;
@@ -83,7 +83,7 @@ impl EraseOrder {
         let named = meant(home, env, &self.words)?;
         // It was known when the order was taken: a run was killed when all but this was done.
         if named == Named::Nothing {
-            wring_out(home)?;
+            vacuum(home)?;
             return Ok("nothing is known by that any more".to_owned());
         }
         let target = named.one(&self.words).map_err(Error::Unclear)?;

@@ -229,9 +229,9 @@ pub fn read_rest(home: &Home, env: &Environment) -> Result<(), Error> {
 ///
 /// # Errors
 /// When it cannot be used now.
-pub fn wring_out(home: &Home) -> Result<(), Error> {
+pub fn vacuum(home: &Home) -> Result<(), Error> {
     if facts::database(home).exists() {
-        consolidate::wring_out(home)?.map_err(busy)?;
+        consolidate::vacuum(home)?.map_err(busy)?;
     }
     Ok(())
 }

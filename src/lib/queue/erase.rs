@@ -32,7 +32,7 @@ pub fn erase(path: &Path, hit: &Hit, dry_run: bool) -> Result<BTreeMap<String, u
             [],
         )?;
         transaction.commit()?;
-        db::wring_out(&connection)?;
+        db::vacuum(&connection)?;
         Ok(counts)
     };
     work().map_err(|error| db::Error::of(path, error))

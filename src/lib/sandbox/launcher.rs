@@ -25,9 +25,9 @@ use serde::de::DeserializeOwned;
 
 use super::cgroup;
 use super::exit;
+use super::host_secrets::Search;
 use super::memory;
 use super::mount_root;
-use super::private_files::Search;
 use super::restrict;
 use super::restrict::Access;
 use super::{At, Failure, Ground, Plan, Report, Walls, seccomp, syscalls};

@@ -16,7 +16,7 @@
 //!
 //! Level `namespaces`, three processes: the launcher waits; its child is process 1 of a new pid
 //! namespace, builds a new root (`mount_root`) and reaps; its grandchild gives up its rights
-//! (`restrict`, `seccomp`) and becomes the shell. A fourth one stays outside (`private_files`): it says where the
+//! (`restrict`, `seccomp`) and becomes the shell. A fourth one stays outside (`host_secrets`): it says where the
 //! plan's paths lead, and what is to be masked. Level `landlock`, two processes: the launcher
 //! itself reaps, inside an outer Landlock domain that lets it kill all of the command's processes
 //! and nothing else.
@@ -45,11 +45,11 @@ mod cover;
 mod detect;
 mod disk_room;
 mod exit;
+mod host_secrets;
 mod launcher;
 mod memory;
 mod mount_root;
 mod output_cap;
-mod private_files;
 mod restrict;
 mod run;
 mod seccomp;

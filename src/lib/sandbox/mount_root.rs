@@ -21,7 +21,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{chdir, pivot_root};
 use serde::{Deserialize, Serialize};
 
-use super::private_files::Secrets;
+use super::host_secrets::Secrets;
 use super::syscalls;
 use super::syscalls::{NO_DEVICES, NO_SUID, READ_ONLY};
 use super::{At, Failure, Plan};

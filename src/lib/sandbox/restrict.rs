@@ -9,8 +9,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::host_secrets::{Secrets, open_parts};
 use super::mount_root::{DEVICES, MAX_PROCESSES, Paths, SYSTEM};
-use super::private_files::{Secrets, open_parts};
 use super::{At, Failure, Plan, Walls};
 
 /// The newest ABI whose rights we ask for; an older kernel gives what it has.

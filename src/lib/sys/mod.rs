@@ -10,7 +10,7 @@ pub mod jsonl;
 pub mod lock;
 pub mod machine_lock;
 mod opened_files;
-pub mod own_pages;
+pub mod release_memory;
 mod scratch_dir;
 pub mod sd_notify;
 

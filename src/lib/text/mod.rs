@@ -9,7 +9,7 @@ pub(crate) mod instructions;
 pub(crate) mod json;
 mod line_diff;
 #[cfg(test)]
-pub(crate) mod linear;
+pub(crate) mod linear_time;
 mod squeeze;
 pub mod template;
 

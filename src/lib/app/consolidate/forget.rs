@@ -56,7 +56,7 @@ fn target(context: &Context<'_>, words: &str, erases: bool) -> Result<Target, Fa
         Named::Nothing => {
             // What a run was killed at when all but this was done.
             if erases {
-                forget::wring_out(&context.home)?;
+                forget::vacuum(&context.home)?;
             }
             let hint = format!("{PROGRAM} facts shows them all");
             Err(fail(Exit::Failed, &forget::nothing(words)).hint(hint))

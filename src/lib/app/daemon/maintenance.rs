@@ -82,7 +82,7 @@ pub(super) async fn give_back_when_idle(pipeline: Arc<Pipeline>) {
         if quiet_looks % LOOKS_BETWEEN != 1 {
             continue;
         }
-        if let Err(error) = sys::blocking(sys::own_pages::give_back).await {
+        if let Err(error) = sys::blocking(sys::release_memory::give_back).await {
             tracing::debug!(%error, "unused memory is kept");
         }
     }

@@ -44,7 +44,7 @@ pub(super) enum End {
 pub(super) fn run(shared: &Shared, options: Channels) -> Result<End, Failure> {
     let (prepared, _lock) = startup::prepare(shared, options)?;
     sandbox::take_control_group();
-    sys::own_pages::keep_for_turns();
+    sys::release_memory::keep_for_turns();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(16)

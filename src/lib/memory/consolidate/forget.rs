@@ -31,9 +31,9 @@ pub fn forget(home: &Home, target: &Target, dry_run: bool) -> Result<Ended<Forgo
 ///
 /// # Errors
 /// As [`super::run()`].
-pub fn wring_out(home: &Home) -> Result<Ended<()>, Error> {
+pub fn vacuum(home: &Home) -> Result<Ended<()>, Error> {
     with_lock(home, |connection, path| {
-        Ok(db::wring_out(connection).map_err(|error| db::Error::of(path, error))?)
+        Ok(db::vacuum(connection).map_err(|error| db::Error::of(path, error))?)
     })
 }
 

@@ -27,7 +27,7 @@ mod watermarks;
 
 pub use super::facts::{Change, Error};
 pub use super::sources::Skipped;
-pub use forget::{forget, wring_out};
+pub use forget::{forget, vacuum};
 pub use maintain::{Conflict, maintain};
 pub use metered_model::{MeteredModel, estimate_usd, reader};
 pub use model_reader::{Model, NoAnswer};

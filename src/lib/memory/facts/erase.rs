@@ -68,7 +68,7 @@ pub(crate) fn erase(
             return Ok(counts);
         }
         transaction.commit()?;
-        db::wring_out(&connection)?;
+        db::vacuum(&connection)?;
         Ok(counts)
     };
     work().map_err(|error| db::Error::of(path, error))

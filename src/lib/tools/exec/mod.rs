@@ -1,11 +1,11 @@
 //! `exec`: run a shell command behind the sandbox.
 
 mod consent;
+mod files_in_command;
 mod known_programs;
-mod marked_files;
-mod named_files;
 mod output_tail;
 mod resolve_program;
+mod untrusted_files;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -35,8 +35,8 @@ use crate::undo;
 use crate::workspace::Marking;
 use consent::Pauses;
 pub use known_programs::{KNOWN_PROGRAMS, known_programs};
-use marked_files::{Command, MarkedFiles};
 use output_tail::Tail;
+use untrusted_files::{Command, MarkedFiles};
 
 /// Output kept of a command, bytes: of the 30,000 characters that reach the model (specification §7), the
 /// rest is for what is said below it.
@@ -142,7 +142,7 @@ impl TypedTool for Exec {
     fn question(&self, args: &Args, _input: &Value) -> Question {
         let mut question = self.settings.question(args);
         if question.rule.is_none() {
-            let files = marked_files::state(&args.command, &self.undo.marks);
+            let files = untrusted_files::state(&args.command, &self.undo.marks);
             question.bound_to = json!([question.bound_to, files]);
         }
         question
@@ -312,7 +312,7 @@ impl ExecSettings {
             self.rules.network,
             self.off,
             self.seconds(args),
-            named_files::digests(&args.command, &cwd, &self.workspace)
+            files_in_command::digests(&args.command, &cwd, &self.workspace)
         ]);
         let rule = self.is_repeatable(&args.command).then(|| Rule {
             words: format!("run {}", args.command),

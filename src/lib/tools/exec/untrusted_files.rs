@@ -12,7 +12,7 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::named_files;
+use super::files_in_command;
 use crate::sys::OpenedFiles;
 use crate::text::argv;
 use crate::tools::changed_files::ChangedFiles;
@@ -133,7 +133,7 @@ impl Command<'_> {
         let Ok(workspace) = self.workspace.canonicalize() else {
             return Vec::new();
         };
-        let names = named_files::names(self.line).into_iter();
+        let names = files_in_command::names(self.line).into_iter();
         let paths = names.filter_map(|name| self.cwd.join(name).canonicalize().ok());
         let inside = |path: &PathBuf| path.starts_with(&workspace) && *path != workspace;
         let cwd = self.cwd.canonicalize().ok();
