@@ -232,6 +232,26 @@ fn a_prompt_that_was_closed_amid_an_answer_goes_on_with_it() {
 }
 
 #[test]
+fn a_daemon_that_dies_amid_an_answer_is_told_on_a_line_of_its_own_and_the_answer_comes_after_its_return()
+ {
+    if no_terminal() {
+        return;
+    }
+    let (model, sandbox) = Sandbox::with_model();
+    let daemon = sandbox.ready();
+    let chat = on_terminal(&sandbox, &[], "agent-send --chat");
+    at_prompt(&chat);
+    model.push(Reply::Held("a long story that goes on".to_owned()));
+    chat.write("tell me\r");
+    said(&chat, "a long story", 1);
+    daemon.kill9();
+    said(&chat, "\r\nagent-send: the daemon is not running", 1);
+    let _daemon = sandbox.ready();
+    said(&chat, "echo: tell me\r\n", 1);
+    leave(chat);
+}
+
+#[test]
 fn the_tab_key_completes_commands_and_what_they_take() {
     let Some(Talk {
         sandbox: _sandbox,

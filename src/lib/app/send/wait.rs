@@ -273,6 +273,7 @@ impl<'a> Screen<'a> {
         let Some(text) = &reply.waits_for else { return };
         if self.waits_for.as_ref() != Some(text) {
             if !self.show.quiet {
+                self.end_line();
                 self.progress
                     .beside(|| cli::err(&format!("agent-send: {}", text::visible(text))));
             }
@@ -292,6 +293,7 @@ impl<'a> Screen<'a> {
             return Ok(());
         }
         self.told_that_nobody_runs = true;
+        self.end_line();
         self.progress.beside(|| {
             cli::err(&format!(
                 "agent-send: the daemon is not running; waiting for it to come back (id {id})"
