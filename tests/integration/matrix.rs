@@ -11,6 +11,7 @@ mod faults;
 mod house;
 mod kills;
 mod moves;
+mod previews;
 mod trust;
 
 use serde_json::{Value, json};

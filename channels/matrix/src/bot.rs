@@ -7,6 +7,7 @@ use agent_channel::{Spool, now_ms};
 use matrix_sdk::Client;
 use tokio::sync::Notify;
 
+use crate::previews::Later;
 use crate::settings::Settings;
 
 /// So often what belongs to one event is asked for, while the homeserver answers otherwise.
@@ -32,6 +33,10 @@ pub struct Bot {
     pub is_sending: Cell<bool>,
     /// Invitations that were open at the start have been looked at.
     pub has_looked: Cell<bool>,
+    /// No event of a preview before this, milliseconds since 1970 UTC.
+    pub next_preview_ms: Cell<u64>,
+    /// Previews that came too soon.
+    pub later: RefCell<Later>,
     /// How often something that belongs to an event could not be had.
     failures: RefCell<HashMap<String, u32>>,
     /// What was told, and when.
@@ -50,6 +55,8 @@ impl Bot {
             is_ending: Cell::new(false),
             is_sending: Cell::new(false),
             has_looked: Cell::new(false),
+            next_preview_ms: Cell::new(0),
+            later: RefCell::default(),
             failures: RefCell::default(),
             told: RefCell::default(),
         }

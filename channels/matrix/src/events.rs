@@ -8,10 +8,11 @@ use matrix_sdk::ruma::events::receipt::ReceiptThread;
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
+use tokio::time::Instant;
 
 use crate::bot::Bot;
 use crate::error::Error;
-use crate::{outgoing, rooms, send};
+use crate::{outgoing, previews, rooms, send};
 
 /// What is not shown by then nobody needs to see.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,6 +34,7 @@ enum Told {
         message_id: String,
         emoji: String,
     },
+    Preview(previews::Said),
     #[serde(other)]
     Other,
 }
@@ -52,8 +54,28 @@ pub async fn run(bot: &Bot) {
         }
     };
     let mut lines = BufReader::new(fifo).lines();
+    if let Err(error) = previews::begin(bot) {
+        tracing::warn!(%error, "a preview may stay in its room");
+    }
+    let mut look_at = None;
     loop {
-        let line = match lines.next_line().await {
+        // What is told in between puts no look off.
+        look_at = previews::next_look(bot).map(|pause| {
+            let at = Instant::now() + pause;
+            look_at.map_or(at, |before: Instant| before.min(at))
+        });
+        let look = tokio::time::sleep_until(look_at.unwrap_or_else(Instant::now));
+        let line = tokio::select! {
+            line = lines.next_line() => line,
+            () = look, if look_at.is_some() => {
+                look_at = None;
+                if bot.is_reachable() {
+                    best_effort(previews::look(bot)).await;
+                }
+                continue;
+            }
+        };
+        let line = match line {
             Ok(Some(line)) => line,
             Ok(None) => return std::future::pending().await,
             Err(error) => {
@@ -65,14 +87,19 @@ pub async fn run(bot: &Bot) {
         let Ok(told) = serde_json::from_str(&line) else {
             continue;
         };
-        if !bot.is_reachable() {
-            continue;
+        // That a preview has ended is only written down.
+        let is_end = matches!(&told, Told::Preview(said) if said.is_end());
+        if bot.is_reachable() || is_end {
+            best_effort(show(bot, told)).await;
         }
-        match tokio::time::timeout(PATIENCE, Box::pin(show(bot, told))).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "an event"),
-            Err(_) => tracing::debug!("an event took too long"),
-        }
+    }
+}
+
+async fn best_effort(work: impl Future<Output = Result<(), Error>>) {
+    match tokio::time::timeout(PATIENCE, Box::pin(work)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "an event"),
+        Err(_) => tracing::debug!("an event took too long"),
     }
 }
 
@@ -119,6 +146,7 @@ async fn show(bot: &Bot, told: Told) -> Result<(), Error> {
                 .await;
             sent.map(|_| ()).map_err(Error::of("a mark"))
         }
+        Told::Preview(said) => previews::show(bot, said).await,
         Told::Other => Ok(()),
     }
 }

@@ -11,6 +11,7 @@ mod key_store;
 mod lines;
 mod moves;
 mod outgoing;
+mod previews;
 mod receive;
 mod rooms;
 mod send;

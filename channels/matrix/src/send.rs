@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::bot::Bot;
 use crate::error::Error;
 use crate::undecrypted::SPOKEN;
-use crate::{outgoing, receive, rooms};
+use crate::{outgoing, previews, receive, rooms};
 
 /// Between looks where the kernel does not say that something came.
 const LOOK: Duration = Duration::from_secs(30);
@@ -132,9 +132,16 @@ async fn deliver(bot: &Bot, message: &Message) -> Result<String, Error> {
     if let Some(content) = outgoing::reaction(message) {
         return send(&room, "m.reaction", content, &message.key).await;
     }
+    let preview = previews::take(bot, &room, message).await?;
+    let edit = preview.as_ref().map(|event| Message {
+        edit_of: Some(event.to_string()),
+        ..message.clone()
+    });
     let mut first = None;
-    if let Some(content) = outgoing::words(message) {
-        first = Some(send(&room, "m.room.message", content, &message.key).await?);
+    if let Some(content) = outgoing::words(edit.as_ref().unwrap_or(message)) {
+        let id = send(&room, "m.room.message", content, &message.key).await?;
+        // Later edits are of the first event, not of an edit.
+        first = Some(preview.map_or(id, String::from));
     }
     for (number, file) in message.files.iter().enumerate() {
         let content = upload(bot, &room, message, file).await?;
@@ -156,7 +163,11 @@ async fn deliver(bot: &Bot, message: &Message) -> Result<String, Error> {
     Ok(id)
 }
 
-async fn send(room: &Room, kind: &str, content: Value, key: &str) -> Result<String, Error> {
+/// Sends an event, and returns its id.
+///
+/// # Errors
+/// When the homeserver does not take it.
+pub async fn send(room: &Room, kind: &str, content: Value, key: &str) -> Result<String, Error> {
     let sent = room
         .send_raw(kind, content)
         .with_transaction_id(&transaction(key))

@@ -23,6 +23,8 @@ struct Written {
     require_verified: bool,
     #[serde(default)]
     reactions: bool,
+    #[serde(default)]
+    previews: bool,
     max_file_mb: Option<u64>,
     ca_file: Option<PathBuf>,
 }
@@ -44,6 +46,8 @@ pub struct Settings {
     pub require_verified: bool,
     /// Whether the agent is told of reactions to what it said.
     pub reactions: bool,
+    /// Whether a direct room sees what is written so far.
+    pub previews: bool,
     /// The largest file that is taken, bytes.
     pub max_file: u64,
     /// Certificates of authorities of one's own.
@@ -80,6 +84,7 @@ impl Settings {
             invite_from: patterns.collect::<Result<_, _>>()?,
             require_verified: written.require_verified,
             reactions: written.reactions,
+            previews: written.previews,
             max_file: written.max_file_mb.unwrap_or(20).clamp(1, 20) * 1_000_000,
             ca_file: written.ca_file,
         })
