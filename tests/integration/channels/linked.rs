@@ -127,3 +127,19 @@ fn a_code_links_nobody_it_should_not() {
     sms.deliver("Ask me that in our own chat.");
     assert!(model.requests().is_empty(), "no code was read by a model");
 }
+
+#[test]
+fn a_code_that_cannot_be_written_down_is_asked_for_again_and_still_holds() {
+    let (telegram, _model, sandbox) = places();
+    let _daemon = sandbox.ready();
+    let sms = Wire::new(&sandbox, "sms");
+    let code = code(&telegram, OWNER);
+    let lock = sandbox.path("state/people.lock");
+    std::fs::remove_file(&lock).expect("the lock is a file");
+    std::fs::create_dir(&lock).expect("a directory in its place");
+    sms.says("ada-phone", "1", &code);
+    sms.deliver("Send me the code again");
+    std::fs::remove_dir(&lock).expect("our directory");
+    sms.says("ada-phone", "2", &code);
+    sms.deliver("linked with yours in telegram (1001)");
+}

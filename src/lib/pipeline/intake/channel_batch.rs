@@ -107,7 +107,7 @@ impl Pipeline {
             if is_news && let Err(error) = people.know(&live.config, &contacts) {
                 tracing::error!(%error, "a name could not be written down");
             }
-            let redeemed = codes.into_iter().filter(|sent| {
+            let redeemed = codes.into_iter().map(|sent| {
                 let (id, name, code) = (&sent.id, &sent.name, &sent.code);
                 let redeemed = match sent.meaning {
                     Meaning::Link(_) => people
@@ -115,19 +115,28 @@ impl Pipeline {
                         .map(|first| first.is_some()),
                     _ => people.redeem(id, name, code, now),
                 };
-                redeemed.unwrap_or_else(|error| {
-                    tracing::error!(%error, "a code could not be redeemed");
-                    false
-                })
+                (sent, redeemed)
             });
-            (asked, redeemed.collect::<Vec<SentCode>>())
+            (asked, redeemed.collect::<Vec<_>>())
         };
         let (asked, redeemed) = crate::sys::blocking(write).await;
         for (id, (name, code)) in asked {
             self.tell_of_request(&id, &name, &code, now).await;
         }
-        for sent in redeemed {
-            self.greet(sent, now).await;
+        for (sent, redeemed) in redeemed {
+            let said = match redeemed {
+                Ok(true) => self.greetings(&sent).await,
+                Ok(false) => continue,
+                Err(error) => {
+                    tracing::error!(%error, "a code could not be redeemed");
+                    if sent.meaning == Meaning::Wrong {
+                        continue;
+                    }
+                    let words = "I could not write that down. Send me the code again in a moment.";
+                    vec![("failed", sent.route.clone(), words.to_owned())]
+                }
+            };
+            self.greet(&sent.key, said, now).await;
         }
     }
 
@@ -157,8 +166,9 @@ impl Pipeline {
         }
     }
 
-    /// Says what a code has done, and tells a person in the chat of their first account that another one is linked to it.
-    async fn greet(self: &Arc<Self>, sent: SentCode, now: i64) {
+    /// Returns what is said where because of a code: a person is told in the chat of their first account that another one
+    /// is linked to it.
+    async fn greetings(&self, sent: &SentCode) -> Vec<(&'static str, Route, String)> {
         let name = text::shorten(&text::visible(&sent.name), 60);
         let mut said = Vec::new();
         match &sent.meaning {
@@ -169,7 +179,7 @@ impl Pipeline {
                     first.channel(),
                     first.id()
                 );
-                said.push(("link", sent.route, here));
+                said.push(("link", sent.route.clone(), here));
                 let there = format!(
                     "{} ({name}) is linked to this account from now on: whoever writes from there is you. If that was not \
                      you: agent-send --pair revoke {}",
@@ -187,12 +197,21 @@ impl Pipeline {
             }
             _ => {
                 let words = format!("Hello {name}, you are my owner now.");
-                said.push(("owner", sent.route, words));
+                said.push(("owner", sent.route.clone(), words));
             }
         }
+        said
+    }
+
+    async fn greet(
+        self: &Arc<Self>,
+        key: &str,
+        said: Vec<(&'static str, Route, String)>,
+        now: i64,
+    ) {
         let notice = |(what, route, words): (&str, Route, String)| Arrival {
             digest: None,
-            key: format!("{}/{what}", sent.key),
+            key: format!("{key}/{what}"),
             verdict: Verdict::Refuse(Some(NewPart::plain(route, words))),
         };
         let notices = said.into_iter().map(notice).collect();
