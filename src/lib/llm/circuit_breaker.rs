@@ -1,4 +1,4 @@
-//! Which providers are down, known for all calls at once: while one is down, one call at a time finds out
+//! The circuit breakers of all providers: which are down is known for all calls at once. While one is down, one call at a time finds out
 //! whether it is back.
 //!
 //! ```text
