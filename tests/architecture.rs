@@ -55,7 +55,10 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     ("mind", &["agent", "llm", "memory", "prompt"]),
     ("hands", &["tools"]),
-    ("path", &["backup", "forget", "import", "pipeline"]),
+    (
+        "path",
+        &["backup", "forget", "import", "pipeline", "standby"],
+    ),
     ("programs", &["app"]),
 ];
 
@@ -161,6 +164,8 @@ const RESERVED: &[Reserved] = &[
             "app/daemon/mod.rs",
             // age and gpg, which the owner asked for in the settings.
             "app/daemon/backup/cipher.rs",
+            // rsync, with which the owner has this home copied to a standby.
+            "standby/rsync.rs",
             // `init` on a terminal: systemctl, and our own programs for the first message.
             "app/daemon/init/service.rs",
             "app/daemon/init/greeting.rs",

@@ -58,6 +58,7 @@ pub(crate) mod backup;
 pub(crate) mod forget;
 pub(crate) mod import;
 pub(crate) mod pipeline;
+pub(crate) mod standby;
 // 7 programs
 pub mod app;
 

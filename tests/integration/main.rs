@@ -78,6 +78,7 @@ mod signin;
 mod skills;
 mod soak;
 mod speech;
+mod standby;
 mod stdin;
 mod stickers;
 mod stream;

@@ -14,7 +14,8 @@ use clap::{Args, CommandFactory, Parser};
 
 use crate::config;
 use crate::config::{Environment, Home, HomeFlags};
-use crate::{auth, db, sys};
+use crate::standby::Role;
+use crate::{auth, db, standby, sys};
 
 /// Flags that mean the same everywhere.
 #[derive(Debug, Clone, Args)]
@@ -397,7 +398,7 @@ pub fn must_be_there(home: &Home) -> Result<(), Failure> {
 /// When it is one.
 pub fn must_be_whole(home: &Home) -> Result<(), Failure> {
     if !home.restoring().is_dir() {
-        return Ok(());
+        return not_waiting(home);
     }
     let message = format!(
         "a restore into this home is not finished: {}",
@@ -406,6 +407,14 @@ pub fn must_be_whole(home: &Home) -> Result<(), Failure> {
     Err(Failure::new(Exit::Config, message).hint(
         "if none is under way, restore the same backup again: agent-daemon restore FILE --verify",
     ))
+}
+
+/// Refuses a standby: there is no agent in it yet, and what is put into it would be in the way of the copy.
+fn not_waiting(home: &Home) -> Result<(), Failure> {
+    match standby::read(home)?.map(|record| record.role) {
+        Some(role @ (Role::Standby | Role::Promoting)) => Err(standby::Error::Role { role }.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Returns an event loop with one thread beside this one, for a command that asks the net.

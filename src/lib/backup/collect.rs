@@ -26,7 +26,7 @@ const AUTH: &str = "state/auth.json";
 const SERVER_AUTH: &str = "state/mcp-auth.json";
 
 /// Of the state: what is rebuilt, or is of no use elsewhere.
-const LEFT: [&str; 11] = [
+const LEFT: [&str; 13] = [
     "backup.tmp",
     "control.fifo",
     "index.vec",
@@ -36,6 +36,8 @@ const LEFT: [&str; 11] = [
     "service",
     "sign-in.html",
     "spool/tmp",
+    "standby",
+    "standby.json",
     "status.json",
     "undo",
 ];

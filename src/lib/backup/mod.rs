@@ -22,7 +22,7 @@ mod restore;
 pub use archive::Contents;
 pub use collect::{Options, Report, write};
 pub use generations::{new_path, newest, prune};
-pub use prove::{Proof, prove};
+pub use prove::{Proof, open_all, prove};
 pub use restore::restore;
 
 use std::path::PathBuf;

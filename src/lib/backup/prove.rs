@@ -36,6 +36,16 @@ pub struct Proof {
 /// # Errors
 /// [`Error::Unproved`] for the first thing that is not whole.
 pub fn prove(home: &Home, env: &Environment) -> Result<Proof, Error> {
+    let mut proof = open_all(home, env)?;
+    proof.answer = ask(home, env)?;
+    Ok(proof)
+}
+
+/// Opens everything in a copy of a home.
+///
+/// # Errors
+/// [`Error::Unproved`] for the first thing that is not whole.
+pub fn open_all(home: &Home, env: &Environment) -> Result<Proof, Error> {
     let mut proof = Proof::default();
     let databases = [
         ("queue.db", queue::examine(&home.queue_db(), PATIENCE)?),
@@ -70,7 +80,6 @@ pub fn prove(home: &Home, env: &Environment) -> Result<Proof, Error> {
             .err()
             .map(|error| error.to_string()),
     );
-    proof.answer = ask(home, env)?;
     Ok(proof)
 }
 

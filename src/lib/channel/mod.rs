@@ -51,6 +51,8 @@ pub struct Incoming {
     pub forwarded_from: Option<String>,
     /// Whether it is a new version of a message that came before.
     pub edited: bool,
+    /// When it was written by the channel's clock, milliseconds since 1970 UTC, where that is known.
+    pub sent_at: Option<i64>,
 }
 
 /// What came in together. It is acknowledged to the channel only after `done` was answered.

@@ -278,6 +278,12 @@ pub struct Envelope {
     /// True when that caller reads `replies/<id>.part` while the reply is written.
     #[serde(default)]
     pub stream: bool,
+    /// When it was written by the channel's clock, milliseconds since 1970 UTC, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<i64>,
+    /// Whether the machine that this one took over from may have answered it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub perhaps_answered: bool,
     /// When we took it, milliseconds since 1970 UTC.
     pub received_at: i64,
 }
@@ -407,6 +413,8 @@ impl Envelope {
             tier: None,
             wants_reply: false,
             stream: false,
+            sent_at: None,
+            perhaps_answered: false,
             received_at,
         }
     }

@@ -21,6 +21,7 @@ mod approvals;
 mod continued;
 mod crash_count;
 mod dead_letters;
+mod doubt;
 mod erase;
 mod inbox;
 mod outbox;
@@ -41,6 +42,7 @@ pub use approvals::{
 pub use continued::{conversation_of, places};
 pub use crash_count::Deaths;
 pub use dead_letters::Which;
+pub use doubt::doubt;
 pub use erase::erase;
 pub use inbox::{Accepted, Arrival, Ended, Finish, Known, Progress, Started, Verdict};
 pub use outbox::{Aftermath, NewPart, Part};

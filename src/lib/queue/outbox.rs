@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::doubt;
 use super::overheard::Note;
 use super::{Store, from_json, to_json};
 use super::{overheard, tasks};
@@ -357,10 +358,11 @@ pub(super) fn insert(
     (part, parts): (i64, i64),
     now: i64,
 ) -> rusqlite::Result<Part> {
+    let unknowns = doubt::of(connection, inbox_id)?;
     connection
         .prepare_cached(
-            "INSERT INTO outbox(inbox_id, run_id, channel, chat, topic, reply_to, part, parts, markup, plain, created_at, files, reaction, buttons, asks)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            "INSERT INTO outbox(inbox_id, run_id, channel, chat, topic, reply_to, part, parts, markup, plain, created_at, files, reaction, buttons, asks, unknowns)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         )?
         .execute(rusqlite::params![
             inbox_id,
@@ -377,12 +379,13 @@ pub(super) fn insert(
             (!content.files.is_empty()).then(|| to_json(&content.files)).transpose()?,
             content.reaction,
             (!content.buttons.is_empty()).then(|| to_json(&content.buttons)).transpose()?,
-            content.asks
+            content.asks,
+            unknowns
         ])?;
     Ok(Part {
         id: connection.last_insert_rowid(),
         content: content.clone(),
-        unknowns: 0,
+        unknowns,
         sending_at: None,
         created_at: now,
         task: None,

@@ -21,6 +21,7 @@ mod once;
 mod publish_state;
 mod reload;
 mod run;
+mod standby;
 mod startup;
 mod stdio;
 mod telegram;
@@ -51,7 +52,7 @@ use crate::{media, sandbox, tools};
 struct Arguments {
     #[command(flatten)]
     shared: Shared,
-    /// Print one JSON document (check, doctor, login, logout, auth, backup, restore, import)
+    /// Print one JSON document (check, doctor, login, logout, auth, backup, restore, standby, import)
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
@@ -105,6 +106,8 @@ enum Verb {
     Backup(#[command(flatten)] backup::Backup),
     /// Put a backup into an empty home
     Restore(#[command(flatten)] backup::Restore),
+    /// Copy this home to another machine on every change, or wait here as that machine until it is to take over
+    Standby(#[command(flatten)] standby::Arguments),
     /// Move in from another program: workspace, memory, jobs, conversations, skills
     Import(#[command(flatten)] import::Import),
     /// Bring the databases of the home up to this version, as the daemon does at its start
@@ -191,6 +194,10 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
         Verb::Auth { check } => auth::auth(&shared, check, json),
         Verb::Backup(wanted) => backup::backup(&shared, &wanted, json),
         Verb::Restore(wanted) => backup::restore(&shared, &wanted, json),
+        Verb::Standby(wanted) => match standby::standby(&shared, &wanted, json)? {
+            End::Exit(exit) => Ok(exit),
+            End::Restart => Err(restart()),
+        },
         Verb::Import(wanted) => import::import(&shared, &wanted, json),
         Verb::Migrate { to } => migrate::migrate(&shared, to.as_deref()),
         Verb::Completions { shell } => completions::completions(shell),

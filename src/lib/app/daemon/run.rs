@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::once::Channels;
 use super::startup;
 use super::startup::{Daemon, News};
-use super::{command_intake, job_timer, maintenance, once, publish_state, telegram};
+use super::{command_intake, job_timer, maintenance, once, publish_state, standby, telegram};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::documents;
@@ -154,6 +154,7 @@ impl Tasks {
         ));
         parts.spawn(maintenance::housekeeping(pipeline.clone(), home.clone()));
         parts.spawn(maintenance::remember(pipeline.clone()));
+        parts.spawn(standby::tell(pipeline.clone(), home.clone()));
         parts.spawn(maintenance::give_back_when_idle(pipeline.clone()));
         let ledger = daemon.kept.ledger.clone();
         parts.spawn(maintenance::tell_alerts(pipeline.clone(), ledger));

@@ -29,6 +29,7 @@ use crate::memory::{Memory, embedder};
 use crate::message::AgentEvent;
 use crate::pipeline::{Pipeline, Services, Stores};
 use crate::skills::Skills;
+use crate::standby;
 use crate::sys;
 use crate::sys::sd_notify::Systemd;
 use crate::sys::{fifo, lock};
@@ -86,6 +87,8 @@ pub(super) fn prepare(
     let loaded = config::load(&home, &env, &options.settings())?;
     home.create()?;
     let lock = take_lock(&home)?;
+    standby::may_run(&home)?;
+    let unseen = standby::check_successor(&home, &env)?;
     let systemd = Systemd::of(&|name| env.get(name), std::process::id());
     // Before the log is open, which is one of the places.
     let erased = erase(&home, &env, &systemd)?;
@@ -108,6 +111,11 @@ pub(super) fn prepare(
     }
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
+    }
+    if let Some(why) = unseen {
+        tracing::warn!(
+            "nobody can say whether the standby has taken over, so the agent runs here: {why}"
+        );
     }
     for report in erased {
         tracing::info!("what was to be forgotten for good: {report}");

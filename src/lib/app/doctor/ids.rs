@@ -158,6 +158,10 @@ pub(super) const IDS: &[(&str, &str)] = &[
     ("skill-untrusted", "a skill waits for your trust"),
     ("spool-ignored", "a file in the spool is no command"),
     ("spool-stuck", "the daemon takes no commands from the spool"),
+    (
+        "standby-trouble",
+        "copies do not reach the standby, it could not take over, or the agent may not run here",
+    ),
     ("state-modes", "files of the state have wrong modes"),
     ("state-owner", "files of the state belong to somebody else"),
     ("table-damaged", "the table of vectors is damaged"),

@@ -25,6 +25,7 @@ mod service;
 mod settings;
 mod share;
 mod show;
+mod standby;
 mod subject;
 mod transcripts;
 
@@ -106,6 +107,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("money", money::check),
     ("daemon", running::check),
     ("channels", channels::check),
+    ("standby", standby::check),
     ("tool servers", servers::check),
     ("jobs", jobs::check),
     ("conversations", |patient| {
@@ -214,7 +216,10 @@ fn see(
 /// Returns everything that is wrong, the worst first.
 fn examine(patient: &Patient) -> Vec<Finding> {
     let closed = run(patient, &[("home", home::entrance as Check)]);
-    let mut findings = if closed.is_empty() {
+    let waits: &[(&str, Check)] = &[("standby", standby::check)];
+    let mut findings = if closed.is_empty() && standby::waits(patient) {
+        run(patient, waits)
+    } else if closed.is_empty() {
         run(patient, CHECKS)
     } else {
         // Behind a closed door everything looks broken.

@@ -343,6 +343,7 @@ fn envelope(
         command,
         press: item.press.filter(|_| source == Source::Telegram),
         group: item.group,
+        sent_at: item.sent_at,
         ..envelope
     }
 }

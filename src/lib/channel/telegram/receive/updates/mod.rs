@@ -132,6 +132,7 @@ fn read(key: String, message: &Value, text: MessageText<'_>, bot: &Identity) -> 
         command: command.and_then(|text| slash_commands::parse(text, bot.username.as_deref())),
         forwarded,
         forwarded_from: forwarded.then(|| sender::forwarded_from(message)).flatten(),
+        sent_at: message.number("date").and_then(|at| at.checked_mul(1000)),
         ..Incoming::default()
     })
 }

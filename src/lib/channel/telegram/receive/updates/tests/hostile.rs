@@ -22,6 +22,7 @@ fn what_says_where_it_came_from_is_heard_however_odd_the_rest_is() {
     let expected = Incoming {
         text: "hi".into(),
         sender: Some(sender),
+        sent_at: None,
         ..plain()
     };
     assert_eq!(read(&odd), expected);

@@ -74,6 +74,7 @@ fn plain() -> Incoming {
         },
         addressed: true,
         message_id: "5".into(),
+        sent_at: Some(1_700_000_000_000),
         ..Incoming::default()
     }
 }

@@ -32,6 +32,8 @@ fn who_pressed_is_the_sender_and_the_message_tells_where() {
         text: String::new(),
         command: approval(Approval::Approve),
         press: Some("4382bfdwdsb323b2d9".into()),
+        // The date is that of our message.
+        sent_at: None,
         ..plain()
     };
     assert_eq!(read(&query(&json!("a:y:k3f9w2"))), expected);

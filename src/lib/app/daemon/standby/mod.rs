@@ -1,0 +1,264 @@
+//! `agent-daemon standby`: pushes this home to another machine, or waits here until it is to take over.
+
+mod show;
+mod tell;
+
+pub(super) use tell::tell;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::once::Channels;
+use super::run::{self, End};
+use crate::app::cli;
+use crate::app::cli::{Exit, Failure, Shared};
+use crate::config::{Environment, Home};
+use crate::standby::{self, Error, Primary, Role, Standby};
+use crate::sys::lock;
+use crate::sys::sd_notify::Systemd;
+
+/// Between two looks: for something to push, and at what was pushed.
+const PUSH_LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What `agent-daemon standby` takes.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// On the standby: the directory that the primary pushes into
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    replica: Option<PathBuf>,
+    /// On the primary: push this home into DIR on HOST (over ssh), on every change
+    #[arg(long, value_name = "[HOST:]DIR", conflicts_with_all = ["replica", "promote"])]
+    to: Option<String>,
+    /// With .env, channels/ and the keys that login stored: whoever reads the replica has your keys
+    #[arg(long, requires = "to")]
+    with_secrets: bool,
+    /// With the daemon stopped: push everything a last time; the agent runs here no more
+    #[arg(long, requires = "to", conflicts_with = "once")]
+    hand_over: bool,
+    /// Take over: the agent is to run here
+    #[arg(long, conflicts_with = "once")]
+    promote: bool,
+    /// From the last copy that was proved, when the replica itself is damaged
+    #[arg(long, requires = "promote")]
+    last_proven: bool,
+    /// Push, or prove a copy, once; exit code 1 when something is wrong
+    #[arg(long)]
+    once: bool,
+    /// Say what this home is and how old its copies are; exit code 1 when something is wrong
+    #[arg(long, conflicts_with_all = ["replica", "to", "promote", "once"])]
+    status: bool,
+}
+
+pub(super) fn standby(shared: &Shared, wanted: &Arguments, json: bool) -> Result<End, Failure> {
+    let (env, home) = shared.home()?;
+    cli::may_write(&home)?;
+    let known = standby::read(&home)?;
+    let role = known.as_ref().map(|record| record.role);
+    let replica = wanted.replica.as_deref();
+    if wanted.status {
+        return Ok(End::Exit(show::status(known.as_ref(), json)));
+    }
+    if let Some(to) = &wanted.to {
+        cli::must_be_there(&home)?;
+        return push(wanted, &env, &home, to);
+    }
+    if known.is_none() && replica.is_none() {
+        let message = "the directory that the primary pushes into is not named";
+        return Err(Failure::new(Exit::Usage, message).hint("agent-daemon standby DIR"));
+    }
+    if wanted.promote {
+        let said = promote(wanted, &env, &home, role)?;
+        cli::out(&said);
+        if !shared.quiet {
+            cli::err(
+                "hint: a standby that runs becomes the agent by itself; else: agent-daemon run",
+            );
+        }
+        return Ok(End::Exit(Exit::Ok));
+    }
+    if role == Some(Role::Primary) && !wanted.once {
+        return run::run(shared, Channels::default());
+    }
+    let mut waiting = Standby::open(&home, &env, replica)?;
+    if wanted.once {
+        waiting.step()?;
+        return Ok(End::Exit(show::status(Some(waiting.record()), json)));
+    }
+    Ok(wait(&env, waiting))
+}
+
+/// Returns what is to be said.
+fn promote(
+    wanted: &Arguments,
+    env: &Environment,
+    home: &Home,
+    role: Option<Role>,
+) -> Result<String, Error> {
+    let already = || Ok("this home is the primary already".to_owned());
+    match role {
+        Some(Role::Primary) => return already(),
+        Some(Role::HandedOver) => {
+            Primary::open(home, env, None, false)?.take_back()?;
+            return Ok("taken back: this home is the primary again".to_owned());
+        }
+        _ => {}
+    }
+    let waiting = Standby::open(home, env, wanted.replica.as_deref());
+    match waiting.and_then(|mut waiting| waiting.promote(wanted.last_proven)) {
+        Ok(done) => Ok(show::promoted(&done)),
+        // By another process, just now.
+        Err(Error::Role {
+            role: Role::Primary,
+        }) => already(),
+        Err(error) => Err(error),
+    }
+}
+
+fn push(wanted: &Arguments, env: &Environment, home: &Home, to: &str) -> Result<End, Failure> {
+    let mut primary = Primary::open(home, env, Some(to), wanted.with_secrets)?;
+    if wanted.hand_over {
+        primary.hand_over()?;
+        cli::out("handed over: everything is in the replica, and the agent runs here no more");
+        cli::err(
+            "hint: on the standby: agent-daemon standby --promote; to take it back: the same here",
+        );
+        return Ok(End::Exit(Exit::Ok));
+    }
+    standby::may_run(home)?;
+    let mut said = Said::start(env);
+    loop {
+        let pushed = primary.step();
+        match pushed {
+            Err(error @ (Error::Replaced { .. } | Error::Role { .. })) => {
+                end_daemon(home);
+                return Err(error.into());
+            }
+            pushed if wanted.once => return Ok(pushed.map(|()| End::Exit(Exit::Ok))?),
+            _ => said.say(primary.record().trouble.as_ref(), "everything is pushed"),
+        }
+        std::thread::sleep(PUSH_LOOK);
+    }
+}
+
+/// The agent runs on another machine now.
+fn end_daemon(home: &Home) {
+    if let Ok(Some(daemon)) = lock::holder(&home.lock()) {
+        // It fails only when the daemon has just ended.
+        let _ = kill(Pid::from_raw(daemon), Signal::SIGTERM);
+    }
+}
+
+/// Waits until this home took over; then this process becomes the agent.
+fn wait(env: &Environment, mut waiting: Standby) -> End {
+    let mut said = Said::start(env);
+    loop {
+        match waiting.step() {
+            // A promotion is under way.
+            Err(Error::Busy(_)) => {}
+            Err(error) => said.say(Some(&error.to_string()), ""),
+            Ok(()) if waiting.record().role == Role::Primary => return End::Restart,
+            Ok(()) => said.say(waiting.record().trouble.as_ref(), "the last copy is whole"),
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Says what is wrong when it becomes so, here and to systemd.
+struct Said {
+    systemd: Systemd,
+    /// `None` at first.
+    last: Option<Option<String>>,
+}
+
+impl Said {
+    fn start(env: &Environment) -> Self {
+        let systemd = Systemd::of(&|name| env.get(name), std::process::id());
+        systemd.say("READY=1");
+        if let Some(pause) = systemd.beat() {
+            let systemd = Systemd::of(&|name| env.get(name), std::process::id());
+            // A copy takes as long as it takes; rsync and the locks have limits of their own.
+            std::thread::spawn(move || {
+                loop {
+                    systemd.say("WATCHDOG=1");
+                    std::thread::sleep(pause);
+                }
+            });
+        }
+        Self {
+            systemd,
+            last: None,
+        }
+    }
+
+    fn say(&mut self, trouble: Option<&String>, well: &str) {
+        let trouble = trouble.map(|trouble| cli::harmless(trouble));
+        if self.last.as_ref() == Some(&trouble) {
+            return;
+        }
+        let words = trouble.as_deref().unwrap_or(well);
+        self.systemd.status(words);
+        if trouble.is_some() || self.last.is_some() {
+            cli::err(&format!("agent-daemon: {words}"));
+        }
+        self.last = Some(trouble);
+    }
+}
+
+const UNPROVED: &str = "nothing was changed; agent-daemon standby --promote --last-proven takes the last copy that was whole, see --status";
+const REPLACED: &str = "move this home away and make it the standby of the other machine (docs/howto/standby.md); what is only here stays readable";
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        let (exit, hint) = match error {
+            Error::File(error) => return Self::from(error),
+            Error::Home(error) => return Self::from(error),
+            Error::Database(error) => return Self::from(error),
+            Error::Backup(error) => (Self::from(error).exit, UNPROVED),
+            Error::Damaged { .. } => (Exit::Data, UNPROVED),
+            Error::NoRsync => (Exit::Config, "apt-get install rsync openssh-client"),
+            Error::Rsync(_) => (
+                Exit::TryAgain,
+                "when it could not get there, try by hand as this user: ssh HOST rsync --version",
+            ),
+            Error::NoPlace(_) => (Exit::Usage, "agent-daemon standby --to vps:agent-replica"),
+            Error::Elsewhere(_) => (
+                Exit::Config,
+                "when it is gone for good: stop agent-replicate, and set \"replica\" to \"\" in state/standby.json",
+            ),
+            Error::Busy(_) => (
+                Exit::TryAgain,
+                "stop it first: systemctl --user stop agent-daemon agent-replicate",
+            ),
+            Error::Replaced { .. } => (Exit::Config, REPLACED),
+            Error::Role { role } => (
+                Exit::Config,
+                match role {
+                    Role::Standby | Role::Promoting => {
+                        "to take over: agent-daemon standby --promote; to look: agent-daemon standby --status"
+                    }
+                    Role::HandedOver => {
+                        "to take it back, if it was not promoted there: agent-daemon standby --promote"
+                    }
+                    Role::Replaced => REPLACED,
+                    Role::Primary => "agent-daemon standby --status",
+                },
+            ),
+            Error::Foreign(_) => (Exit::Config, "choose another directory, or remove that one"),
+            Error::Occupied(_) => (
+                Exit::Config,
+                "a standby begins with an empty home: move this one away, state and workspace, or choose another with --home DIR",
+            ),
+            Error::Nothing(_) => (
+                Exit::Failed,
+                "on the primary: agent-daemon standby --to HOST:DIR; DIR is the directory here",
+            ),
+        };
+        Self::new(exit, message).hint(hint)
+    }
+}
