@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::message::Address;
 
 /// Codes that may wait; each person has at most one, and the oldest goes.
-const MAX_CODES: usize = 100;
+pub(super) const MAX_CODES: usize = 100;
 
 /// An account that counts as the one which was there first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -162,7 +162,3 @@ impl People {
         self.linked.len() != before
     }
 }
-
-#[cfg(test)]
-#[path = "linked_tests.rs"]
-mod tests;

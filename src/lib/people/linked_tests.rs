@@ -1,6 +1,8 @@
+//! One person with several accounts.
+
+use super::linked::MAX_CODES;
 use super::*;
-use crate::config::{ChannelSettings, DmPolicy};
-use crate::people::{Access, Person};
+use crate::config::ChannelSettings;
 
 const MINUTE: i64 = 60_000;
 

@@ -437,4 +437,6 @@ fn random_code(length: usize) -> String {
 }
 
 #[cfg(test)]
+mod linked_tests;
+#[cfg(test)]
 mod tests;

@@ -161,7 +161,7 @@ fn a_homeserver_that_lies_is_believed_in_nothing_that_could_be_known() {
 fn files_lead_nowhere(proxy: &Proxy, house: &House, ada: &Person, room: &str) {
     let file = |url: &str, name: &str, say: &str| json!({"msgtype": "m.file", "body": format!("[[say {say}]]"), "filename": name, "url": url, "info": {"size": 7}});
     ada.sends(
-        &room,
+        room,
         file("mxc://../../account/whoami", "a.txt", "Nowhere."),
     );
     ada.hears("Nowhere.");
@@ -173,7 +173,7 @@ fn files_lead_nowhere(proxy: &Proxy, house: &House, ada: &Person, room: &str) {
     let sent = ada.does(json!({"do": "upload", "hex": "6d696c6b", "name": "x"}));
     let name = "../../../../workspace/SOUL.md\u{0}\n.sh";
     ada.sends(
-        &room,
+        room,
         file(
             sent["source"]["url"].as_str().expect("a URL"),
             name,
