@@ -275,6 +275,14 @@ fn a_restore_that_was_broken_off_is_no_agent_and_goes_on() {
 fn generations_secrets_and_pipes() {
     let place = Place::new();
     place.sandbox.put(".env", b"MOCK_KEY=very-secret-key\n");
+    place
+        .sandbox
+        .put("channels/mail.toml", b"password = \"mail-password\"\n");
+    let own = "state/channels/matrix/secret/session.json";
+    place.sandbox.put(own, b"{\"token\": \"matrix-token\"}");
+    place
+        .sandbox
+        .put("state/channels/matrix/place.json", b"{\"a place\": 1}");
     let names = || -> BTreeSet<String> {
         let entries = fs::read_dir(place.path("all")).expect("read").flatten();
         entries
@@ -307,12 +315,21 @@ fn generations_secrets_and_pipes() {
     let bytes = |name: &str| fs::read(place.path(name)).expect("the backup");
     let has = |bytes: &[u8], words: &[u8]| bytes.windows(words.len()).any(|part| part == words);
     place.backup("plain.tar");
-    assert!(!has(&bytes("plain.tar"), b"very-secret-key"));
+    for secret in ["very-secret-key", "mail-password", "matrix-token"] {
+        assert!(!has(&bytes("plain.tar"), secret.as_bytes()), "{secret}");
+    }
+    assert!(has(&bytes("plain.tar"), b"a place"));
     let made = place.daemon(&["backup", "--with-secrets", &place.text("secret.tar")]);
     assert!(
         made.code == 0 && has(&bytes("secret.tar"), b"very-secret-key"),
         "{made:?}"
     );
+    assert!(has(&bytes("secret.tar"), b"mail-password"));
+    assert!(!has(&bytes("secret.tar"), b"matrix-token"));
+    let home = place.text("with-secrets");
+    let restored = place.daemon(&["--home", &home, "restore", &place.text("secret.tar")]);
+    assert_eq!(restored.code, 0, "{restored:?}");
+    assert!(place.path("with-secrets/channels/mail.toml").is_file());
     // A file of somebody else is not replaced.
     fs::write(place.path("letter"), "dear").expect("write");
     let refused = place.daemon(&["backup", &place.text("letter")]);

@@ -21,9 +21,9 @@ use crate::receive;
 use crate::settings::Settings;
 
 /// What is kept of the session: the token, in a file of mode 600.
-const SESSION: &str = "session.json";
+const SESSION: &str = "secret/session.json";
 /// The keys, and what is known of rooms.
-const STORE: &str = "store";
+const STORE: &str = "secret/store";
 /// The keys alone, in it.
 const KEYS: &str = "matrix-sdk-crypto.sqlite3";
 /// What a server may take for one answer.

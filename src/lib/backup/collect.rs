@@ -93,6 +93,15 @@ fn writing(error: io::Error) -> Error {
     sys::Error::at("write", Path::new("the backup"))(error).into()
 }
 
+/// Returns whether this is where a channel keeps what nobody else may see, which no backup has: a token is a secret, and
+/// keys of yesterday are behind what others have seen.
+fn is_of_channel(name: &str) -> bool {
+    let below = name.strip_prefix("state/channels/");
+    below
+        .and_then(|name| name.split_once('/'))
+        .is_some_and(|(_, file)| file == "secret")
+}
+
 /// A directory that goes with this value; what a killed run left in it goes first.
 struct Scratch(PathBuf);
 
@@ -174,6 +183,14 @@ impl<W: Write> Collector<'_, W> {
     fn settings(&mut self) -> Result<(), Error> {
         self.one(self.home.config_file(), "agent.toml", Reading::Whole)?;
         self.tree(&self.home.providers_dir(), "providers.d", &[])?;
+        // There are passwords in them.
+        let channels = self.home.channel_settings();
+        if self.options.secrets {
+            self.tree(&channels, "channels", &[])?;
+        } else if channels.exists() {
+            self.left_out
+                .insert("settings of channels (channels/)".to_owned());
+        }
         if self.options.secrets {
             self.one(&self.home.env_file(), ENV, Reading::Whole)?;
         } else if [
@@ -199,6 +216,11 @@ impl<W: Write> Collector<'_, W> {
                 continue;
             };
             let name = format!("{name}/{entry}");
+            if is_of_channel(&name) {
+                self.left_out
+                    .insert(format!("{name} (the channel signs in again)"));
+                continue;
+            }
             if later.contains(&path.as_path()) || self.is_left(&name) || self.writer.has(&name) {
                 continue;
             }

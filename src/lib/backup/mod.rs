@@ -4,7 +4,7 @@
 //! agent-backup/README.txt       how to read the file without this program
 //! agent-backup/state/…          databases by SQLite's backup API, transcripts up to their last whole line
 //! agent-backup/workspace/…      every file
-//! agent-backup/agent.toml, providers.d/   and .env with secrets
+//! agent-backup/agent.toml, providers.d/   and .env, channels/ with secrets
 //! agent-backup/MANIFEST.json    every file with its size and SHA-256
 //! agent-backup/END              SHA-256 of all bytes before it
 //! ```

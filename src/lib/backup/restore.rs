@@ -104,7 +104,11 @@ fn place_of<'a>(home: &'a Home, path: &'a str) -> Option<(&'a Path, &'a str)> {
         Some((home.workspace(), rest))
     } else if let Some(rest) = path.strip_prefix("state/") {
         Some((home.state(), rest))
-    } else if path == ".env" || path == "agent.toml" || path.starts_with("providers.d/") {
+    } else if path == ".env"
+        || path == "agent.toml"
+        || path.starts_with("providers.d/")
+        || path.starts_with("channels/")
+    {
         Some((home.config_dir(), path))
     } else {
         None
@@ -152,9 +156,10 @@ fn occupied(home: &Home) -> Result<Option<PathBuf>, Error> {
 }
 
 /// The directories that nothing but an agent fills.
-fn own_dirs(home: &Home) -> [PathBuf; 3] {
+fn own_dirs(home: &Home) -> [PathBuf; 4] {
     [
         home.providers_dir(),
+        home.channel_settings(),
         home.state().to_owned(),
         home.workspace().to_owned(),
     ]

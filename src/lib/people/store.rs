@@ -185,7 +185,7 @@ impl Store {
         self.change(|people| people.ask(id, name, code, now))
     }
 
-    /// Writes down how these people are called. Of strangers the newest [`MAX_STRANGERS`] are kept. Blocking.
+    /// Writes down how these people are called. Of strangers only the newest are kept. Blocking.
     ///
     /// # Errors
     /// When the file cannot be locked, read or written.

@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(30);
 /// How long one is kept: a model thinks for some seconds between two commands, and an idle daemon is to be small.
 const KEPT: Duration = Duration::from_secs(15);
 
-/// Runs commands as [`super::run`] does, and keeps a launcher ready after each. When it is dropped, that one ends.
+/// Runs commands as [`super::run()`] does, and keeps a launcher ready after each. When it is dropped, that one ends.
 #[derive(Clone, Default)]
 pub struct Ahead(Arc<Mutex<Slot>>);
 
@@ -40,10 +40,10 @@ struct Ready {
 }
 
 impl Ahead {
-    /// Runs a command at the best level this machine has, as [`super::run`].
+    /// Runs a command at the best level this machine has, as [`super::run()`].
     ///
     /// # Errors
-    /// As [`super::run`].
+    /// As [`super::run()`].
     pub async fn run(
         &self,
         spec: Spec,
@@ -57,7 +57,7 @@ impl Ahead {
     /// Runs a command at this level, whatever the machine has.
     ///
     /// # Errors
-    /// As [`super::run`].
+    /// As [`super::run()`].
     pub async fn run_at(
         &self,
         level: &Level,

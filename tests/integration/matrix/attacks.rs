@@ -107,12 +107,14 @@ fn a_session_that_was_ended_is_said_and_not_tried_for_ever() {
     let mut process = house.start();
     let session = house
         .sandbox
-        .read_json("state/channels/matrix/session.json")
+        .read_json("state/channels/matrix/secret/session.json")
         .expect("a session");
     let token = session["access_token"].as_str().expect("a token");
     // What is kept is nobody else's to read.
     use std::os::unix::fs::PermissionsExt;
-    let path = house.sandbox.path("state/channels/matrix/session.json");
+    let path = house
+        .sandbox
+        .path("state/channels/matrix/secret/session.json");
     assert_eq!(
         std::fs::metadata(path)
             .expect("a file")

@@ -85,7 +85,7 @@ fn a_homeserver_that_asks_for_pauses_hangs_up_or_ends_the_session_costs_no_messa
     // The session ends softly: the device and its keys stay, and what was said meanwhile is answered.
     let device = house
         .sandbox
-        .read_json("state/channels/matrix/session.json")
+        .read_json("state/channels/matrix/secret/session.json")
         .expect("a session")["device_id"]
         .clone();
     let soft = json!({"errcode": "M_UNKNOWN_TOKEN", "error": "expired", "soft_logout": true});

@@ -177,6 +177,11 @@ impl Home {
         self.config_dir.join("providers.d")
     }
 
+    /// Returns the directory of the settings of channels that are programs of their own.
+    pub fn channel_settings(&self) -> PathBuf {
+        self.config_dir.join("channels")
+    }
+
     /// Returns `.env`.
     pub fn env_file(&self) -> PathBuf {
         self.config_dir.join(".env")
