@@ -13,6 +13,9 @@ use crate::message::Address;
 /// Codes that may wait; each person has at most one, and the oldest goes.
 pub(super) const MAX_CODES: usize = 100;
 
+/// Accounts of one person: a guest must not fill the file.
+pub(super) const MAX_ACCOUNTS: usize = 20;
+
 /// An account that counts as the one which was there first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkedAccount {
@@ -124,6 +127,11 @@ impl People {
     ) -> Option<&'static str> {
         if self.first_of(id) == self.first_of(first) {
             return Some("This account is yours already. Send the code from your other one.");
+        }
+        if self.accounts_of(first).len() >= MAX_ACCOUNTS {
+            return Some(
+                "That person has linked as many accounts as I keep. One must be taken back first.",
+            );
         }
         if self.is_owner(config, first) {
             return None;

@@ -1,6 +1,6 @@
 //! One person with several accounts.
 
-use super::linked::MAX_CODES;
+use super::linked::{MAX_ACCOUNTS, MAX_CODES};
 use super::*;
 use crate::config::ChannelSettings;
 
@@ -87,6 +87,15 @@ fn the_newest_code_of_a_person_counts_and_those_of_many_stay_few() {
         people.new_link_code(&id.into(), 0);
     }
     assert_eq!(people.link_codes.len(), MAX_CODES);
+    // Nor does one person fill the file.
+    let objects = |people: &People| people.objection(&config(), &at("9999"), &at("1")).is_some();
+    for id in 2_000.. {
+        if objects(&people) {
+            break;
+        }
+        link(&mut people, "1", &id.to_string());
+    }
+    assert_eq!(people.accounts_of(&at("1")).len(), MAX_ACCOUNTS);
 }
 
 #[test]
