@@ -242,6 +242,7 @@ fn the_menu_and_the_help_name_what_there_is() {
             "compact",
             "stop",
             "status",
+            "pair",
             "approve",
             "deny",
             "answer",
@@ -255,7 +256,7 @@ fn the_menu_and_the_help_name_what_there_is() {
             "jobs"
         ]
     );
-    assert_eq!(names(&guest), ["new", "compact", "stop", "status"]);
+    assert_eq!(names(&guest), ["new", "compact", "stop", "status", "pair"]);
     let menus = wait_for("the menus", SOON, || {
         let menus = house.telegram.calls_of("setMyCommands");
         (menus.len() >= 2).then_some(menus)

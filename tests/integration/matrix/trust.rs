@@ -128,7 +128,7 @@ fn they_compare(house: &House, element: &Running) {
 
 fn the_identity_comes_back_when_the_keys_are_lost(house: &House, element: &Running) {
     let place = house.sandbox.path("state/channels/matrix");
-    std::fs::remove_dir_all(place.join("store")).expect("the keys");
+    std::fs::remove_dir_all(place.join("secret/store")).expect("the keys");
     // New keys under the old name would warn everybody.
     let lost = Running::start(&mut house.command()).end();
     let says = "the keys of the device are gone";
