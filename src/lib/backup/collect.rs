@@ -25,8 +25,8 @@ const AUTH: &str = "state/auth.json";
 /// Sign-ins at tool servers.
 const SERVER_AUTH: &str = "state/mcp-auth.json";
 
-/// Of the state: what is rebuilt, or is of no use elsewhere.
-const LEFT: [&str; 13] = [
+/// Of the state: what is rebuilt, or is of no use elsewhere. A standby gets none of it either.
+pub const LEFT: [&str; 13] = [
     "backup.tmp",
     "control.fifo",
     "index.vec",

@@ -12,30 +12,21 @@ use super::{
 use crate::config::{Environment, Home};
 use crate::sys::atomic::Durability;
 use crate::sys::lock::{self, Lock};
-use crate::{clock, db, sys};
+use crate::{backup, clock, db, sys};
 
 /// Between two pushes while something changes; as long as the last one took, when that was longer.
 const PAUSE: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_millis(EVERY_MS.unsigned_abs());
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// Of the state: databases (copies of them are pushed), what is made again, what belongs to this machine or process. A pattern
-/// with a slash at its start holds at the top alone.
-const LEFT: [&str; 16] = [
+/// Of the state, beside what a backup leaves out: databases (copies of them are pushed), what is made again, what belongs to
+/// this machine or process. A pattern with a slash at its start holds at the top alone.
+const LEFT: [&str; 7] = [
     "--exclude=/*.db*",
     "--exclude=/.*",
     "--exclude=/*.lock",
-    "--exclude=/backup.tmp",
-    "--exclude=/control.fifo",
     "--exclude=/index.*",
-    "--exclude=/logs",
-    "--exclude=/monitor.json",
-    "--exclude=/replies",
-    "--exclude=/service",
-    "--exclude=/spool/tmp",
     "--exclude=/standby*",
-    "--exclude=/status.json",
-    "--exclude=/undo",
     // See what a backup leaves out.
     "--exclude=/channels/*/secret",
     "--exclude=.*.tmp-*",
@@ -189,7 +180,9 @@ impl Primary {
         let began = clock::now_ms();
         let aside = own_dir(&self.home).join(PUSH);
         self.copy_aside(&aside)?;
+        let of_backup = backup::LEFT.map(|name| format!("--exclude=/{name}"));
         let mut left = [&LEFT[..], &MIRROR].concat();
+        left.extend(of_backup.iter().map(String::as_str));
         if !self.secrets {
             left.extend(SECRETS);
         }

@@ -60,11 +60,16 @@ struct Waiting {
 
 impl Waiting {
     fn hold(&mut self, chat: String, entry: Entry) {
+        self.queue_of(chat).push_back(entry);
+    }
+
+    /// Returns the messages of a chat; one that had none takes its turn behind the others.
+    fn queue_of(&mut self, chat: String) -> &mut VecDeque<Entry> {
         let entries = self.held.entry(chat.clone()).or_default();
         if entries.is_empty() {
             self.turns.push_back(chat);
         }
-        entries.push_back(entry);
+        entries
     }
 
     /// Returns the next message of the chat whose turn it is, with the chat.
@@ -83,11 +88,7 @@ impl Waiting {
     /// Puts messages back before the others of their chats.
     fn put_back(&mut self, messages: Vec<(String, Entry)>) {
         for (chat, entry) in messages.into_iter().rev() {
-            let entries = self.held.entry(chat.clone()).or_default();
-            if entries.is_empty() {
-                self.turns.push_back(chat);
-            }
-            entries.push_front(entry);
+            self.queue_of(chat).push_front(entry);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is remembered, before a turn: it stands in the message, as it was sent, and nothing before that changes.
 
-use super::run::{Setting, same_person};
+use super::run::Setting;
 use crate::clock;
 use crate::memory::index::Strategy;
 use crate::memory::person_profile;
@@ -20,8 +20,7 @@ impl Pipeline {
         }
         let config = &setting.live.config;
         let mut ids = vec![envelope.sender.id.clone()];
-        let people = self.people.read().unwrap_or_default();
-        ids.extend(same_person(setting.live, &people, envelope));
+        ids.extend_from_slice(&setting.same_person);
         let dirs = self.prompt.config_path(config);
         let dirs = dirs
             .iter()

@@ -117,6 +117,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) run_id: &'a str,
     pub(crate) run: &'a Run,
     pub(crate) viewer: Viewer,
+    /// The ids that are the sender's as well.
+    pub(crate) same_person: Vec<String>,
     pub(crate) model: String,
     pub(crate) system: Vec<SystemBlock>,
     /// What the system text is made of.
@@ -528,8 +530,9 @@ impl Pipeline {
         session: &Session,
     ) -> Setting<'a> {
         let people = self.people.read().unwrap_or_default();
+        let same_person = same_person(live, &people, envelope);
         let viewer = Viewer::of(envelope, &|id: &str| self.is_owner(live, id))
-            .and_persons(same_person(live, &people, envelope));
+            .and_persons(same_person.clone());
         let model = model_for(live, envelope, session);
         let (system, sections) = {
             let (context, live, model, envelope) = (
@@ -557,6 +560,7 @@ impl Pipeline {
             run_id,
             run,
             viewer,
+            same_person,
             model,
             system,
             sections,
@@ -592,7 +596,7 @@ impl Pipeline {
 }
 
 /// Returns the ids that are the sender's as well, by a code or by the settings.
-pub(crate) fn same_person(live: &Live, people: &People, envelope: &Envelope) -> Vec<String> {
+fn same_person(live: &Live, people: &People, envelope: &Envelope) -> Vec<String> {
     let session = &live.config.session;
     let address = Address::parse(&envelope.sender.id).filter(|_| envelope.source.is_chat());
     let accounts = address.map_or_else(Vec::new, |id| people.accounts_of(&id));
