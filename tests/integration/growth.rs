@@ -1,11 +1,13 @@
-//! What a message takes in a home of years: a queue of many answered messages, the ledger of five years, many sessions.
-//! Counted on the path, not timed; `scripts/bench growth` prints it with `GROWTH_ROWS` and `GROWTH_SESSIONS` of its own.
+//! What a message takes in a home of years: a queue of many answered messages, the ledger of five years, many sessions, people
+//! and jobs. Counted on the path, not timed; `scripts/bench growth` prints it with `GROWTH_ROWS` and others of its own.
 #![allow(clippy::print_stdout, reason = "what was counted is printed")]
 
 use std::{env, fs, time::Duration};
 
 use nix::unistd::Pid;
 use rusqlite::Connection;
+
+use serde_json::json;
 
 use crate::support::{FakeModel, FakeTelegram, Sandbox};
 
@@ -168,9 +170,31 @@ fn grow_sessions(sandbox: &Sandbox, count: u64) {
     }
 }
 
+/// Lets `count` people in, each of whom is in the address book.
+fn grow_people(sandbox: &Sandbox, count: u64) {
+    let ids = || (0..count).map(|number| (200_000 + number).to_string());
+    let known = |id: String| json!({"id": format!("telegram:{id}"), "name": format!("Person {id}"), "username": format!("user{id}"), "since": 1});
+    let people: Vec<_> = ids().map(known).collect();
+    let mut file = sandbox.read_json("state/people.json").expect("people");
+    for list in ["allowed", "contacts"] {
+        let all = file[list].as_array_mut().expect("a list");
+        all.extend(people.iter().cloned());
+    }
+    sandbox.put("state/people.json", file.to_string().as_bytes());
+}
+
+/// Makes `count` jobs that are far from due.
+fn grow_jobs(sandbox: &Sandbox, count: u64) {
+    let job = |number| json!({"id": format!("job-{number}"), "schedule": {"cron": "0 9 1 1 *"}, "text": "look at the year"});
+    let jobs: Vec<_> = (0..count).map(job).collect();
+    let file = json!({"jobs": jobs}).to_string();
+    sandbox.put("state/cron/jobs.json", file.as_bytes());
+}
+
 #[test]
 fn a_message_takes_no_more_in_a_home_of_years() {
     let (rows, sessions) = (size("GROWTH_ROWS", 5_000), size("GROWTH_SESSIONS", 2_000));
+    let (people, jobs) = (size("GROWTH_PEOPLE", 2_000), size("GROWTH_JOBS", 200));
     let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
     let sandbox = Sandbox::new()
         .with_telegram(&telegram)
@@ -179,12 +203,16 @@ fn a_message_takes_no_more_in_a_home_of_years() {
     let (small_start, small) = talk(&sandbox, &telegram);
     grow_databases(&sandbox, rows);
     grow_sessions(&sandbox, sessions);
+    grow_people(&sandbox, people);
+    grow_jobs(&sandbox, jobs);
     // Adopts the sessions, which no index has.
     talk(&sandbox, &telegram);
     let (grown_start, grown) = talk(&sandbox, &telegram);
     let file = sandbox.path("state/queue.db");
     let megabytes = fs::metadata(file).expect("there").len() >> 20;
-    println!("{rows} answered messages ({megabytes} MB) and calls, {sessions} sessions");
+    println!(
+        "{rows} answered messages ({megabytes} MB) and calls, {sessions} sessions, {people} people, {jobs} jobs"
+    );
     for (what, small, grown) in [
         ("start", small_start, grown_start),
         ("message", small, grown),

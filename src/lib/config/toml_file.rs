@@ -70,17 +70,7 @@ impl TomlFile {
 
     /// Returns the content as `T` and the paths of the keys `T` does not know.
     pub(super) fn decode<T: DeserializeOwned>(&self) -> Result<(T, Vec<String>), Error> {
-        let mut unknown = Vec::new();
-        let decoded = Deserializer::parse(&self.text).and_then(|deserializer| {
-            serde_ignored::deserialize(deserializer, |key| {
-                // An optional table is a step of its own.
-                unknown.push(key.to_string().replace(".?", ""));
-            })
-        });
-        match decoded {
-            Ok(value) => Ok((value, unknown)),
-            Err(error) => Err(self.value_error(error.span(), error.message())),
-        }
+        decode_text(&self.text).map_err(|error| self.value_error(error.span(), error.message()))
     }
 
     /// Returns `FILE:LINE` of a key, or the file when it has no such key.
@@ -133,6 +123,26 @@ impl TomlFile {
         };
         Error::value(self.place(key), key, &message)
     }
+}
+
+/// Returns `text` as `T` and the paths of the keys `T` does not know. The one way from TOML to our types: each kind of
+/// source would have the code of all types once more.
+fn decode_text<T: DeserializeOwned>(text: &str) -> Result<(T, Vec<String>), toml::de::Error> {
+    let mut unknown = Vec::new();
+    let value = serde_ignored::deserialize(Deserializer::parse(text)?, |key| {
+        // An optional table is a step of its own.
+        unknown.push(key.to_string().replace(".?", ""));
+    })?;
+    Ok((value, unknown))
+}
+
+/// Returns `table` as `T` and the paths of the keys `T` does not know.
+pub(super) fn decode_table<T: DeserializeOwned>(
+    table: &toml::Table,
+) -> Result<(T, Vec<String>), String> {
+    // A table comes from a text, or from values that have one.
+    let text = toml::to_string(table).map_err(|error| error.to_string())?;
+    decode_text(&text).map_err(|error| error.message().to_owned())
 }
 
 fn collect(

@@ -196,7 +196,7 @@ impl Ledger {
         let sql =
             "SELECT * FROM alerts WHERE told_at IS NULL ORDER BY at, length(span) DESC, percent";
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached(sql)?
                     .query_map([], Alert::read)?

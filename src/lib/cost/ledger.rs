@@ -152,6 +152,19 @@ impl Ledger {
         *self.zone.lock() = zone;
     }
 
+    /// Returns what was spent since `since` (milliseconds since 1970 UTC), in US dollars.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn spent_since(&self, since: i64) -> Result<f64, db::Error> {
+        let spent = self.writer.read(move |connection| {
+            connection
+                .prepare_cached("SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE ts >= ?1")?
+                .query_row([since], |row| row.get(0))
+        });
+        spent.await.map(super::usd)
+    }
+
     /// Reserves the most a call can cost, or refuses it: in one transaction with the sums it is
     /// checked against, so that parallel payers cannot exceed a cap together.
     ///

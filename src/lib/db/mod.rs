@@ -205,6 +205,10 @@ fn open_once(path: &Path, migrations: &[&str]) -> Result<Connection, Error> {
     let mut connection = Connection::open(path).map_err(fail)?;
     connection.busy_timeout(BUSY).map_err(fail)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Else a statement whose plan may depend on its values is parsed again whenever they change.
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .map_err(fail)?;
     connection
         .execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-512;")
         .map_err(fail)?;

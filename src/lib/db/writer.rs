@@ -20,7 +20,18 @@ type Job = Box<dyn FnOnce(Result<&Connection, Error>) -> Option<Tell> + Send>;
 
 struct Task {
     job: Job,
-    durable: bool,
+    needs: Needs,
+}
+
+/// What a job needs beside the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Needs {
+    /// Nothing: it only reads.
+    Reading,
+    /// A transaction.
+    Commit,
+    /// A transaction that is on the disk before anybody hears of it.
+    Sync,
 }
 
 /// The one writer of a database in this process. Clones share the thread, which ends with the
@@ -72,7 +83,7 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.run(true, job).await
+        self.run(Needs::Sync, job).await
     }
 
     /// Like [`Writer::write`] but returns when the commit is in the log, not on the disk: a
@@ -85,14 +96,35 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.run(false, job).await
+        self.run(Needs::Commit, job).await
     }
 
     /// Does [`Writer::write`] when `durable`, else [`Writer::write_lazily`].
     ///
     /// # Errors
     /// As [`Writer::write`].
-    pub async fn run<T, F>(&self, durable: bool, job: F) -> Result<T, Error>
+    pub async fn write_if<T, F>(&self, durable: bool, job: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let needs = if durable { Needs::Sync } else { Needs::Commit };
+        self.run(needs, job).await
+    }
+
+    /// Runs `job`, which changes nothing, behind what was asked for before. Its statements may see different moments.
+    ///
+    /// # Errors
+    /// When the job failed, or the commit that it shared.
+    pub async fn read<T, F>(&self, job: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.run(Needs::Reading, job).await
+    }
+
+    async fn run<T, F>(&self, needs: Needs, job: F) -> Result<T, Error>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -114,9 +146,7 @@ impl Writer {
             }
         });
         let closed = || Error::Closed(self.path.clone());
-        self.tasks
-            .send(Task { job, durable })
-            .map_err(|_| closed())?;
+        self.tasks.send(Task { job, needs }).map_err(|_| closed())?;
         result.await.map_err(|_| closed())?
     }
 }
@@ -155,8 +185,17 @@ struct Committer {
 impl Committer {
     /// Does the tasks of `group` in one transaction and tells each what became of it.
     fn commit(&mut self, path: &Path, group: Vec<Task>) {
-        let durable = group.iter().any(|task| task.durable);
+        let needs = group.iter().map(|task| task.needs).max();
         let mut tasks = group.into_iter();
+        if needs.is_none_or(|needs| needs == Needs::Reading) {
+            for task in tasks {
+                if let Some(tell) = (task.job)(Ok(&self.connection)) {
+                    tell(Ok(()));
+                }
+            }
+            return;
+        }
+        let durable = needs == Some(Needs::Sync);
         let mut told: Vec<Tell> = Vec::with_capacity(tasks.len());
         let result = self
             .sync(durable)

@@ -1,6 +1,7 @@
 //! Retries: what must be written is tried until it is, unless trying again cannot help. A panic ends one task.
 
 use std::fmt::Display;
+use std::pin::Pin;
 use std::time::Duration;
 
 use tokio_util::task::AbortOnDropHandle;
@@ -77,6 +78,8 @@ pub(crate) struct Panicked;
 pub(crate) async fn isolated<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Panicked> {
+    // Boxed, so that tokio's task is compiled once and not for each kind of work.
+    let work: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(work);
     let task = AbortOnDropHandle::new(tokio::spawn(work));
     task.await.map_err(|error| {
         tracing::error!(%error, "a task panicked");

@@ -185,7 +185,7 @@ impl Store {
         since: i64,
     ) -> Result<i64, db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached(
                         "SELECT count(DISTINCT batch) FROM approvals WHERE session_key = ?1 AND inbox_id != ?2 AND created_at >= ?3",
@@ -201,7 +201,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn standing(&self, ids: Vec<String>, now: i64) -> Result<Vec<Standing>, db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 let mut query = connection.prepare_cached(
                     "SELECT state, answer, expires_at, decided_at FROM approvals WHERE id = ?1",
                 )?;
@@ -349,7 +349,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn where_asked(&self, batch: String) -> Result<Option<Asked>, db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached("SELECT channel, chat, message_id FROM outbox WHERE asks = ?1 AND message_id IS NOT NULL")?
                     .query_row([batch], |row| Ok(Asked { channel: row.get(0)?, chat: row.get(1)?, message_id: row.get(2)? }))
@@ -364,7 +364,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn batch(&self, batch: String) -> Result<Vec<(Request, String)>, db::Error> {
         self.writer
-            .write_lazily(move |connection| of_id(connection, &batch))
+            .read(move |connection| of_id(connection, &batch))
             .await
     }
 }

@@ -19,7 +19,7 @@ impl Store {
     pub async fn route_of(&self, place: &SessionKey) -> Result<Option<Route>, db::Error> {
         let place = place.0.clone();
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached(
                         "SELECT channel, chat, topic FROM routes WHERE session_key = ?1",

@@ -115,6 +115,9 @@ pub struct Finish {
     pub result: Option<Reply>,
     /// What is to be said.
     pub parts: Vec<NewPart>,
+    /// The first part leaves as soon as it is stored, so that it is noted as being sent in the same transaction. Whoever
+    /// does not send it after all says so ([`Aftermath::NotSent`](super::Aftermath::NotSent)).
+    pub sends_at_once: bool,
     /// What another conversation is to know of it.
     pub note: Option<(SessionKey, Note)>,
     /// How the sub-agent ended that the first input is.
@@ -214,7 +217,7 @@ impl Store {
     pub async fn knows(&self, key: &str) -> Result<bool, db::Error> {
         let key = key.to_owned();
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE key = ?1)")?
                     .query_row([key], |row| row.get(0))
@@ -230,7 +233,7 @@ impl Store {
     pub async fn known(&self, key: &str, digest: &str) -> Result<Known, db::Error> {
         let (key, digest) = (key.to_owned(), digest.to_owned());
         self.writer
-            .write_lazily(move |connection| known(connection, &key, &digest))
+            .read(move |connection| known(connection, &key, &digest))
             .await
     }
 
@@ -247,7 +250,7 @@ impl Store {
     ) -> Result<Option<String>, db::Error> {
         let digest = digest.to_owned();
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached(
                         "SELECT inbox.id FROM seen JOIN inbox ON inbox.id = substr(seen.key, 5)
@@ -267,7 +270,7 @@ impl Store {
     pub async fn place_of(&self, id: &str) -> Result<Option<(i64, SessionKey)>, db::Error> {
         let id = id.to_owned();
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached("SELECT seq, session_key FROM inbox WHERE id = ?1")?
                     .query_row([id], |row| Ok((row.get(0)?, SessionKey(row.get(1)?))))
@@ -287,7 +290,7 @@ impl Store {
     ) -> Result<Option<String>, db::Error> {
         let (from, reply) = (prefix.to_owned(), reply.to_owned());
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached(
                         "SELECT session_key FROM inbox WHERE session_key >= ?1 AND session_key < ?1 || x'7f'
@@ -307,7 +310,7 @@ impl Store {
     pub async fn session_of(&self, id: &str) -> Result<Option<String>, db::Error> {
         let id = id.to_owned();
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached("SELECT session_key FROM inbox WHERE id = ?1")?
                     .query_row([id], |row| row.get(0))
@@ -322,7 +325,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn progress_of(&self, ids: Vec<String>) -> Result<Vec<Option<Progress>>, db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 let mut query = connection
                     .prepare_cached("SELECT state, reason, result, run_id, received_at, finished_at FROM inbox WHERE id = ?1")?;
                 ids.iter().map(|id| query.query_row([id], progress).optional()).collect()
@@ -341,7 +344,7 @@ impl Store {
         since: i64,
     ) -> Result<bool, db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 let mut query = connection.prepare_cached(
                     "SELECT (SELECT json_group_array(o.plain) FROM (SELECT plain FROM outbox WHERE inbox_id = i.id ORDER BY id) o)
                      FROM inbox i WHERE i.state = 'done' AND i.finished_at >= ?1 AND i.envelope ->> '$.source' = ?2",
@@ -374,7 +377,7 @@ impl Store {
         // That several are one turn must not be forgotten: the transcript has them under the id of the first.
         let durable = inbox_ids.len() > 1;
         self.writer
-            .run(durable, move |connection| {
+            .write_if(durable, move |connection| {
                 let mut start = connection.prepare_cached(
                     "UPDATE inbox SET state = 'running', run_id = coalesce(run_id, ?1), attempts = attempts + 1, wake_at = NULL, idle = 0
                      WHERE id = ?2 AND state IN ('pending', 'running') RETURNING run_id",
@@ -515,7 +518,12 @@ impl Store {
                 let parts = (1..)
                     .zip(&finish.parts)
                     .map(|(number, part)| outbox::insert(connection, Some(first), Some(&run_id), part, (number, count), now));
-                let parts = parts.collect::<rusqlite::Result<Vec<Part>>>()?;
+                let mut parts = parts.collect::<rusqlite::Result<Vec<Part>>>()?;
+                // A copy of what may have been said before is marked, and begins with a doubt of its own.
+                if let Some(part) = parts.first_mut().filter(|part| finish.sends_at_once && part.unknowns == 0) {
+                    outbox::sending(connection, part.id, now)?;
+                    (part.is_claimed, part.sending_at) = (true, Some(now));
+                }
                 if !finish.tasks.is_empty() {
                     tasks::insert(connection, (first, &run_id), &finish.tasks, now)?;
                 }

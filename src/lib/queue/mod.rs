@@ -140,7 +140,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn offset(&self, bot: i64) -> Result<Option<(i64, i64)>, db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 let mut query = connection.prepare_cached(
                     "SELECT next_update_id, updated_at FROM offsets WHERE bot = ?1",
                 )?;
@@ -163,7 +163,7 @@ impl Store {
         soon: i64,
     ) -> Result<(i64, i64), db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 let mut inputs = connection.prepare_cached(
                     "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')
                      AND coalesce(envelope ->> '$.route.channel', '') = ?1 AND coalesce(wake_at, 0) <= ?2",
@@ -193,7 +193,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn unanswered(&self, channel: String) -> Result<i64, db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached(
                         "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running') AND envelope ->> '$.route.channel' = ?1",

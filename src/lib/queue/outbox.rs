@@ -64,6 +64,8 @@ pub struct Part {
     pub created_at: i64,
     /// The task of a plan that it belongs to.
     pub task: Option<i64>,
+    /// It was noted as being sent when it was stored; see [`Finish::sends_at_once`](super::Finish::sends_at_once).
+    pub is_claimed: bool,
 }
 
 impl Part {
@@ -114,7 +116,7 @@ impl Store {
         message_id: String,
     ) -> Result<Option<bool>, db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached(
                         "SELECT coalesce(max(inbox.tainted), 0) FROM outbox LEFT JOIN inbox ON inbox.run_id = outbox.run_id
@@ -136,7 +138,7 @@ impl Store {
         message_id: String,
     ) -> Result<Option<String>, db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached(
                         "SELECT plain FROM outbox WHERE channel = ?1 AND chat = ?2 AND message_id = ?3 AND state = 'sent' LIMIT 1",
@@ -185,7 +187,7 @@ impl Store {
         channel: String,
     ) -> Result<bool, db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached(
                         "SELECT EXISTS (SELECT 1 FROM outbox WHERE id = ?1 AND created_at = ?2 AND channel = ?3)",
@@ -201,7 +203,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn came_whole(&self, id: i64) -> Result<bool, db::Error> {
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 connection
                     .prepare_cached(
                         "SELECT count(*) FROM outbox earlier JOIN outbox last ON last.id = ?1
@@ -220,14 +222,7 @@ impl Store {
     /// See [`db::Error`]; it must then not be sent.
     pub async fn sending(&self, id: i64, now: i64) -> Result<(), db::Error> {
         self.writer
-            .write(move |connection| {
-                connection
-                    .prepare_cached(
-                        "UPDATE outbox SET state = 'sending', sending_at = CASE WHEN unknowns > 0 THEN sending_at ELSE ?2 END, attempts = attempts + 1 WHERE id = ?1 AND state != 'sent'",
-                    )?
-                    .execute((id, now))
-                    .map(drop)
-            })
+            .write(move |connection| sending(connection, id, now))
             .await
     }
 
@@ -263,6 +258,17 @@ impl Store {
             })
             .await
     }
+}
+
+/// See [`Store::sending`].
+pub(super) fn sending(connection: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE outbox SET state = 'sending', sending_at = CASE WHEN unknowns > 0 THEN sending_at ELSE ?2 END, attempts = attempts + 1
+             WHERE id = ?1 AND state != 'sent'",
+        )?
+        .execute((id, now))
+        .map(drop)
 }
 
 fn give_up(connection: &Connection, id: i64, reason: &str, now: i64) -> rusqlite::Result<()> {
@@ -389,6 +395,7 @@ pub(super) fn insert(
         sending_at: None,
         created_at: now,
         task: None,
+        is_claimed: false,
     })
 }
 
@@ -458,5 +465,6 @@ fn part(row: &Row<'_>) -> rusqlite::Result<Part> {
         sending_at: row.get(8)?,
         created_at: row.get(9)?,
         task: row.get(14)?,
+        is_claimed: false,
     })
 }

@@ -60,7 +60,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn shown(&self) -> Result<Vec<(Route, String, Option<String>)>, db::Error> {
         self.writer
-            .write_lazily(|connection| {
+            .read(|connection| {
                 connection
                     .prepare_cached(
                         "SELECT channel, chat, topic, message_id, (SELECT id FROM inbox WHERE id = inbox_id AND state = 'pending'

@@ -24,7 +24,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn routes(&self) -> Result<Vec<LastRoute>, db::Error> {
         self.writer
-            .write_lazily(|connection| {
+            .read(|connection| {
                 connection
                     .prepare_cached("SELECT coalesce(continued.session_key, routes.session_key), sender, channel, chat, topic
                      FROM routes LEFT JOIN continued ON continued.place = routes.session_key ORDER BY routes.at DESC")?

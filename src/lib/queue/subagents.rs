@@ -91,7 +91,7 @@ impl Store {
     pub async fn working_for(&self, run: &str) -> Result<i64, db::Error> {
         let run = run.to_owned();
         self.writer
-            .write_lazily(move |connection| working(connection, &run))
+            .read(move |connection| working(connection, &run))
             .await
     }
 
@@ -102,7 +102,7 @@ impl Store {
     ) -> Result<Vec<Subagent>, db::Error> {
         let value = value.to_owned();
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 let sql = format!("SELECT envelope, state, reason, result, tainted FROM inbox WHERE {column} = ?1 ORDER BY seq");
                 connection.prepare_cached(&sql)?.query_map([value], subagent)?.collect()
             })

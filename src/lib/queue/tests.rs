@@ -49,6 +49,7 @@ fn finish(id: &str, texts: &[&str]) -> Finish {
         ended: Ended::Done,
         result: None,
         parts: texts.iter().map(|text| part(text)).collect(),
+        sends_at_once: false,
         note: None,
         subagent: None,
         tainted: false,
@@ -155,6 +156,36 @@ async fn what_was_running_or_being_sent_comes_back() {
             .collect::<Vec<_>>(),
         [("one", 1), ("two", 0)]
     );
+}
+
+#[tokio::test]
+async fn what_leaves_at_once_is_in_doubt_after_a_crash_unless_it_was_given_back() {
+    let (_dir, store) = store().await;
+    let arrivals = vec![arrival("a"), arrival("b")];
+    store.accept(arrivals, None, 10).await.expect("accept");
+    let mut parts = Vec::new();
+    for id in ["a", "b"] {
+        let finish = Finish {
+            sends_at_once: true,
+            ..finish(id, &["one", "two"])
+        };
+        let stored = store.finish(finish, 12).await.expect("finish");
+        parts.extend(stored.expect("parts").parts);
+    }
+    let claimed: Vec<_> = parts
+        .iter()
+        .map(|part| (part.is_claimed, part.sending_at))
+        .collect();
+    let expected = [(true, Some(12)), (false, None)];
+    assert_eq!(claimed, [expected, expected].concat());
+    let not_sent = store.settle(parts[2].id, Aftermath::NotSent, 13).await;
+    not_sent.expect("settle");
+    let back = store.recover(Vec::new(), 0).await.expect("recover").outbox;
+    let doubts: Vec<_> = back
+        .iter()
+        .map(|part| (part.unknowns, part.is_claimed))
+        .collect();
+    assert_eq!(doubts, [(1, false), (0, false), (0, false), (0, false)]);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::inbox::{Known, known};
 use super::suspend;
 use super::suspend::Suspended;
-use super::{command_key, from_json};
+use super::{Store, command_key, from_json};
 use crate::control::replies::Reply;
 use crate::db;
 use crate::message::Envelope;
@@ -67,22 +67,35 @@ pub struct Dead {
     pub reason: String,
 }
 
+impl Store {
+    /// Returns the counts.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn counts(&self) -> Result<Counts, db::Error> {
+        self.writer.read(count).await
+    }
+}
+
 /// Returns the counts; zeros when there is no queue yet.
 ///
 /// # Errors
 /// See [`db::Error`].
 pub fn counts(path: &Path) -> Result<Counts, db::Error> {
-    read(path, |connection| {
-        let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-        Ok(Counts {
-            inbox: count("SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')")?,
-            outbox: count("SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown')")?,
-            dead: count(
-                "SELECT (SELECT count(*) FROM inbox WHERE state = 'dead') + (SELECT count(*) FROM outbox WHERE state = 'dead')",
-            )?,
+    read(path, count).map(Option::unwrap_or_default)
+}
+
+fn count(connection: &Connection) -> rusqlite::Result<Counts> {
+    connection
+        .prepare_cached(
+            "SELECT (SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')),
+               (SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown')),
+               (SELECT count(*) FROM inbox WHERE state = 'dead') + (SELECT count(*) FROM outbox WHERE state = 'dead')",
+        )?
+        .query_row([], |row| {
+            let (inbox, outbox, dead) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok(Counts { inbox, outbox, dead })
         })
-    })
-    .map(Option::unwrap_or_default)
 }
 
 /// Returns all open and dead rows.

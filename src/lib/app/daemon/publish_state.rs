@@ -10,12 +10,13 @@ use tokio_util::sync::CancellationToken;
 use crate::channel::Channel;
 use crate::clock;
 use crate::config::Home;
+use crate::cost::Ledger;
 use crate::message::AgentEvent;
 use crate::monitor_state;
 use crate::monitor_state::{ChannelState, ProviderState, Queue, State};
 use crate::pipeline::{Pipeline, Waiting};
 use crate::sys::sd_notify::Systemd;
-use crate::{cost, db, llm, queue, sandbox};
+use crate::{cost, db, llm, sandbox};
 
 /// Written at most this often, and at least this often (specification §20).
 const PACE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(15));
@@ -23,6 +24,9 @@ const PACE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 const SUMS: i64 = 1000;
 /// And so often, milliseconds, when this process changed nothing: others pay, too, and a day ends.
 const SUMS_AT_REST: i64 = 60_000;
+
+/// How long to wait for them.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// When depths and cost were read, and [`db::commits`] then.
 #[derive(Default)]
@@ -47,14 +51,14 @@ impl Sums {
     }
 }
 
-/// Writes monitor.json until the daemon is `over`: after events of runs, when `health` (of a channel)
-/// changed, and now and then. The last one says that the daemon ended by itself. What is wrong with a
+/// Writes monitor.json until the daemon is `over`: after events of runs, when something else `changed` (the health of a
+/// channel, the newest input), and now and then. The last one says that the daemon ended by itself. What is wrong with a
 /// channel is told to `systemd`, too.
 pub(super) async fn show(
     pipeline: Arc<Pipeline>,
-    home: Home,
+    (home, ledger): (Home, Ledger),
     mut events: broadcast::Receiver<AgentEvent>,
-    (health, systemd): (Arc<Notify>, Systemd),
+    (changed, systemd): (Arc<Notify>, Systemd),
     over: CancellationToken,
 ) {
     let mut troubles = Vec::new();
@@ -68,25 +72,24 @@ pub(super) async fn show(
     };
     let mut sums = Sums::default();
     loop {
-        refresh(&pipeline, &home, &mut state, &mut sums).await;
+        refresh(&pipeline, &ledger, &mut state, &mut sums).await;
         write(&home, &state).await;
         tell(&systemd, &state, &mut troubles);
         tokio::select! {
             () = over.cancelled() => break,
             () = pipeline.closing().cancelled(), if !state.stopping => state.stopping = true,
             () = tokio::time::sleep(PACE.1) => {}
-            () = health.notified() => {}
-            event = events.recv() => {
-                apply(&mut state, event);
-                over.run_until_cancelled(tokio::time::sleep(PACE.0)).await;
-                while let Ok(event) = events.try_recv() {
-                    state.apply(&event);
-                }
-            }
+            () = changed.notified() => {}
+            event = events.recv() => apply(&mut state, event),
+        }
+        // What happens in a row is written once.
+        over.run_until_cancelled(tokio::time::sleep(PACE.0)).await;
+        while let Ok(event) = events.try_recv() {
+            state.apply(&event);
         }
     }
     sums = Sums::default();
-    refresh(&pipeline, &home, &mut state, &mut sums).await;
+    refresh(&pipeline, &ledger, &mut state, &mut sums).await;
     // A turn that was broken off is none that runs: it goes on after the next start.
     state.lanes.clear();
     state.settle();
@@ -160,7 +163,7 @@ fn provider(health: llm::Health) -> ProviderState {
     }
 }
 
-async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums: &mut Sums) {
+async fn refresh(pipeline: &Arc<Pipeline>, ledger: &Ledger, state: &mut State, sums: &mut Sums) {
     let live = pipeline.live();
     let now = clock::now_ms();
     state.updated_at = clock::rfc3339(now);
@@ -205,28 +208,26 @@ async fn refresh(pipeline: &Arc<Pipeline>, home: &Home, state: &mut State, sums:
     if !sums.are_due(now, db::commits()) {
         return;
     }
-    let (queue_db, cost_db, zone) = (
-        home.queue_db(),
-        home.cost_db(),
-        live.config.agent.timezone.0,
-    );
-    let read = tokio::task::spawn_blocking(move || {
-        let lines = cost::by_model(&cost_db, cost::start_of_day(now, zone));
-        (queue::counts(&queue_db), lines, sandbox::level().clone())
-    });
-    let Ok((counts, lines, level)) = read.await else {
-        return;
+    let zone = live.config.agent.timezone.0;
+    let read = async {
+        let queue = pipeline.queue().counts().await;
+        (
+            queue,
+            ledger.spent_since(cost::start_of_day(now, zone)).await,
+        )
     };
-    if let Ok(counts) = counts {
-        state.queue = Queue {
-            inbox: counts.inbox,
-            outbox: counts.outbox,
-            dead: counts.dead,
-        };
+    // They stay as they were while a database is held by somebody.
+    if let Ok((counts, spent)) = tokio::time::timeout(PATIENCE, read).await {
+        if let Ok(counts) = counts {
+            state.queue = Queue {
+                inbox: counts.inbox,
+                outbox: counts.outbox,
+                dead: counts.dead,
+            };
+        }
+        state.today_cost_usd = spent.unwrap_or(state.today_cost_usd);
     }
-    if let Ok(lines) = lines {
-        state.today_cost_usd = cost::total_usd(&lines);
-    }
+    let level = crate::sys::blocking(|| sandbox::level().clone()).await;
     let off = live.config.tools.exec.sandbox == crate::config::Sandbox::Off;
     let level = if off { sandbox::Level::Off } else { level };
     state.sandbox_risk = level.remaining_risk().to_owned();

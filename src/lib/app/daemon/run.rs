@@ -147,9 +147,9 @@ impl Tasks {
         let (mut state_writer, over) = (JoinSet::new(), CancellationToken::new());
         state_writer.spawn(publish_state::show(
             pipeline.clone(),
-            home.clone(),
+            (home.clone(), daemon.kept.ledger.clone()),
             news.events,
-            (news.health, systemd),
+            (news.changed, systemd),
             over.clone(),
         ));
         parts.spawn(maintenance::housekeeping(pipeline.clone(), home.clone()));

@@ -69,8 +69,8 @@ pub(super) struct News {
     pub(super) doorbell: File,
     /// Events of runs, for monitor.json.
     pub(super) events: broadcast::Receiver<AgentEvent>,
-    /// Notified when the health of a channel changed.
-    pub(super) health: Arc<Notify>,
+    /// Notified when the health of a channel changed, or the newest input.
+    pub(super) changed: Arc<Notify>,
     /// Troubles of tool servers.
     pub(super) troubles: mpsc::UnboundedReceiver<String>,
 }
@@ -243,8 +243,8 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     let sessions =
         session::Store::open(home.sessions(), home.archive(), home.sessions_index(), zone)?;
     let secrets = Secrets::open(&home, &env)?;
-    let health = Arc::new(Notify::new());
-    let telegram = build::telegram(&loaded.config, &secrets, health.clone())?;
+    let changed = Arc::new(Notify::new());
+    let telegram = build::telegram(&loaded.config, &secrets, changed.clone())?;
     let api = open_api(&options, &loaded, &secrets).await?;
     let signed_out = build::signed_out(&loaded.models, &Keys::open(&home, &env)?);
     let (tell, troubles) = mpsc::unbounded_channel();
@@ -254,7 +254,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     if let Some(telegram) = &telegram {
         channels.insert(telegram.name().to_owned(), telegram.clone());
     }
-    for (name, channel) in build::processes(&home, &live.config, &health)? {
+    for (name, channel) in build::processes(&home, &live.config, &changed)? {
         channels.insert(name, channel);
     }
     if options.cli() {
@@ -270,7 +270,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     let services = Services {
         prompt: Arc::new(prompt::Sources::new(&home, kept.skills.clone())),
         channels,
-        changed: health.clone(),
+        changed: changed.clone(),
         live,
     };
     let pipeline = Pipeline::new(&home, stores, services);
@@ -292,7 +292,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
         api,
         doorbell,
         events,
-        health,
+        changed,
         troubles,
     };
     Ok((daemon, news))

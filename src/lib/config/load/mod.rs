@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::auto_load;
@@ -17,7 +16,7 @@ use super::provider_file;
 use super::provider_file::Models;
 use super::reach;
 use super::secrets::{SecretOrigin, Secrets};
-use super::toml_file::TomlFile;
+use super::toml_file::{TomlFile, decode_table};
 use super::types::Config;
 use super::validate;
 use super::validate::{Note, Warning};
@@ -226,9 +225,8 @@ fn layered(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result
         layers.add_text(key, value, &Origin::Flag)?;
     }
     // Every layer was decoded alone, so their sum decodes too; an error here is still an error.
-    let failed = |error: toml::de::Error| Error::value("settings".to_owned(), "", error.message());
-    layers.config =
-        Config::deserialize(toml::Value::Table(layers.table.clone())).map_err(failed)?;
+    let failed = |message: String| Error::value("settings".to_owned(), "", &message);
+    (layers.config, _) = decode_table(&layers.table).map_err(failed)?;
     let bad_links = validate::drop_bad_links(&mut layers.config.session, &|key| {
         origin_text(&layers.origins, key)
     });
@@ -368,13 +366,10 @@ fn typed(key: &str, text: &str) -> Typed {
     let mut wrong = None;
     for value in readings.into_iter().flatten() {
         let layer = one_leaf(key, value);
-        let mut known = true;
-        match serde_ignored::deserialize::<_, _, Config>(toml::Value::Table(layer.clone()), |_| {
-            known = false
-        }) {
-            Ok(_) if known => return Typed::Known(layer),
+        match decode_table::<Config>(&layer) {
+            Ok((_, unknown)) if unknown.is_empty() => return Typed::Known(layer),
             Ok(_) => return Typed::Unknown,
-            Err(error) => wrong.get_or_insert_with(|| error.message().to_owned()),
+            Err(message) => wrong.get_or_insert(message),
         };
     }
     Typed::Wrong(wrong.unwrap_or_default())

@@ -10,6 +10,7 @@
 //! | never written, of a task of a plan | the task is tried again, at most ten times; see `queue::tasks` |
 //! | a panic | dead letter "internal error while sending", the chat is told |
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use crate::channel::{Channel, SendError};
 use crate::message::{OutFile, Route};
 use crate::pipeline::Pipeline;
 use crate::pipeline::retry::{Unrecorded, isolated};
-use crate::queue::{Aftermath, Part, Postponed};
+use crate::queue::{Aftermath, NewPart, Part, Postponed};
 use crate::{clock, net};
 
 /// Waiting after a failed send (specification §6).
@@ -101,6 +102,11 @@ impl Outgoing {
         if let Some(chat) = self.0.lock().chats.get_mut(route) {
             chat.waiting.retain(|part| part.task != Some(task));
         }
+    }
+
+    /// Returns true when nothing of a chat waits and nothing is being sent.
+    fn is_idle(&self, route: &Route) -> bool {
+        !self.0.lock().chats.contains_key(route)
     }
 
     /// Returns true when nothing waits and nothing is being sent through a channel that `counts`.
@@ -186,6 +192,22 @@ impl Pipeline {
         }
     }
 
+    /// Returns true when the first of `parts` would leave as soon as it is stored: it can then be noted as being sent in the
+    /// transaction that stores it. What comes in between (another message to the chat, a pause that the channel asks for)
+    /// only makes it leave later.
+    pub(crate) fn leaves_at_once(&self, parts: &[NewPart]) -> bool {
+        let Some(NewPart { route, .. }) = parts.first() else {
+            return false;
+        };
+        let channel = self.channels.get(route.channel.as_str());
+        channel.is_some_and(|channel| {
+            !self.closed.is_cancelled()
+                && !channel.outlives_us()
+                && self.outgoing.is_idle(route)
+                && channel.ready(&route.chat).now_or_never().is_some()
+        })
+    }
+
     /// Waits until nothing is left to send, but no longer than `patience`.
     pub async fn sends_end(&self, patience: Duration) {
         let empty = async {
@@ -229,13 +251,17 @@ impl Pipeline {
         while !self.closed.is_cancelled() {
             let Next::Again(wait) = self.try_send(channel.as_ref(), &mut part, failures).await
             else {
-                return;
+                break;
             };
             failures += 1;
             tokio::select! {
-                () = self.closed.cancelled() => return,
+                () = self.closed.cancelled() => break,
                 () = tokio::time::sleep(wait) => {}
             }
+        }
+        if part.is_claimed {
+            // The daemon ends, and the next one is to know that nothing was sent.
+            self.settle(&part, Aftermath::NotSent).await;
         }
     }
 
@@ -255,17 +281,17 @@ impl Pipeline {
             self.say_part_missing(part).await;
             return Next::Over;
         }
-        match self
-            .persist("a send", || self.queue.sending(part.id, now))
-            .await
-        {
-            Ok(()) => {}
-            Err(Unrecorded::Ending) => return Next::Over,
-            // Sent unrecorded it would be sent again by every start.
-            Err(Unrecorded::Failed(why)) => {
-                self.dead_letter(part, &why).await;
-                self.say_part_missing(part).await;
-                return Next::Over;
+        if !std::mem::take(&mut part.is_claimed) {
+            let note = || self.queue.sending(part.id, now);
+            match self.persist("a send", note).await {
+                Ok(()) => {}
+                Err(Unrecorded::Ending) => return Next::Over,
+                // Sent unrecorded it would be sent again by every start.
+                Err(Unrecorded::Failed(why)) => {
+                    self.dead_letter(part, &why).await;
+                    self.say_part_missing(part).await;
+                    return Next::Over;
+                }
             }
         }
         if part.unknowns == 0 {
@@ -463,7 +489,6 @@ impl Pipeline {
 mod tests {
     use super::*;
     use crate::message::ChatRef;
-    use crate::queue::NewPart;
 
     fn part(id: i64) -> Part {
         let route = Route {
@@ -477,6 +502,7 @@ mod tests {
             sending_at: None,
             created_at: 0,
             task: None,
+            is_claimed: false,
         }
     }
 

@@ -277,6 +277,7 @@ impl Pipeline {
                         told_by_itself(envelope, &words, outcome.untrusted, now),
                     )
                 }),
+            sends_at_once: self.leaves_at_once(&parts),
             parts,
             tasks: outcome.tasks,
         };

@@ -104,7 +104,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn ready_tasks(&self) -> Result<Vec<ReadyTask>, db::Error> {
         self.writer
-            .write_lazily(|connection| {
+            .read(|connection| {
                 connection
                     .prepare_cached(
                         "SELECT t.seq, t.session_key, i.envelope, t.run_id, t.id, t.kind, t.task, t.due_at,
@@ -222,7 +222,7 @@ impl Store {
     pub async fn told_tasks(&self, session: &SessionKey) -> Result<Vec<Told>, db::Error> {
         let key = session.0.clone();
         self.writer
-            .write_lazily(move |connection| {
+            .read(move |connection| {
                 let mut told: Vec<Told> = connection
                     .prepare_cached(
                         "SELECT answer, task,

@@ -62,6 +62,7 @@ impl Bench {
             ended: Ended::Done,
             result: None,
             parts: Vec::new(),
+            sends_at_once: false,
             note: None,
             subagent: None,
             tainted: false,
