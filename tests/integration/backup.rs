@@ -17,7 +17,6 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -531,83 +530,4 @@ fn keys_of_gpg_encrypt_every_backup() {
         .args(["--homedir", &keys, "--kill", "all"])
         .status();
     assert!(ended.is_ok());
-}
-
-/// The recipe of docs/howto/backup.md: what was replicated before the loss of the disk is there after it.
-#[test]
-fn a_home_whose_databases_litestream_copied_comes_back() {
-    let is_there = Command::new("litestream").arg("version").output().is_ok();
-    if !is_there {
-        eprintln!("skipped: litestream is not installed");
-        return;
-    }
-    let place = Place::new();
-    let daemon = place.sandbox.ready();
-    place.ask("remember that the boat lies in Lisbon");
-    let mut recipe = "dbs:\n".to_owned();
-    for name in ["queue", "cost", "memory"] {
-        recipe += &format!(
-            "  - path: {}\n    replica: {{url: \"file://{}/{name}.db\", sync-interval: 1s}}\n",
-            place.sandbox.path(&format!("state/{name}.db")).display(),
-            place.text("replica")
-        );
-    }
-    fs::write(place.path("litestream.yml"), recipe).expect("write");
-    let mut litestream = Command::new("litestream")
-        .args(["replicate", "-config", &place.text("litestream.yml")])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it starts");
-    let asked = place
-        .sandbox
-        .send(&["--wait=60", "--id", "the-last", "hello"]);
-    assert_eq!(asked.code, 0, "{asked:?}");
-    let restore = |name: &str, to: &Path| {
-        // What is there from the look before is in the way.
-        let _ = fs::remove_file(to);
-        let ran = Command::new("litestream")
-            .args(["restore", "-o"])
-            .arg(to)
-            .arg(format!("file://{}/{name}.db", place.text("replica")))
-            .output()
-            .expect("it starts");
-        ran.status.success()
-    };
-    let has_it = |queue: &Path| {
-        let sql = "SELECT count(*) FROM inbox WHERE id = 'the-last' AND state = 'done'";
-        let found: Result<i64, _> = Connection::open(queue)
-            .and_then(|database| database.query_row(sql, [], |row| row.get(0)));
-        found == Ok(1)
-    };
-    wait_for("the replica", Duration::from_secs(60), || {
-        let look = place.path("look.db");
-        (restore("queue", &look) && has_it(&look)).then_some(())
-    });
-    daemon.kill9();
-    litestream.kill().expect("killed");
-    litestream.wait().expect("ended");
-
-    let state = place.path("new/state");
-    fs::create_dir_all(&state).expect("directories");
-    fs::copy(
-        place.sandbox.path("agent.toml"),
-        place.path("new/agent.toml"),
-    )
-    .expect("copied");
-    for name in ["queue", "cost", "memory"] {
-        assert!(restore(name, &state.join(format!("{name}.db"))), "{name}");
-    }
-    assert!(has_it(&state.join("queue.db")));
-    let home = place.text("new");
-    let answered = place.sandbox.run(
-        "agent-daemon",
-        &["--home", &home, "--channel", "cli"],
-        "hello\n",
-    );
-    // What it says depends on how much of the memory was replicated by then.
-    assert!(
-        answered.code == 0 && !answered.stdout.trim().is_empty(),
-        "{answered:?}"
-    );
 }

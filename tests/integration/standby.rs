@@ -208,6 +208,32 @@ fn a_standby_takes_over_and_the_other_machine_does_not_come_back() {
     );
 }
 
+/// The recipe of docs/howto/backup.md: the machine that is pushed to has no agent, and the copy is brought to a third.
+#[test]
+fn a_copy_on_a_machine_without_the_agent_becomes_a_home_again() {
+    let Some(pair) = Pair::new() else { return };
+    let daemon = pair.sandbox.ready();
+    pair.ask("remember that the boat lies in Lisbon");
+    let pushed = pair.push_once();
+    assert_eq!(pushed.code, 0, "{pushed:?}");
+    daemon.kill9();
+    let (from, to) = (pair.text("replica"), pair.text("brought"));
+    let copied = Command::new("rsync")
+        .args(["-a", &format!("{from}/"), &to])
+        .status();
+    assert!(copied.expect("it starts").success());
+    let taken = pair.there(&["standby", &to, "--promote"]);
+    assert!(
+        taken.code == 0 && taken.stdout.contains("taken over"),
+        "{taken:?}"
+    );
+    let _daemon = pair.daemon_there(&["run"]);
+    let items = fs::read_dir(pair.path("home/workspace/memory/items")).expect("items");
+    let texts = items.map(|item| fs::read_to_string(item.expect("an item").path()).expect("text"));
+    assert!(texts.collect::<String>().contains("Lisbon"));
+    pair.ask("are you there?");
+}
+
 #[test]
 fn a_planned_switch_loses_nothing_and_can_be_taken_back() {
     let Some(pair) = Pair::new() else { return };
