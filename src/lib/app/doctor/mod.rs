@@ -125,14 +125,12 @@ const ROUNDS: usize = 3;
 /// Prints every id that there is, and what it means.
 pub(crate) fn list(json: bool) -> Exit {
     if json {
-        let id = |(id, meaning): &(&str, &str)| serde_json::json!({"id": id, "meaning": meaning});
-        cli::json(&serde_json::json!({"ids": ids::IDS.iter().map(id).collect::<Vec<_>>()}));
+        let id = |(id, meaning)| serde_json::json!({"id": id, "meaning": meaning});
+        cli::json(&serde_json::json!({"ids": ids::all().map(id).collect::<Vec<_>>()}));
         return Exit::Ok;
     }
-    let width = ids::IDS.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
-    ids::IDS
-        .iter()
-        .for_each(|(id, meaning)| cli::out(&format!("{id:<width$}  {meaning}")));
+    let width = ids::all().map(|(id, _)| id.len()).max().unwrap_or(0);
+    ids::all().for_each(|(id, meaning)| cli::out(&format!("{id:<width$}  {meaning}")));
     Exit::Ok
 }
 

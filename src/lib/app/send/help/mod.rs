@@ -5,77 +5,16 @@ use clap::CommandFactory;
 use super::arguments::Arguments;
 
 /// What `-h` shows: what a newcomer needs. `--help` has all.
-const SHORT: &str = "Talk to the agent's daemon
-
-Usage: agent-send [OPTIONS] TEXT|-
-       agent-send --chat
-
-  --wait[=SECS]      wait for the reply and print it
-  --stream           print the reply while it is written
-  --attach FILE      send a file along
-  --session SESSION  speak in another conversation
-  --status           is the daemon running, and what is it doing?
-  --queue            what waits, and what was given up
-  --approve ID       allow what the agent asked for
-  --deny ID [WHY]    refuse it
-  --stop [SESSION]   stop what is running
-  --job, --pair, --skill, --mcp    list jobs, people, skills, tool servers
-  --home DIR         the directory of the agent
-
-agent-send --help shows everything, agent-send --job --help one part of it";
+const SHORT: &str = include_str!("short.txt");
 
 /// What follows the help when the word `help` asked for it.
 const AS_A_MESSAGE: &str = "To send the word as a message: agent-send -- help";
 
 /// The usage of the verbs that have no flags of their own.
 const VERBS: [(&str, &str); 3] = [
-    (
-        "--pair",
-        "Who may talk to the agent in Telegram
-
-Usage: agent-send --pair [VERB]
-
-  list               owners, guests, blocked people and open requests (default)
-  approve CODE       let the person in who was given this code
-  revoke ID          let a guest in no more
-  owner              print a code; whoever sends it to the bot becomes its owner
-  block ID           ignore a person; unblock ID takes it back
-  mute ID            hear a person in groups without answering; unmute ID takes it back",
-    ),
-    (
-        "--skill",
-        "Which skills the agent may use
-
-Usage: agent-send --skill [VERB]
-
-  list               all skills, and why one is off (default)
-  trust NAME         use this skill as it is now
-  trust NAME@HASH    the same, only when its hash begins so
-  distrust NAME      use it no more
-  show NAME          its text, how often it was of use, and what is proposed
-  accept NAME        use what the agent proposed
-  accept NAME@HASH   the same, only when the hash of the draft begins so
-  reject NAME        drop what the agent proposed
-  remove NAME        use a learned skill no more; accept brings it back
-  test NAME          send its examples, and compare the answers
-  timeline           what was learned, and when",
-    ),
-    (
-        "--mcp",
-        "Which tool servers the agent may use
-
-Usage: agent-send --mcp [VERB]
-
-  list               all servers and their tools (default)
-  add NAME -- COMMAND
-                     write [mcp.servers.NAME] into agent.toml, start it, show its tools
-  add NAME url=ADDRESS
-                     the same for a server that runs elsewhere
-  add FILE|-         the servers of a JSON with \"mcpServers\", - for standard input
-  trust NAME         offer the tools of this server as they are now
-  trust NAME@HASH    the same, only when the hash of the list begins so
-  distrust NAME      offer them no more",
-    ),
+    ("--pair", include_str!("pair.txt")),
+    ("--skill", include_str!("skill.txt")),
+    ("--mcp", include_str!("mcp.txt")),
 ];
 
 /// Returns the help that the command line asks for, if it asks for a short or a special one.

@@ -33,47 +33,9 @@ or, without a start of the program each time, write the script to a file:
   ~/.config/fish/conf.d/agent-toolkit.fish";
 
 /// What only the programs themselves know, such as the names of sessions, jobs and providers: they are asked first.
-const BASH_VALUES: &str = r#"
-_agent_values() {
-    local IFS=$'\n' known
-    known=$("$1" --complete "${COMP_WORDS[@]:1:COMP_CWORD-1}" 2>/dev/null)
-    if [[ -n $known ]]; then
-        COMPREPLY=($(compgen -W "$known" -- "${COMP_WORDS[COMP_CWORD]}"))
-    else
-        unset IFS
-        "_${1//-/__}" "$@"
-    fi
-}
-_agent__send_values() { _agent_values agent-send "${@:2}"; }
-_agent__daemon_values() { _agent_values agent-daemon "${@:2}"; }
-complete -F _agent__send_values -o bashdefault -o default agent-send
-complete -F _agent__daemon_values -o bashdefault -o default agent-daemon
-"#;
-const ZSH_VALUES: &str = r#"
-zmodload zsh/parameter
-functions[_agent-send_flags]=$functions[_agent-send]
-functions[_agent-daemon_flags]=$functions[_agent-daemon]
-_agent_values() {
-    local -a known
-    known=(${(f)"$($1 --complete ${(Q)words[2,CURRENT-1]} 2>/dev/null)"})
-    if (( $#known )); then
-        compadd -- $known
-    else
-        _${1}_flags "${@:2}"
-    fi
-}
-_agent-send() { _agent_values agent-send "$@" }
-_agent-daemon() { _agent_values agent-daemon "$@" }
-"#;
-const FISH_VALUES: &str = r"
-for flag in session history reset model tier to tz approve deny
-    complete -c agent-send -l $flag -x -a '(agent-send --complete --'$flag' 2>/dev/null)'
-end
-for program in agent-send agent-daemon
-    complete -c $program -a '('$program' --complete (commandline -opc)[2..-1] 2>/dev/null)'
-    complete -c $program -f -n 'count ('$program' --complete (commandline -opc)[2..-1] 2>/dev/null) >/dev/null'
-end
-";
+const BASH_VALUES: &str = include_str!("values.bash");
+const ZSH_VALUES: &str = include_str!("values.zsh");
+const FISH_VALUES: &str = include_str!("values.fish");
 
 /// Returns the candidates behind `words`, those before the cursor without the program's name: `agent-daemon
 /// --complete WORDS` prints them, one a line.
