@@ -1,6 +1,6 @@
 //! What the five programs share: flags, exit codes, and how success and failure are said.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ use clap::{Args, CommandFactory, Parser};
 use crate::config;
 use crate::config::{Environment, Home, HomeFlags};
 use crate::standby::Role;
-use crate::{auth, db, standby, sys};
+use crate::{auth, db, net, standby, sys};
 
 /// Flags that mean the same everywhere.
 #[derive(Debug, Clone, Args)]
@@ -38,6 +38,29 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Returns the flags that lead another of the programs to the same home.
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        let instance = self.instance.as_ref().map(PathBuf::from);
+        let all = [
+            ("--home", &self.home),
+            ("--instance", &instance),
+            ("--config", &self.config),
+        ];
+        let given = |(flag, value): (&str, &Option<PathBuf>)| {
+            Some([flag.into(), value.clone()?.into_os_string()])
+        };
+        all.into_iter().filter_map(given).flatten().collect()
+    }
+
+    /// Returns the same for a shell: each word behind a space.
+    pub(super) fn words(&self) -> String {
+        let words = self.arguments();
+        words
+            .iter()
+            .map(|word| format!(" {}", quote(word)))
+            .collect()
+    }
+
     /// Returns the flags in a line that may not be whole, such as one that a shell completes.
     pub(super) fn of_words(words: &[String]) -> Self {
         let given = |flag: &str| {
@@ -87,7 +110,7 @@ fn must_exist(env: &Environment, home: &Home) -> Result<(), Failure> {
         "the home directory {} does not exist ($HOME)",
         dir.display()
     );
-    Err(Failure::new(Exit::Config, message)
+    Err(Failure::config(message)
         .hint("set HOME to your home directory, or name the agent's with --home DIR"))
 }
 
@@ -138,6 +161,51 @@ impl Failure {
         }
     }
 
+    /// Returns a failure with the exit code of `Exit::Failed`: it was tried and did not succeed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, message)
+    }
+
+    /// Returns a failure with the exit code of `Exit::Usage`: the command line is wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// Returns a failure with the exit code of `Exit::Data`: what was given or is stored cannot be used.
+    pub fn data(message: impl Into<String>) -> Self {
+        Self::new(Exit::Data, message)
+    }
+
+    /// Returns a failure with the exit code of `Exit::NoDaemon`: no daemon runs.
+    pub fn no_daemon(message: impl Into<String>) -> Self {
+        Self::new(Exit::NoDaemon, message)
+    }
+
+    /// Returns a failure with the exit code of `Exit::Bug`: a bug of ours.
+    pub fn bug(message: impl Into<String>) -> Self {
+        Self::new(Exit::Bug, message)
+    }
+
+    /// Returns a failure with the exit code of `Exit::Io`: a file, a pipe or the terminal.
+    pub fn io(message: impl Into<String>) -> Self {
+        Self::new(Exit::Io, message)
+    }
+
+    /// Returns a failure with the exit code of `Exit::TryAgain`: busy, or too late: the same call may succeed.
+    pub fn try_again(message: impl Into<String>) -> Self {
+        Self::new(Exit::TryAgain, message)
+    }
+
+    /// Returns a failure with the exit code of `Exit::NotPermitted`: another user may.
+    pub fn not_permitted(message: impl Into<String>) -> Self {
+        Self::new(Exit::NotPermitted, message)
+    }
+
+    /// Returns a failure with the exit code of `Exit::Config`: the configuration.
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::new(Exit::Config, message)
+    }
+
     /// Adds the next step.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -180,21 +248,22 @@ impl From<auth::Error> for Failure {
             auth::Error::File(error) => Self::from(error),
             auth::Error::Config(error) => Self::from(error),
             auth::Error::Mode { path, .. } => {
-                Self::new(Exit::Config, message).hint(format!("chmod 600 {}", path.display()))
+                Self::config(message).hint(format!("chmod 600 {}", path.display()))
             }
-            auth::Error::Newer { path, .. } => Self::new(Exit::Data, message).hint(format!(
+            auth::Error::Newer { path, .. } => Self::data(message).hint(format!(
                 "use the newer agent-daemon that wrote it, or move {} away",
                 path.display()
             )),
             auth::Error::Absent { provider } => {
-                Self::new(Exit::Config, message).hint(format!("agent-daemon login {provider}"))
+                Self::config(message).hint(format!("agent-daemon login {provider}"))
             }
-            auth::Error::SignedOut { provider, .. } => Self::new(Exit::Config, message)
-                .hint(format!("agent-daemon login {provider} --oauth")),
-            auth::Error::Trouble { .. } => Self::new(Exit::TryAgain, message)
+            auth::Error::SignedOut { provider, .. } => {
+                Self::config(message).hint(format!("agent-daemon login {provider} --oauth"))
+            }
+            auth::Error::Trouble { .. } => Self::try_again(message)
                 .hint("try again; if it stays so, look at the addresses in [oauth]"),
             auth::Error::Refused { .. } => {
-                Self::new(Exit::Failed, message).hint("try again: agent-daemon login")
+                Self::failed(message).hint("try again: agent-daemon login")
             }
         }
     }
@@ -207,15 +276,15 @@ impl From<sys::Error> for Failure {
         };
         let message = error.to_string();
         match error.source.kind() {
-            PermissionDenied => Self::new(Exit::NotPermitted, message)
+            PermissionDenied => Self::not_permitted(message)
                 .hint("run it as the user whose agent it is, for the system unit: sudo -u agent agent-send …"),
-            StorageFull => Self::new(Exit::Io, message).hint("make room on that file system and try again; nothing was lost"),
+            StorageFull => Self::io(message).hint("make room on that file system and try again; nothing was lost"),
             ReadOnlyFilesystem => {
-                Self::new(Exit::Io, message).hint("the home must be writable: remount it, or choose another with --home")
+                Self::io(message).hint("the home must be writable: remount it, or choose another with --home")
             }
-            AlreadyExists => Self::new(Exit::Io, message)
+            AlreadyExists => Self::io(message)
                 .hint("move it away and start the daemon again: it makes its own and touches nothing else"),
-            _ => Self::new(Exit::Io, message).hint("look at that path with ls -ld, and at the file system with df"),
+            _ => Self::io(message).hint("look at that path with ls -ld, and at the file system with df"),
         }
     }
 }
@@ -225,16 +294,16 @@ impl From<db::Error> for Failure {
         let message = error.to_string();
         match error {
             db::Error::File(error) => Self::from(error),
-            db::Error::Damaged { path, .. } => Self::new(Exit::Data, message).hint(format!(
+            db::Error::Damaged { path, .. } => Self::data(message).hint(format!(
                 "save what can be saved: sqlite3 {0} .recover > saved.sql; then move {0} away and start again",
                 path.display()
             )),
             db::Error::Newer { .. } => {
-                Self::new(Exit::Data, message).hint("use the newer version of agent-toolkit that wrote it")
+                Self::data(message).hint("use the newer version of agent-toolkit that wrote it")
             }
-            db::Error::TooOld(_) => Self::new(Exit::Bug, message).hint("build with the bundled SQLite: cargo build --locked"),
+            db::Error::TooOld(_) => Self::bug(message).hint("build with the bundled SQLite: cargo build --locked"),
             db::Error::Failed { .. } | db::Error::Closed(_) => {
-                Self::new(Exit::Io, message).hint("look at the permissions of that file and at the free space with df")
+                Self::io(message).hint("look at the permissions of that file and at the free space with df")
             }
         }
     }
@@ -271,8 +340,8 @@ pub fn parse<T: Parser + CommandFactory>() -> Result<T, ExitCode> {
                 .next()
                 .unwrap_or_default()
                 .trim_start_matches("error: ");
-            let failure = Failure::new(Exit::Usage, message)
-                .hint(format!("{} --help", T::command().get_name()));
+            let failure =
+                Failure::usage(message).hint(format!("{} --help", T::command().get_name()));
             return report(T::command().get_name(), true, &failure);
         }
         // A closed pipe while help is printed is nobody's problem.
@@ -347,10 +416,10 @@ pub fn may_write(home: &Home) -> Result<(), Failure> {
                 .ok()
                 .flatten();
             let owner = owner.map_or_else(|| format!("'#{}'", meta.uid()), |user| user.name);
-            Err(Failure::new(
-                Exit::NotPermitted,
-                format!("the agent in {} is another user's", home.state().display()),
-            )
+            Err(Failure::not_permitted(format!(
+                "the agent in {} is another user's",
+                home.state().display()
+            ))
             .hint(format!("sudo -u {owner} agent-send …")))
         }
         // Without a lock no daemon ever ran here.
@@ -388,7 +457,7 @@ pub fn must_be_there(home: &Home) -> Result<(), Failure> {
         home.config_file().display(),
         home.state().display()
     );
-    Err(Failure::new(Exit::Config, message)
+    Err(Failure::config(message)
         .hint("agent-daemon init makes one; --home DIR names another directory"))
 }
 
@@ -404,7 +473,7 @@ pub fn must_be_whole(home: &Home) -> Result<(), Failure> {
         "a restore into this home is not finished: {}",
         home.restoring().display()
     );
-    Err(Failure::new(Exit::Config, message).hint(
+    Err(Failure::config(message).hint(
         "if none is under way, restore the same backup again: agent-daemon restore FILE --verify",
     ))
 }
@@ -417,6 +486,16 @@ fn not_waiting(home: &Home) -> Result<(), Failure> {
     }
 }
 
+/// Returns the client for requests to other machines.
+///
+/// # Errors
+///
+/// When TLS cannot be set up.
+pub(super) fn http_client() -> Result<net::Client, Failure> {
+    net::client()
+        .map_err(|error| Failure::failed(format!("TLS cannot be set up: {}", error.without_url())))
+}
+
 /// Returns an event loop with one thread beside this one, for a command that asks the net.
 ///
 /// # Errors
@@ -426,7 +505,7 @@ pub(super) fn event_loop() -> Result<tokio::runtime::Runtime, Failure> {
         .worker_threads(1)
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))
+        .map_err(|error| Failure::io(format!("no event loop: {error}")))
 }
 
 /// Runs a program to its end: says a failure, chooses the exit code. A panic is a bug of ours, and
@@ -438,18 +517,16 @@ pub fn end(program: &str, json: bool, work: impl FnOnce() -> Result<Exit, Failur
     let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0);
     let result =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
-            Err(Failure::new(
-                Exit::Bug,
-                "this is a bug of agent-toolkit; the lines above say where",
+            Err(
+                Failure::bug("this is a bug of agent-toolkit; the lines above say where")
+                    .hint("report it with those lines; what was accepted is not lost"),
             )
-            .hint("report it with those lines; what was accepted is not lost"))
         });
     match result {
         Ok(_) if LOST.load(Ordering::Relaxed) => report(
             program,
             false,
-            &Failure::new(Exit::Io, "standard output could not be written")
-                .hint("is its disk full?"),
+            &Failure::io("standard output could not be written").hint("is its disk full?"),
         ),
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => report(program, json, &failure),
@@ -549,6 +626,19 @@ pub fn harmless(text: &str) -> String {
     text.chars()
         .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
         .collect()
+}
+
+/// Asks for a yes, which is not the usual answer.
+///
+/// # Errors
+///
+/// When standard input cannot be read.
+pub(super) fn confirms(question: &str) -> Result<bool, Failure> {
+    err(&format!("{question} [y/N]"));
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line);
+    read.map_err(|error| Failure::io(format!("cannot read your answer: {error}")))?;
+    Ok(["y", "yes"].contains(&line.trim().to_lowercase().as_str()))
 }
 
 /// Prints a line of talk.

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cli::{Exit, Failure};
+use super::cli;
+use super::cli::Failure;
 use crate::auth;
 use crate::auth::{Keys, ProviderKey};
 use crate::config;
 use crate::config::{Loaded, Models, ProviderType};
 use crate::cost::Ledger;
 use crate::llm::Client;
-use crate::net;
 use crate::provider::anthropic::Anthropic;
 use crate::provider::gemini::Gemini;
 use crate::provider::offline::Offline;
@@ -58,12 +58,7 @@ struct Vendors {
 /// Returns the servers of the loaded providers. Their keys are looked up at each request: a sign-in
 /// needs no restart.
 fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Vendors, Failure> {
-    let http = net::client().map_err(|error| {
-        Failure::new(
-            Exit::Failed,
-            format!("TLS cannot be set up: {}", error.without_url()),
-        )
-    })?;
+    let http = cli::http_client()?;
     let mut servers = Vendors::default();
     for model in models.all() {
         let provider = &model.provider;
@@ -115,10 +110,10 @@ fn without_key(provider: &config::Provider, error: auth::Error) -> Failure {
         .as_ref()
         .map_or_else(String::new, |file| format!(" ({})", file.display()));
     match &provider.api_key_env {
-        Some(key) => Failure::new(Exit::Config, format!("the key {key} of the provider {name}{file} is not set")).hint(format!(
+        Some(key) => Failure::config(format!("the key {key} of the provider {name}{file} is not set")).hint(format!(
             "agent-daemon login {name}, or put {key}=… into .env (mode 0600) or into the environment of the daemon"
         )),
-        None => Failure::new(Exit::Config, format!("nobody is signed in at the provider {name}{file}"))
+        None => Failure::config(format!("nobody is signed in at the provider {name}{file}"))
             .hint(format!("agent-daemon login {name} --oauth")),
     }
 }

@@ -111,6 +111,17 @@ pub struct Order {
     pub command: Command,
 }
 
+impl Order {
+    /// Returns a command that is answered.
+    pub fn new(id: Id, command: Command) -> Self {
+        Self {
+            id,
+            answer: true,
+            command,
+        }
+    }
+}
+
 /// A line that is no command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]

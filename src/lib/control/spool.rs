@@ -33,7 +33,10 @@ pub struct Entry {
 /// # Errors
 /// When the directory cannot be read.
 pub fn scan(new: &Path) -> Result<Vec<Entry>, Error> {
-    scan_but(new, &HashSet::new())
+    match scan_but(new, &HashSet::new()) {
+        Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        found => found,
+    }
 }
 
 /// Does what [`scan`] does, without a look at those that are `known`.

@@ -19,6 +19,7 @@ pub(crate) use backoff::backoff;
 pub(crate) use body::{BodyError, Timeouts, innermost, read_body, server_text};
 pub use callback::Callback;
 pub use listener::{Listener, Stream, probe};
+pub use reqwest::Client;
 pub use resolve::{host_name, unresolved};
 pub use ssrf_guard::error::Error;
 #[cfg(any(test, fuzzing))]

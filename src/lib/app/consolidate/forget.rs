@@ -28,13 +28,13 @@ pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<(),
     let words = joined(&wanted.what, &wanted.more);
     let erases = wanted.hard && !wanted.dry_run;
     if erases {
-        forget::read_rest(&context.home, &context.env)?;
+        forget::read_rest(context.home, context.env)?;
     }
     let target = target(context, &words, erases)?;
     if wanted.hard {
         return hard(context, wanted, &words, &target);
     }
-    let forgot = consolidate::forget(&context.home, &target, wanted.dry_run)?;
+    let forgot = consolidate::forget(context.home, &target, wanted.dry_run)?;
     show_forgot(context, wanted, &forgot.map_err(forget::busy)?);
     if wanted.dry_run {
         return Ok(());
@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<(),
 /// Returns whom or what `words` mean.
 fn target(context: &Context<'_>, words: &str, erases: bool) -> Result<Target, Failure> {
     let fail = |exit, message: &str| Failure::new(exit, text::visible(message));
-    match forget::meant(&context.home, &context.env, words)? {
+    match forget::meant(context.home, context.env, words)? {
         Named::One(target) => Ok(target),
         Named::Unclear(message, named) if named.is_empty() => {
             Err(fail(Exit::Usage, &message).hint(format!("{PROGRAM} facts")))
@@ -56,7 +56,7 @@ fn target(context: &Context<'_>, words: &str, erases: bool) -> Result<Target, Fa
         Named::Nothing => {
             // What a run was killed at when all but this was done.
             if erases {
-                forget::vacuum(&context.home)?;
+                forget::vacuum(context.home)?;
             }
             let hint = format!("{PROGRAM} facts shows them all");
             Err(fail(Exit::Failed, &forget::nothing(words)).hint(hint))
@@ -102,10 +102,10 @@ fn hard(
     let asks = !wanted.yes && !wanted.dry_run;
     if asks && (context.json || !std::io::stdin().is_terminal()) {
         let message = "what is erased is gone for good, and nobody is here to be asked";
-        return Err(Failure::new(Exit::Usage, message).hint("look with --dry-run, then say --yes"));
+        return Err(Failure::usage(message).hint("look with --dry-run, then say --yes"));
     }
-    let home = &context.home;
-    let erasure = Erasure::of(home, &context.env, target)?;
+    let home = context.home;
+    let erasure = Erasure::of(home, context.env, target)?;
     let before = erasure.survey()?;
     if !context.json {
         let what = match target {
@@ -120,8 +120,8 @@ fn hard(
         report(context, true, &before);
         return Ok(());
     }
-    if asks && !confirmed()? {
-        return Err(Failure::new(Exit::Failed, "nothing was erased"));
+    if asks && !cli::confirms("Erase this for good?")? {
+        return Err(Failure::failed("nothing was erased"));
     }
     let told = match Locks::without_daemon(home)? {
         Some(locks) => erasure.erase(&locks)?.proved()?,
@@ -140,11 +140,9 @@ fn by_daemon(context: &Context<'_>, words: &str) -> Result<String, Failure> {
         hard: true,
     };
     let late = "it may still be erased: look with --dry-run";
-    let reply = submit::call(&context.home, &order, late, DAEMON_TIMEOUT, true)?;
+    let reply = submit::call(context.home, &order, late, DAEMON_TIMEOUT, true)?;
     match reply.error {
-        Some(why) => {
-            Err(Failure::new(Exit::Failed, why).hint("agent-send --status shows the last trouble"))
-        }
+        Some(why) => Err(Failure::failed(why).hint("agent-send --status shows the last trouble")),
         None => Ok(reply.reply.unwrap_or_default()),
     }
 }
@@ -177,14 +175,4 @@ fn report(context: &Context<'_>, dry_run: bool, before: &Survey) {
             "searched": before.searched,
         }));
     }
-}
-
-/// Asks on the terminal.
-fn confirmed() -> Result<bool, Failure> {
-    cli::err("Erase this for good? [y/N]");
-    let mut line = String::new();
-    std::io::stdin()
-        .read_line(&mut line)
-        .map_err(|error| Failure::new(Exit::Io, format!("cannot read your answer: {error}")))?;
-    Ok(["y", "yes"].contains(&line.trim().to_lowercase().as_str()))
 }

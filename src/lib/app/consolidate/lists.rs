@@ -38,7 +38,7 @@ pub(super) fn facts(context: &Context<'_>, wanted: &ListArguments) -> Result<(),
         all: wanted.all,
         scopes: None,
     };
-    let found = facts::list(&facts::database(&context.home), &filter)?;
+    let found = facts::list(&facts::database(context.home), &filter)?;
     let none = match (&wanted.query, wanted.all) {
         (None, _) => "no facts yet",
         (Some(_), true) => "no fact has these words",
@@ -68,7 +68,7 @@ fn fact_row(fact: &Fact, zone: Tz) -> Vec<String> {
 }
 
 pub(super) fn commitments(context: &Context<'_>, wanted: &ListArguments) -> Result<(), Failure> {
-    let mut found = commitments::list(&facts::database(&context.home), wanted.all)?;
+    let mut found = commitments::list(&facts::database(context.home), wanted.all)?;
     found.retain(|one| {
         let status = one.status.as_str();
         wanted.wants(&format!("{} {} {} {status}", one.scope, one.who, one.what))
@@ -105,7 +105,7 @@ fn commitment_row(one: &Commitment, zone: Tz, now: i64) -> Vec<String> {
 }
 
 pub(super) fn episodes(context: &Context<'_>, wanted: &ListArguments) -> Result<(), Failure> {
-    let mut found = episodes::list(&facts::database(&context.home))?;
+    let mut found = episodes::list(&facts::database(context.home))?;
     found.retain(|one| wanted.wants(&format!("{} {} {}", one.scope, one.date, one.words())));
     let none = "no episodes yet; they need a model, see agent-consolidate(1)";
     show(

@@ -13,8 +13,8 @@ use crate::memory::facts::Fact;
 use crate::text;
 
 pub(super) fn run(context: &Context<'_>) -> Result<(), Failure> {
-    cli::prepare(&context.home)?;
-    let done = match consolidate::maintain(&context.home, context.zone())? {
+    cli::prepare(context.home)?;
+    let done = match consolidate::maintain(context.home, context.zone())? {
         Ok(done) => done,
         Err(pid) => {
             progress_bar::busy(PROGRAM, context.shared, context.json, pid);

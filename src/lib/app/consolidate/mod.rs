@@ -13,14 +13,12 @@ mod why;
 
 use std::process::ExitCode;
 
-use chrono_tz::Tz;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use super::cli;
 use super::cli::{Exit, Failure, Shared};
-use crate::app::documents::zone;
+use crate::app::render::Context;
 use crate::config;
-use crate::config::{Environment, Home};
 use crate::forget as forgetting;
 use crate::memory::facts::Error;
 
@@ -166,20 +164,20 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     } = arguments;
     let (env, home) = shared.home()?;
     let context = Context {
-        home,
-        env,
+        program: PROGRAM,
         shared,
+        home: &home,
+        env: &env,
         json: *json,
+        quiet: shared.quiet,
     };
     if (run.dry_run || run.backfill) && !matches!(verb, None | Some(Verb::Run(_))) {
-        return Err(
-            Failure::new(Exit::Usage, "--dry-run and --backfill belong to run")
-                .hint("agent-consolidate run --help"),
-        );
+        return Err(Failure::usage("--dry-run and --backfill belong to run")
+            .hint("agent-consolidate run --help"));
     }
-    cli::must_be_there(&context.home)?;
+    cli::must_be_there(context.home)?;
     // A setting that cannot be read is no reason to guess its value.
-    config::load_config(&context.home, &context.env)?;
+    config::load_config(context.home, context.env)?;
     match verb {
         None => run::run(&context, *run),
         Some(Verb::Run(own)) => {
@@ -197,32 +195,6 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         Some(Verb::Forget(wanted)) => forget::run(&context, wanted),
     }?;
     Ok(Exit::Ok)
-}
-
-/// What every verb needs.
-struct Context<'a> {
-    home: Home,
-    env: Environment,
-    shared: &'a Shared,
-    json: bool,
-}
-
-impl Context<'_> {
-    /// Returns the agent's zone; UTC where the settings cannot be read.
-    fn zone(&self) -> Tz {
-        zone(&self.home, &self.env).0
-    }
-
-    fn is_verbose(&self) -> bool {
-        self.shared.verbose > 0
-    }
-
-    /// Says a word beside the data.
-    fn note(&self, words: &str) {
-        if !self.shared.quiet {
-            cli::err(&format!("{PROGRAM}: {words}"));
-        }
-    }
 }
 
 fn joined(first: &str, more: &[String]) -> String {
@@ -248,7 +220,7 @@ fn choices(verb: &str, choices: &[(String, String)]) -> String {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
-            error if error.is_damage() => Self::new(Exit::Data, error.to_string()).hint(
+            error if error.is_damage() => Self::data(error.to_string()).hint(
                 "agent-consolidate --backfill sets it aside and makes the facts again from your files; what held once, what was \
                  forgotten or undone, and which commitments were kept is lost",
             ),

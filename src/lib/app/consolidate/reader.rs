@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use super::Context;
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli;
+use crate::app::cli::Failure;
 use crate::app::llm_client;
 use crate::auth::Keys;
 use crate::config;
@@ -23,7 +24,7 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Returns it; `None` when rules read alone.
     pub(super) fn of(context: &'a Context<'a>) -> Option<Self> {
-        let settings = config::load(&context.home, &context.env, &[])
+        let settings = config::load(context.home, context.env, &[])
             .map_err(|error| format!("{error}; {}", error.hint()));
         let is_asked = settings
             .as_ref()
@@ -52,18 +53,12 @@ impl<'a> Reader<'a> {
 }
 
 fn start(context: &Context<'_>, loaded: &Loaded) -> Result<(Runtime, MeteredModel), Failure> {
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build();
-    let runtime = runtime
-        .map_err(|error| Failure::new(Exit::Failed, format!("no request can be made: {error}")))?;
-    let keys = Arc::new(Keys::open(&context.home, &context.env)?);
+    let runtime = cli::event_loop()?;
+    let keys = Arc::new(Keys::open(context.home, context.env)?);
     let ledger = Ledger::start(&context.home.cost_db(), loaded.config.agent.timezone.0)?;
     let client = Arc::new(llm_client::build(loaded, &keys, ledger)?);
     let paid = MeteredModel::of(client, runtime.handle().clone());
-    let paid =
-        paid.ok_or_else(|| Failure::new(Exit::Config, "[routing] consolidation names no model"))?;
+    let paid = paid.ok_or_else(|| Failure::config("[routing] consolidation names no model"))?;
     Ok((runtime, paid))
 }
 

@@ -20,12 +20,12 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<(), Fai
     let options = Options {
         backfill: wanted.backfill,
         dry_run: wanted.dry_run,
-        notes_by_model: config::load_config(&context.home, &context.env)
+        notes_by_model: config::load_config(context.home, context.env)
             .is_ok_and(|config| config.memory.notes_by_model),
         ..Options::default()
     };
     if !options.dry_run {
-        cli::prepare(&context.home)?;
+        cli::prepare(context.home)?;
     }
     let zone = context.zone();
     let mut reader = Reader::of(context);
@@ -35,7 +35,7 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<(), Fai
         asks: Asks::Now,
     };
     let bar = Bar::new(context.shared, "consolidating", "");
-    let outcome = consolidate(&context.home, means, options, &mut |progress| {
+    let outcome = consolidate(context.home, means, options, &mut |progress| {
         bar.show(progress)
     });
     bar.end();
@@ -53,8 +53,8 @@ pub(super) fn run(context: &Context<'_>, wanted: RunArguments) -> Result<(), Fai
 
 /// Has the owner reminded of what was promised until a day.
 pub(super) fn remind(context: &Context<'_>) -> Result<(), Failure> {
-    let config = config::load_config(&context.home, &context.env)?;
-    let orders = commitment_reminders::order(&context.home, &config)?;
+    let config = config::load_config(context.home, context.env)?;
+    let orders = commitment_reminders::order(context.home, &config)?;
     if orders > 0 && context.is_verbose() {
         context.note(&format!(
             "{} ordered or taken back",
@@ -68,7 +68,7 @@ pub(super) fn remind(context: &Context<'_>) -> Result<(), Failure> {
 fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
     if let Some(aside) = &report.set_aside {
         let (database, aside) = (
-            context.home.display(&facts::database(&context.home)),
+            context.home.display(&facts::database(context.home)),
             context.home.display(aside),
         );
         cli::err(&format!(

@@ -7,7 +7,7 @@ use crate::memory::consolidate;
 use crate::text;
 
 pub(super) fn run(context: &Context<'_>) -> Result<(), Failure> {
-    let status = consolidate::status(&context.home)?;
+    let status = consolidate::status(context.home)?;
     if context.json {
         cli::json(&status);
         return Ok(());

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::run::remind;
 use super::{Context, UndoArguments, documents};
 use crate::app::cli;
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::forget;
 use crate::memory::consolidate;
 use crate::text;
@@ -14,10 +14,10 @@ pub(super) fn run(context: &Context<'_>, wanted: &UndoArguments) -> Result<(), F
     let Some(run) = &wanted.run else {
         return runs(context);
     };
-    let done = consolidate::undo(&context.home, run)?.map_err(forget::busy)?;
+    let done = consolidate::undo(context.home, run)?.map_err(forget::busy)?;
     let Some(done) = done else {
         let message = text::visible(&format!("no run {run:?}"));
-        return Err(Failure::new(Exit::Failed, message)
+        return Err(Failure::failed(message)
             .hint("agent-consolidate undo shows the runs of the last 30 days"));
     };
     if context.json {
@@ -40,7 +40,7 @@ pub(super) fn run(context: &Context<'_>, wanted: &UndoArguments) -> Result<(), F
 }
 
 fn runs(context: &Context<'_>) -> Result<(), Failure> {
-    let runs = consolidate::runs(&context.home)?;
+    let runs = consolidate::runs(context.home)?;
     if context.json {
         cli::json(&json!({"runs": runs}));
     } else if runs.is_empty() {

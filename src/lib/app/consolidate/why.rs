@@ -14,7 +14,7 @@ use crate::{clock, text};
 const MAX_NAMED: usize = 10;
 
 pub(super) fn run(context: &Context<'_>, wanted: &WhyArguments) -> Result<(), Failure> {
-    let path = facts::database(&context.home);
+    let path = facts::database(context.home);
     let words = joined(&wanted.fact, &wanted.more);
     let fail = |exit, message: String| Failure::new(exit, text::visible(&message));
     let found = match facts::find(&path, &words, None)? {

@@ -12,7 +12,6 @@ use crate::auth::{Contents, Keys, Origin, ProviderKey, Source, State, Verdict, p
 use crate::clock;
 use crate::config;
 use crate::config::{Environment, Home, Provider};
-use crate::net;
 use crate::provider;
 use crate::provider::KeySource;
 use crate::secret::Secret;
@@ -143,8 +142,7 @@ fn ask_all(
     keys: &Arc<Keys>,
 ) -> Result<HashMap<String, Verdict>, Failure> {
     let runtime = cli::event_loop()?;
-    let http = net::client()
-        .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
+    let http = cli::http_client()?;
     let mut verdicts = HashMap::new();
     let mut names = config::providers_wanted(home, env)?.0;
     let unverified = keys

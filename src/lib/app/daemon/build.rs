@@ -10,7 +10,7 @@ use tokio::sync::{Notify, broadcast};
 
 use crate::agent::{Agent, Limits, Registry, Rules, Tool};
 use crate::app::cli;
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::app::llm_client;
 use crate::audit;
 use crate::auth::{Keys, Renewals};
@@ -75,7 +75,7 @@ pub(crate) fn live(
     let client = llm_client::build(&loaded, &keys, ledger)?.with_outages(outages);
     let config = loaded.config;
     let root = Root::open(home.workspace()).map_err(|error| {
-        Failure::new(Exit::Io, error.to_string())
+        Failure::io(error.to_string())
             .hint("the workspace must be a directory that the agent may read")
     })?;
     let root = Arc::new(root);
@@ -147,17 +147,14 @@ fn callback(config: &Config, secrets: &Secrets) -> Result<Option<Callback>, Fail
     let token = match token_env.as_str() {
         "" => None,
         name => Some(secrets.get(name)?.ok_or_else(|| {
-            Failure::new(
-                Exit::Config,
-                format!("[callback] token_env: {name} is not set"),
-            )
-            .hint(format!("put {name}=… into .env (mode 0600)"))
+            Failure::config(format!("[callback] token_env: {name} is not set"))
+                .hint(format!("put {name}=… into .env (mode 0600)"))
         })?),
     };
     let callback = Callback::start(url.clone(), token);
     callback
         .map(Some)
-        .map_err(|error| Failure::new(Exit::Failed, error.without_url().to_string()))
+        .map_err(|error| Failure::failed(error.without_url().to_string()))
 }
 
 /// Returns what speaks; `None` when neither a model nor a program does.
@@ -203,7 +200,7 @@ pub(super) fn check_policies(config: &Config) -> Result<(), Failure> {
         None => Ok(()),
         Some((key, why)) => {
             let what = format!("agent.toml: tools.policies.{key} has no effect: {why}");
-            Err(Failure::new(Exit::Config, what).hint(
+            Err(Failure::config(what).hint(
                 "agent-send --mcp list shows the tools of servers; agent.toml(5) has the others",
             ))
         }
@@ -408,30 +405,24 @@ pub(crate) fn telegram(
         return Ok(None);
     }
     let token = secrets.get(&telegram.token_env)?.ok_or_else(|| {
-        Failure::new(
-            Exit::Config,
-            format!(
-                "[telegram] is enabled and the bot token {} is not set",
-                telegram.token_env
-            ),
-        )
+        Failure::config(format!(
+            "[telegram] is enabled and the bot token {} is not set",
+            telegram.token_env
+        ))
         .hint(format!(
             "get a token from @BotFather and put {}=… into .env (mode 0600)",
             telegram.token_env
         ))
     })?;
     if !is_bot_token(&token) {
-        return Err(Failure::new(
-            Exit::Config,
-            format!("the bot token {} is no bot token", telegram.token_env),
-        )
+        return Err(Failure::config(format!(
+            "the bot token {} is no bot token",
+            telegram.token_env
+        ))
         .hint("a token looks like 123456789:AAF… ; copy it whole from @BotFather"));
     }
     let channel = Telegram::new(telegram, &config.http, token, changed).map_err(|error| {
-        Failure::new(
-            Exit::Failed,
-            format!("TLS cannot be set up: {}", error.without_url()),
-        )
+        Failure::failed(format!("TLS cannot be set up: {}", error.without_url()))
     })?;
     Ok(Some(Arc::new(channel)))
 }

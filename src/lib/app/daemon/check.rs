@@ -17,7 +17,7 @@ use crate::skills::Skills;
 
 /// Returns an error of the settings with which a daemon would start and not do what it is for.
 fn failure(finding: &Finding) -> Failure {
-    Failure::new(Exit::Config, finding.evidence.clone()).hint(finding.command.clone())
+    Failure::config(finding.evidence.clone()).hint(finding.command.clone())
 }
 
 fn complain(finding: &Finding) {

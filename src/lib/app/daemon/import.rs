@@ -48,10 +48,8 @@ pub(super) fn import(shared: &Shared, wanted: &Import, json: bool) -> Result<Exi
     if !wanted.dry_run {
         cli::may_write(&home)?;
         cli::prepare(&home)?;
-        let busy = || {
-            Failure::new(Exit::TryAgain, "the daemon runs")
-                .hint("stop it, import, and start it again")
-        };
+        let busy =
+            || Failure::try_again("the daemon runs").hint("stop it, import, and start it again");
         let _lock = lock::try_lock(&home.lock())?.ok_or_else(busy)?;
         plan.carry_out(&home)?;
     }

@@ -27,10 +27,10 @@ pub(super) fn logout(
             [] => return done(&[], json, &keys, &contents.state),
             several => {
                 let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
-                return Err(Failure::new(
-                    Exit::Usage,
-                    format!("say who: there is something of {}", names.join(", ")),
-                )
+                return Err(Failure::usage(format!(
+                    "say who: there is something of {}",
+                    names.join(", ")
+                ))
                 .hint(format!(
                     "agent-daemon logout {}, or --all",
                     names.first().unwrap_or(&"NAME")
@@ -44,8 +44,7 @@ pub(super) fn logout(
     {
         let name = crate::text::visible(&crate::text::shorten(name, 64));
         return Err(
-            Failure::new(Exit::Failed, format!("no provider \"{name}\""))
-                .hint("agent-daemon auth lists them"),
+            Failure::failed(format!("no provider \"{name}\"")).hint("agent-daemon auth lists them")
         );
     }
     let removed = keys.store().remove(name.as_deref())?;

@@ -25,7 +25,7 @@ pub(super) fn migrate(shared: &Shared, to: Option<&str>) -> Result<Exit, Failure
     }
     cli::prepare(&home)?;
     let busy = || {
-        Failure::new(Exit::TryAgain, "the daemon runs")
+        Failure::try_again("the daemon runs")
             .hint("stop it first; it migrates by itself at its start")
     };
     let _lock = lock::try_lock(&home.lock())?.ok_or_else(busy)?;
@@ -66,14 +66,13 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
 fn elsewhere(home: &Home, other: &str) -> Result<Failure, Failure> {
     let shown = text::visible(&text::shorten(other, 40));
     let wanted = numbers(other).ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("`{shown}` is no version"))
+        Failure::usage(format!("`{shown}` is no version"))
             .hint(format!("a version looks like {OWN}"))
     })?;
     if Some(wanted) > numbers(OWN) {
-        return Ok(Failure::new(
-            Exit::Failed,
-            format!("this is version {OWN}, which knows nothing of {shown}"),
-        )
+        return Ok(Failure::failed(format!(
+            "this is version {OWN}, which knows nothing of {shown}"
+        ))
         .hint(format!(
             "install {shown}; it migrates the home at its first start"
         )));
@@ -114,9 +113,8 @@ fn back(home: &Home, other: &str) -> Failure {
             kept.join("; ")
         )
     };
-    Failure::new(
-        Exit::Failed,
-        format!("version {OWN} cannot turn this home into one of version {other}"),
-    )
+    Failure::failed(format!(
+        "version {OWN} cannot turn this home into one of version {other}"
+    ))
     .hint(hint)
 }

@@ -180,11 +180,9 @@ fn run_verb(arguments: Arguments) -> Result<Exit, Failure> {
             End::Exit(exit) => Ok(exit),
             End::Restart => Err(restart()),
         },
-        _ if before != Channels::default() => Err(Failure::new(
-            Exit::Usage,
-            "--channel and --once go with run",
-        )
-        .hint("agent-daemon run --help")),
+        _ if before != Channels::default() => {
+            Err(Failure::usage("--channel and --once go with run").hint("agent-daemon run --help"))
+        }
         Verb::Init { yes } => init::init(&shared, yes),
         Verb::Check { show_origin } => check::check(&shared, show_origin, json),
         Verb::Doctor { list: true, .. } => Ok(super::doctor::list(json)),
@@ -219,8 +217,7 @@ fn restart() -> Failure {
         .arg0(name)
         .args(arguments)
         .exec();
-    Failure::new(Exit::Io, format!("the daemon could not restart: {error}"))
-        .hint("agent-daemon run")
+    Failure::io(format!("the daemon could not restart: {error}")).hint("agent-daemon run")
 }
 
 #[cfg(test)]

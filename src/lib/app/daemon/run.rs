@@ -50,7 +50,7 @@ pub(super) fn run(shared: &Shared, options: Channels) -> Result<End, Failure> {
         .max_blocking_threads(16)
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
+        .map_err(|error| Failure::io(format!("no event loop: {error}")))?;
     let end = runtime.block_on(async {
         let (daemon, news) = startup::open(prepared).await?;
         let signals = Signals::listen()?;
@@ -73,9 +73,7 @@ struct Signals {
 impl Signals {
     fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::new(Exit::Io, format!("signals cannot be heard: {error}"))
-            })
+            signal(kind).map_err(|error| Failure::io(format!("signals cannot be heard: {error}")))
         };
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,

@@ -13,7 +13,7 @@ use super::build::Kept;
 use super::lost_writes::Losses;
 use super::once::Channels;
 use super::stdio::Stdio;
-use crate::app::cli::{Exit, Failure, Shared};
+use crate::app::cli::{Failure, Shared};
 use crate::app::http;
 use crate::audit;
 use crate::auth::{Keys, Renewals, ServerSignIns};
@@ -105,7 +105,7 @@ pub(super) fn prepare(
         zone: loaded.config.agent.timezone.0,
         keep_days: loaded.config.log.keep_days,
     });
-    let log = log.map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
+    let log = log.map_err(|error| Failure::bug(error.to_string()))?;
     if is_new {
         tracing::info!(home = %home.config_dir().display(), "made a new home, as agent-daemon init does");
     }
@@ -170,7 +170,7 @@ fn take_lock(home: &Home) -> Result<lock::Lock, Failure> {
     let pid = lock::holder(&path)?.unwrap_or(0);
     let state = home.state().display();
     let why = format!("another daemon (pid {pid}) has this home: {state}");
-    Err(Failure::new(Exit::TryAgain, why)
+    Err(Failure::try_again(why)
         .hint("stop it first, or choose another home with --home or --instance"))
 }
 
@@ -313,7 +313,7 @@ pub(super) fn keep(
     let servers = Servers::new(&seen, &approved, sign_ins, troubles);
     let servers = servers.map_err(|error| {
         let why = format!("TLS cannot be set up: {}", error.without_url());
-        Failure::new(Exit::Failed, why)
+        Failure::failed(why)
     })?;
     let kept = Kept {
         ledger,

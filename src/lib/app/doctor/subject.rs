@@ -79,19 +79,14 @@ impl Patient {
         let named = |flag: Option<PathBuf>, name: &str| {
             flag.or_else(|| variable(name).filter(|_| alien).map(PathBuf::from))
         };
-        let mut flags = String::new();
-        let mut add =
-            |flag: &str, value: &Path| flags.push_str(&format!(" {flag} {}", quote(value)));
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-        if let Some(dir) = named(shared.home.clone(), "AGENT_HOME") {
-            add("--home", &absolute(dir));
-        }
-        if let Some(name) = named(shared.instance.clone().map(PathBuf::from), "AGENT_INSTANCE") {
-            add("--instance", &name);
-        }
-        if let Some(file) = &shared.config {
-            add("--config", &absolute(file.clone()));
-        }
+        let instance_flag = named(shared.instance.clone().map(PathBuf::from), "AGENT_INSTANCE");
+        let flags = Shared {
+            home: named(shared.home.clone(), "AGENT_HOME").map(absolute),
+            instance: instance_flag.map(|name| name.to_string_lossy().into_owned()),
+            config: shared.config.clone().map(absolute),
+            ..shared.clone()
+        };
         Self {
             now: clock::now_ms(),
             instance,
@@ -114,7 +109,7 @@ impl Patient {
                 }),
                 false => config::load(&home, &env, &[]),
             },
-            flags,
+            flags: flags.words(),
             programs: std::env::current_exe()
                 .ok()
                 .and_then(|program| Some(program.parent()?.to_owned())),

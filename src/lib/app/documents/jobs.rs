@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::config;
 use crate::config::{Environment, Home};
 use crate::jobs::heartbeat_gate::{Hours, World, gate, slot};
@@ -91,7 +91,7 @@ pub(crate) fn wake(home: &Home, env: &Environment) -> Result<Wake, Failure> {
     });
     let model = models
         .for_role("system")
-        .ok_or_else(|| Failure::new(Exit::Config, "no model is configured"))?;
+        .ok_or_else(|| Failure::config("no model is configured"))?;
     let people = people::People::read(&home.people())?;
     let woke = queue::knows(&home.queue_db(), &format!("heartbeat:{this_slot}")).unwrap_or(false);
     let asleep = gate(&World {

@@ -135,21 +135,18 @@ pub(crate) fn queue(home: &Home) -> Result<Queue, Failure> {
         reason: row.reason,
     };
     // What no daemon has seen yet waits too.
-    let spooled = if home.spool_new().is_dir() {
-        spool::scan(&home.spool_new())?
-    } else {
-        Vec::new()
-    };
-    let spooled = spooled.into_iter().map(|entry| Open {
-        created_at: sys::modified_at(&entry.path)
-            .map(clock::rfc3339)
-            .unwrap_or_default(),
-        id: entry.id.to_string(),
-        place: "spool".to_owned(),
-        state: "queued".to_owned(),
-        attempts: 0,
-        waits: None,
-    });
+    let spooled = spool::scan(&home.spool_new())?
+        .into_iter()
+        .map(|entry| Open {
+            created_at: sys::modified_at(&entry.path)
+                .map(clock::rfc3339)
+                .unwrap_or_default(),
+            id: entry.id.to_string(),
+            place: "spool".to_owned(),
+            state: "queued".to_owned(),
+            attempts: 0,
+            waits: None,
+        });
     Ok(Queue {
         inbox: listing.inbox.into_iter().map(open).chain(spooled).collect(),
         outbox: listing.outbox.into_iter().map(open).collect(),

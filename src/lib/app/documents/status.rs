@@ -10,7 +10,7 @@ use crate::sys::lock;
 use crate::{clock, cost, monitor_state, queue};
 
 /// `status`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Status {
     pub running: bool,
     pub pid: Option<i32>,
@@ -88,12 +88,7 @@ fn waits(home: &Home) -> Result<Vec<Waits>, Failure> {
 
 /// Returns how many commands lie in the spool that no daemon has taken in.
 fn spooled(home: &Home) -> Result<i64, Failure> {
-    let spool = home.spool_new();
-    let files = if spool.is_dir() {
-        spool::scan(&spool)?.len()
-    } else {
-        0
-    };
+    let files = spool::scan(&home.spool_new())?.len();
     Ok(i64::try_from(files).unwrap_or(i64::MAX))
 }
 

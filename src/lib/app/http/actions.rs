@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::body::{Named, Posted};
 use super::error::ApiError;
 use super::wait::{ReplyWatch, outcome};
 use super::{Api, body, chat};
@@ -22,10 +21,10 @@ use crate::message::{Approval, DeadLetters, JobOrder};
 /// waits for the running turn.
 const ACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The body of `sessions/reset`.
+/// The body of `sessions/reset`, and of `forget`: erasing for good needs a daemon that is down, so it is the shell's.
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object with `target`")]
-pub(super) struct Reset {
+pub(super) struct Target {
     target: String,
 }
 
@@ -46,10 +45,8 @@ pub(super) struct Decision {
 
 pub(super) async fn reset(
     State(api): State<Arc<Api>>,
-    request: Request,
+    Posted(id, Target { target }): Posted<Target>,
 ) -> Result<Response, ApiError> {
-    let id = body::id(request.headers())?;
-    let Reset { target } = body::json(request).await?;
     run_command(&api, id, Command::Reset { target }).await
 }
 
@@ -60,13 +57,6 @@ pub(super) async fn stop(
     let id = body::id(request.headers())?;
     let Stop { session } = body::json_or_nothing(request).await?;
     run_command(&api, id, Command::Stop { session }).await
-}
-
-/// The body of `forget`. Erasing for good needs a daemon that is down, so it is the shell's.
-#[derive(Debug, Deserialize)]
-#[serde(expecting = "an object with `target`")]
-pub(super) struct Forget {
-    target: String,
 }
 
 /// The body of an order about a dead letter.
@@ -94,36 +84,25 @@ enum Op {
 
 pub(super) async fn forget(
     State(api): State<Arc<Api>>,
-    request: Request,
+    Posted(id, Target { target }): Posted<Target>,
 ) -> Result<Response, ApiError> {
-    let id = body::id(request.headers())?;
-    let Forget { target } = body::json(request).await?;
-    let command = Command::Forget {
-        target,
-        hard: false,
-    };
-    run_command(&api, id, command).await
+    let hard = false;
+    run_command(&api, id, Command::Forget { target, hard }).await
 }
 
 pub(super) async fn settle(
     State(api): State<Arc<Api>>,
-    path: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(letter): Named,
+    Posted(id, Letter { action }): Posted<Letter>,
 ) -> Result<Response, ApiError> {
-    let Path(letter) = path.map_err(|_| ApiError::not_found("no dead letter has this id"))?;
-    let id = body::id(request.headers())?;
-    let Letter { action } = body::json(request).await?;
     run_command(&api, id, Command::DeadLetters { action, letter }).await
 }
 
 pub(super) async fn change_job(
     State(api): State<Arc<Api>>,
-    path: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(job): Named,
+    Posted(id, JobChange { op }): Posted<JobChange>,
 ) -> Result<Response, ApiError> {
-    let Path(job) = path.map_err(|_| ApiError::not_found("no job has this id"))?;
-    let id = body::id(request.headers())?;
-    let JobChange { op } = body::json(request).await?;
     let order = match op {
         Op::Run => JobOrder::Run { job },
         Op::Pause => JobOrder::Pause { job },
@@ -135,63 +114,35 @@ pub(super) async fn change_job(
 
 pub(super) async fn decide(
     State(api): State<Arc<Api>>,
-    path: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(request): Named,
+    Posted(id, Decision { verdict, why }): Posted<Decision>,
 ) -> Result<Response, ApiError> {
-    let asked = path
-        .map_err(|_| ApiError::not_found("no request has this id"))?
-        .0;
-    let id = body::id(request.headers())?;
-    let Decision { verdict, why } = body::json(request).await?;
-    // A repeated idempotency key gets the same answer; any other approval must be open.
-    let waits = || {
-        Ok::<_, ApiError>(
-            documents::queue(&api.home)?
-                .approvals
-                .iter()
-                .any(|one| one.id == asked),
-        )
-    };
-    if !api
-        .pipeline
-        .knows(&id)
-        .await
-        .map_err(ApiError::not_stored)?
-        && !waits()?
-    {
-        return Err(
-            ApiError::not_found("no open approval has this id").hint("GET /api/v1/approvals")
-        );
+    // A repeated request has its answer, even when nothing waits any more.
+    let known = api.pipeline.knows(&id).await;
+    if !known.map_err(ApiError::not_stored)? {
+        let waiting = documents::queue(&api.home)?.approvals;
+        if !waiting.iter().any(|one| one.id == request) {
+            let unknown = ApiError::not_found("no open approval has this id");
+            return Err(unknown.hint("GET /api/v1/approvals"));
+        }
     }
-    run_command(
-        &api,
-        id,
-        Command::Approval {
-            request: asked,
-            verdict,
-            why,
-        },
-    )
-    .await
+    let command = Command::Approval {
+        request,
+        verdict,
+        why,
+    };
+    run_command(&api, id, command).await
 }
 
 /// Runs a command and returns its result, or 202 when it takes longer.
 async fn run_command(api: &Api, id: Id, command: Command) -> Result<Response, ApiError> {
-    let order = Order {
-        id: id.clone(),
-        answer: true,
-        command,
-    };
+    let order = Order::new(id.clone(), command);
     chat::take(api, order, Vec::new()).await?;
     match tokio::time::timeout(ACTION_TIMEOUT, ReplyWatch::new(api, &id).end()).await {
         Ok(reply) => {
             let answer = outcome(reply?)?;
             Ok(Json(json!({"reply": answer.reply, "id": answer.id})).into_response())
         }
-        Err(_) => Ok((
-            StatusCode::ACCEPTED,
-            Json(json!({"accepted": true, "id": id.as_str()})),
-        )
-            .into_response()),
+        Err(_) => Ok(chat::accepted(&id)),
     }
 }

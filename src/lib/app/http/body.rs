@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use http_body_util::BodyExt;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, TRANSFER_ENCODING};
+use hyper::http::request::Parts;
 use hyper::{StatusCode, Uri};
 use serde::de::DeserializeOwned;
 
@@ -19,6 +20,44 @@ pub(super) const MAX_BODY: usize = 10 << 20;
 const TIMEOUTS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(120));
 /// The header that makes a request idempotent.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// A request with a JSON body: the id from its Idempotency-Key, or a new one, and the body.
+pub(super) struct Posted<T>(pub(super) Id, pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Posted<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        Ok(Self(id(request.headers())?, json(request).await?))
+    }
+}
+
+/// The fields behind the `?` of an address.
+pub(super) struct Fields<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Fields<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let fields = Query::try_from_uri(&parts.uri);
+        fields
+            .map(|Query(fields)| Self(fields))
+            .map_err(|error| ApiError::bad(error.body_text()))
+    }
+}
+
+/// The id in a path. One that is not UTF-8 names nothing.
+pub(super) struct Named(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::from_request_parts(parts, state).await;
+        path.map(|Path(name)| Self(name))
+            .map_err(|_| ApiError::not_found("nothing has this id"))
+    }
+}
 
 /// Reads the JSON of a request.
 ///

@@ -4,17 +4,18 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::body::Posted;
 use super::error::ApiError;
 use super::files;
 use super::files::File;
 use super::wait::{Answer, ReplyWatch, outcome};
-use super::{Api, body, stream};
+use super::{Api, stream};
 use crate::control::attachments::Brought;
 use crate::control::{Attachment, Command, Id, Order, Words};
 use crate::message::Source;
@@ -29,15 +30,9 @@ const MAX_NAME: usize = 200;
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object with `message`")]
 pub(super) struct Chat {
-    message: String,
-    sender: Option<String>,
+    #[serde(flatten)]
+    said: Said,
     session: Option<String>,
-    context: Option<String>,
-    tier: Option<String>,
-    model: Option<String>,
-    untrusted: Option<bool>,
-    trusted: Option<bool>,
-    attachments: Option<Vec<File>>,
     /// Whether the stream tells of each step, and not only of words.
     steps: Option<bool>,
 }
@@ -46,11 +41,18 @@ pub(super) struct Chat {
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object with `message`")]
 pub(super) struct Notify {
-    message: String,
+    #[serde(flatten)]
+    said: Said,
     source: Option<String>,
     #[serde(rename = "ref")]
     reference: Option<String>,
     data: Option<Value>,
+}
+
+/// What both bodies have.
+#[derive(Debug, Deserialize)]
+struct Said {
+    message: String,
     sender: Option<String>,
     context: Option<String>,
     tier: Option<String>,
@@ -58,6 +60,22 @@ pub(super) struct Notify {
     untrusted: Option<bool>,
     trusted: Option<bool>,
     attachments: Option<Vec<File>>,
+}
+
+impl Said {
+    /// Returns who says it, if it is named, what, and the files.
+    fn parts(self) -> Result<(Option<String>, Words, Vec<Brought>), ApiError> {
+        let files = files::decode(self.attachments.unwrap_or_default())?;
+        let words = Words {
+            text: self.message,
+            context: self.context,
+            tier: self.tier,
+            model: self.model,
+            untrusted: self.untrusted == Some(true),
+            trusted: self.trusted == Some(true),
+        };
+        Ok((self.sender, words, files))
+    }
 }
 
 /// A checked message.
@@ -71,121 +89,61 @@ pub(super) struct Message {
 
 pub(super) async fn chat(
     State(api): State<Arc<Api>>,
-    request: Request,
+    Posted(id, chat): Posted<Chat>,
 ) -> Result<Json<Answer>, ApiError> {
-    let id = body::id(request.headers())?;
-    let message = Message::try_from(body::json::<Chat>(request).await?)?;
+    let message = Message::try_from(chat)?;
     message.take_in(&api, id.clone(), false).await?;
     outcome(ReplyWatch::new(&api, &id).end().await?).map(Json)
 }
 
 pub(super) async fn chat_stream(
     State(api): State<Arc<Api>>,
-    request: Request,
+    Posted(id, chat): Posted<Chat>,
 ) -> Result<Response, ApiError> {
-    let id = body::id(request.headers())?;
-    let chat = body::json::<Chat>(request).await?;
-    let form = stream::Form::Own {
-        steps: chat.steps == Some(true),
-    };
+    let steps = chat.steps == Some(true);
     let message = Message::try_from(chat)?;
     message.take_in(&api, id.clone(), true).await?;
-    Ok(stream::events(api, id, form))
+    Ok(stream::events(api, id, stream::Form::Own { steps }))
 }
 
 pub(super) async fn notify(
     State(api): State<Arc<Api>>,
-    request: Request,
+    Posted(id, notice): Posted<Notify>,
 ) -> Result<Response, ApiError> {
-    let id = body::id(request.headers())?;
-    let Notify {
-        message,
-        source,
-        reference,
-        data,
-        sender,
-        context,
-        tier,
-        model,
-        untrusted,
-        trusted,
-        attachments,
-    } = body::json(request).await?;
-    let files = files::decode(attachments.unwrap_or_default())?;
+    let (sender, words, files) = notice.said.parts()?;
     named("sender", sender.as_ref())?;
-    let source = source
-        .or(sender)
-        .unwrap_or_else(|| DEFAULT_SENDER.to_owned());
-    check(&message, &files)?;
-    for (field, value) in [
-        ("source", Some(&source)),
-        ("ref", reference.as_ref()),
-        ("tier", tier.as_ref()),
-    ] {
-        named(field, value)?;
-    }
-    let words = Words {
-        text: message,
-        context,
-        tier,
-        model,
-        untrusted: untrusted == Some(true),
-        trusted: trusted == Some(true),
-    };
-    let data = data.filter(|data| !data.is_null());
+    let source = notice.source.or(sender);
+    let source = source.unwrap_or_else(|| DEFAULT_SENDER.to_owned());
+    check(&words.text, &files)?;
+    named("source", Some(&source))?;
+    named("ref", notice.reference.as_ref())?;
+    named("tier", words.tier.as_ref())?;
     let command = Command::Notify {
         words,
         source,
-        reference,
-        data,
+        reference: notice.reference,
+        data: notice.data.filter(|data| !data.is_null()),
         attachments: files.iter().map(Attachment::from).collect(),
     };
-    take(
-        &api,
-        Order {
-            id: id.clone(),
-            answer: true,
-            command,
-        },
-        files,
-    )
-    .await?;
-    Ok((
-        StatusCode::ACCEPTED,
-        Json(json!({"accepted": true, "id": id.as_str()})),
-    )
-        .into_response())
+    take(&api, Order::new(id.clone(), command), files).await?;
+    Ok(accepted(&id))
+}
+
+/// Returns the answer to what is stored and not done yet.
+pub(super) fn accepted(id: &Id) -> Response {
+    let accepted = Json(json!({"accepted": true, "id": id.as_str()}));
+    (StatusCode::ACCEPTED, accepted).into_response()
 }
 
 impl TryFrom<Chat> for Message {
     type Error = ApiError;
 
     fn try_from(chat: Chat) -> Result<Self, ApiError> {
-        let Chat {
-            message,
-            sender,
-            session,
-            context,
-            tier,
-            model,
-            untrusted,
-            trusted,
-            attachments,
-            steps: _,
-        } = chat;
-        let files = files::decode(attachments.unwrap_or_default())?;
-        let words = Words {
-            text: message,
-            context,
-            tier,
-            model,
-            untrusted: untrusted == Some(true),
-            trusted: trusted == Some(true),
-        };
+        let (sender, words, files) = chat.said.parts()?;
         Self {
             words,
             sender: sender.unwrap_or_else(|| DEFAULT_SENDER.to_owned()),
-            session,
+            session: chat.session,
             files,
         }
         .checked()
@@ -230,14 +188,7 @@ impl Message {
             stream,
             attachments,
         };
-        (
-            Order {
-                id,
-                answer: true,
-                command,
-            },
-            files,
-        )
+        (Order::new(id, command), files)
     }
 }
 
@@ -294,12 +245,10 @@ pub(super) async fn take_as(
 }
 
 fn check(message: &str, files: &[Brought]) -> Result<(), ApiError> {
-    let empty = message.trim().is_empty() && files.is_empty();
-    if empty {
-        Err(ApiError::bad("`message` is empty"))
-    } else {
-        Ok(())
+    if message.trim().is_empty() && files.is_empty() {
+        return Err(ApiError::bad("`message` is empty"));
     }
+    Ok(())
 }
 
 /// Checks what stands in keys, names and heads.

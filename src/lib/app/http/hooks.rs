@@ -11,20 +11,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use hyper::{StatusCode, Uri};
 use ring::hmac;
 use serde_json::{Map, Value, json};
 
+use super::body::Named;
 use super::connections::Connection;
 use super::error::ApiError;
 use super::rate_limit::Bucket;
 use super::token::{self, Credentials, TokenCheck};
 use super::{Api, body, chat};
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::config::{Deliver, Hook, HookSession, Http, Secrets};
 use crate::control::{Command, Id, Order, Words};
 use crate::secret::Secret;
@@ -103,10 +103,7 @@ pub(super) fn receivers(http: &Http, secrets: &BTreeMap<String, Secret>) -> Resu
         let secret = secrets.get(name)?;
         Some((|| {
             let template = Template::parse(&hook.template).map_err(|fault| {
-                Failure::new(
-                    Exit::Config,
-                    format!("[http.hooks.{name}] template {fault}"),
-                )
+                Failure::config(format!("[http.hooks.{name}] template {fault}"))
             })?;
             let receiver = Receiver {
                 source: format!("hook:{name}"),
@@ -160,10 +157,10 @@ pub(crate) fn trouble(http: &Http, secrets: &Secrets) -> Vec<(String, String)> {
 /// Takes an event in.
 pub(super) async fn receive(
     State(api): State<Arc<Api>>,
-    path: Result<Path<String>, PathRejection>,
+    Named(name): Named,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let hook = path.ok().and_then(|Path(name)| api.hooks.get(&name));
+    let hook = api.hooks.get(&name);
     let hook = hook.ok_or_else(|| {
         ApiError::not_found("no webhook has this name").hint("[http.hooks.NAME] in agent.toml")
     })?;
@@ -194,8 +191,7 @@ pub(super) async fn receive(
     // Not the words: a template that was changed in between makes no other event of it.
     let digest = text::sha256_hex(&[hook.source.as_bytes(), b"\0", &bytes].concat());
     chat::take_as(&api, order, &digest, Vec::new()).await?;
-    let accepted = Json(json!({"accepted": true, "id": id.as_str()}));
-    Ok((StatusCode::ACCEPTED, accepted).into_response())
+    Ok(chat::accepted(&id))
 }
 
 fn refused(api: &Api) -> ApiError {
@@ -272,11 +268,7 @@ impl Receiver {
                 untrusted: true,
             },
         };
-        Order {
-            id,
-            answer: true,
-            command,
-        }
+        Order::new(id, command)
     }
 }
 

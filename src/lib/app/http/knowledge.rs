@@ -5,15 +5,15 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Api;
+use super::body::{Fields, Named};
 use super::error::ApiError;
 use super::queries::{Asked, ask};
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::app::{consolidate, documents, index};
 use crate::config;
 use crate::memory::Viewer;
@@ -42,9 +42,8 @@ pub(super) struct Searched {
 
 pub(super) async fn search(
     State(api): State<Arc<Api>>,
-    query: Result<Query<Searched>, QueryRejection>,
+    Fields(Searched { q, k }): Fields<Searched>,
 ) -> Asked {
-    let Query(Searched { q, k }) = query.map_err(|error| ApiError::bad(error.body_text()))?;
     if q.trim().is_empty() || q.chars().count() > MAX_QUESTION {
         let words = format!("`q` must have 1 to {MAX_QUESTION} characters");
         return Err(ApiError::bad(words));
@@ -60,7 +59,7 @@ pub(super) async fn search(
         };
         let found = memory
             .search(&Viewer::of_owner(), words)
-            .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+            .map_err(|error| Failure::failed(error.to_string()))?;
         let results: Vec<Value> = found.hits.iter().map(index::result).collect();
         Ok(json!({"results": results}))
     })
@@ -77,9 +76,8 @@ pub(super) struct Place {
 /// Lines of a file of the workspace around one.
 pub(super) async fn lines(
     State(api): State<Arc<Api>>,
-    query: Result<Query<Place>, QueryRejection>,
+    Fields(Place { path, line }): Fields<Place>,
 ) -> Asked {
-    let Query(Place { path, line }) = query.map_err(|error| ApiError::bad(error.body_text()))?;
     let unknown = || ApiError::not_found("the workspace has no such file");
     let inner = path.strip_prefix("workspace/").ok_or_else(unknown)?;
     let (workspace, inner) = (api.home.workspace().to_owned(), inner.to_owned());
@@ -105,9 +103,8 @@ pub(super) struct Known {
 
 pub(super) async fn facts(
     State(api): State<Arc<Api>>,
-    query: Result<Query<Known>, QueryRejection>,
+    Fields(Known { q }): Fields<Known>,
 ) -> Asked {
-    let Query(Known { q }) = query.map_err(|error| ApiError::bad(error.body_text()))?;
     let filter = facts::Filter {
         query: q.filter(|words| !words.trim().is_empty()),
         all: false,
@@ -122,12 +119,9 @@ pub(super) async fn facts(
 }
 
 /// Why a fact is believed.
-pub(super) async fn why(
-    State(api): State<Arc<Api>>,
-    path: Result<Path<i64>, PathRejection>,
-) -> Asked {
+pub(super) async fn why(State(api): State<Arc<Api>>, Named(id): Named) -> Asked {
     let unknown = || ApiError::not_found("no fact has this number").hint("GET /api/v1/facts");
-    let Path(id) = path.map_err(|_| unknown())?;
+    let id = id.parse().map_err(|_| unknown())?;
     let found = ask(&api, move |home, _| {
         let found = facts::why(&facts::database(home), id)?;
         Ok(found.map(|(fact, origins)| {

@@ -53,7 +53,7 @@ use std::sync::atomic::AtomicI64;
 
 use tokio_util::sync::CancellationToken;
 
-use super::cli::{Exit, Failure};
+use super::cli::Failure;
 use super::documents::titles::Titles;
 use crate::channel::telegram::Telegram;
 use crate::config::{Config, Environment, Home, Http, Listen, Secrets};
@@ -101,8 +101,9 @@ pub(crate) fn settings(config: &Config, secrets: &Secrets) -> Result<Option<Sett
             "[http] and [telegram] webhook share the socket {}, and the token {} is not set",
             http.listen, http.token_env
         );
-        return Err(Failure::new(Exit::Config, message)
-            .hint(format!("{HOW_TO_MAKE_A_TOKEN} {}=…", http.token_env)));
+        return Err(
+            Failure::config(message).hint(format!("{HOW_TO_MAKE_A_TOKEN} {}=…", http.token_env))
+        );
     }
     Ok(Some(Settings {
         http: http.clone(),
@@ -131,7 +132,7 @@ impl BoundServer {
     pub(crate) async fn open(settings: Settings) -> Result<Self, Failure> {
         let listen = &settings.http.listen;
         let fail = |words: String| {
-            Failure::new(Exit::Config, words)
+            Failure::config(words)
                 .hint("choose another address with [http] listen, or end what listens there: ss -ltnp shows it")
         };
         let address = settings

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use clap::ValueEnum;
 use futures_util::stream;
@@ -16,12 +16,15 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::Api;
+use super::body::{Fields, Named};
 use super::error::ApiError;
 use super::shared_snapshot::{SharedLook, Stamp};
 use crate::app::cli::{Exit, Failure};
 use crate::app::documents;
+use crate::app::documents::explain::Explain;
 use crate::config::{Environment, Home};
 use crate::control::Id;
+use crate::control::replies::{Reply, Status};
 use crate::queue;
 
 /// Bytes of a long document that are sent at once, and pieces that a slow reader may be behind.
@@ -53,8 +56,8 @@ pub(super) fn look_at_status(home: Home, env: Environment) -> SharedLook {
     ];
     let look = move || {
         let document = documents::status(&home, &env)?;
-        let bytes = serde_json::to_vec(&document)
-            .map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
+        let bytes =
+            serde_json::to_vec(&document).map_err(|error| Failure::bug(error.to_string()))?;
         Ok(Bytes::from(bytes))
     };
     SharedLook::new(look, move || Stamp::of(&files))
@@ -76,9 +79,8 @@ pub(super) struct Listed {
 
 pub(super) async fn sessions(
     State(api): State<Arc<Api>>,
-    query: Result<Query<Listed>, QueryRejection>,
+    Fields(Listed { titles }): Fields<Listed>,
 ) -> Asked {
-    let Query(Listed { titles }) = query.map_err(|error| ApiError::bad(error.body_text()))?;
     if !flag("titles", titles.as_deref())? {
         return ask(&api, documents::sessions).await;
     }
@@ -119,9 +121,8 @@ pub(super) struct Spent {
 
 pub(super) async fn cost(
     State(api): State<Arc<Api>>,
-    query: Result<Query<Spent>, QueryRejection>,
+    Fields(Spent { period, by }): Fields<Spent>,
 ) -> Asked {
-    let Query(Spent { period, by }) = query.map_err(|error| ApiError::bad(error.body_text()))?;
     let period = period
         .as_deref()
         .map(|name| one_of("period", name))
@@ -161,13 +162,11 @@ const MOST_EVENTS: usize = 500;
 pub(super) async fn history(
     State(api): State<Arc<Api>>,
     path: Result<Path<String>, PathRejection>,
-    query: Result<Query<Shown>, QueryRejection>,
+    Fields(Shown { full, last, before }): Fields<Shown>,
 ) -> Result<Response, ApiError> {
     let target = path
         .map_err(|_| ApiError::bad("the id is not valid UTF-8"))?
         .0;
-    let Query(Shown { full, last, before }) =
-        query.map_err(|error| ApiError::bad(error.body_text()))?;
     let full = flag("full", full.as_deref())?;
     if let Some(last) = last {
         if full || !(1..=MOST_EVENTS).contains(&last) {
@@ -239,49 +238,27 @@ impl Write for Pieces {
 
 pub(super) async fn explain(
     State(api): State<Arc<Api>>,
-    path: Result<Path<String>, PathRejection>,
-) -> Asked {
-    let target = path
-        .map_err(|_| ApiError::bad("the id is not valid UTF-8"))?
-        .0;
+    Named(target): Named,
+) -> Result<Json<Explain>, ApiError> {
     let home = api.home.clone();
     let explained = crate::sys::blocking(move || documents::explain(&home, &target)).await;
-    let explained = explained.map_err(|failure| match failure.exit {
+    explained.map(Json).map_err(|failure| match failure.exit {
         Exit::Failed => ApiError::not_found(failure.message).hint(failure.hint.unwrap_or_default()),
         _ => ApiError::from(failure),
-    })?;
-    serde_json::to_value(&explained)
-        .map(Json)
-        .map_err(|_| ApiError::bug())
+    })
 }
 
-pub(super) async fn reply(
-    State(api): State<Arc<Api>>,
-    path: Result<Path<String>, PathRejection>,
-) -> Asked {
+pub(super) async fn reply(State(api): State<Arc<Api>>, Named(id): Named) -> Asked {
     let unknown = || ApiError::not_found("no message has this id").hint("answers are kept 14 days");
-    let id = path
-        .ok()
-        .and_then(|Path(id)| Id::parse(&id))
-        .ok_or_else(unknown)?;
+    let id = Id::parse(&id).ok_or_else(unknown)?;
     let found = ask(&api, move |home, _| {
         let reply = documents::reply(home, &id)?;
         // It may be known, and not answered, and its file could not be written.
         let known = reply.is_none() && queue::knows(&home.queue_db(), id.as_str())?;
-        Ok(reply.or_else(|| {
-            known.then(|| {
-                crate::control::replies::Reply::new(
-                    id.as_str(),
-                    crate::control::replies::Status::Accepted,
-                )
-            })
-        }))
+        Ok(reply.or_else(|| known.then(|| Reply::new(id.as_str(), Status::Accepted))))
     });
-    found.await.and_then(|Json(document)| {
-        if document.is_null() {
-            Err(unknown())
-        } else {
-            Ok(Json(document))
-        }
-    })
+    match found.await? {
+        Json(Value::Null) => Err(unknown()),
+        found => Ok(found),
+    }
 }

@@ -11,7 +11,7 @@ use axum::body::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::sys::Version;
 use crate::{clock, db};
 
@@ -139,10 +139,7 @@ impl SharedLook {
 }
 
 fn bug() -> Failure {
-    Failure::new(
-        Exit::Bug,
-        "a bug of the agent itself; its log has the place",
-    )
+    Failure::bug("a bug of the agent itself; its log has the place")
 }
 
 #[cfg(test)]
@@ -151,6 +148,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::app::cli::Exit;
     use crate::sys::atomic;
 
     #[tokio::test(flavor = "multi_thread")]

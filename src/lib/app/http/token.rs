@@ -10,7 +10,7 @@ use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use ring::{hmac, rand};
 
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::config::{Http, Listen};
 use crate::secret::Secret;
 
@@ -116,9 +116,8 @@ fn bits(text: &str) -> f64 {
 /// When the API must not be opened with it, or without one.
 pub(super) fn check_token(http: &Http, token: Option<&Secret>) -> Result<Option<String>, Failure> {
     let name = &http.token_env;
-    let fail = |words: String| {
-        Err(Failure::new(Exit::Config, words).hint(format!("{HOW_TO_MAKE_A_TOKEN} {name}=…")))
-    };
+    let fail =
+        |words: String| Err(Failure::config(words).hint(format!("{HOW_TO_MAKE_A_TOKEN} {name}=…")));
     let Some(token) = token else {
         return match http.address() {
             // Only the agent's user can open the socket.
@@ -143,7 +142,7 @@ pub(super) fn checked(
     what: &str,
 ) -> Result<(Secret, Option<String>), Failure> {
     let secret = secret.ok_or_else(|| {
-        Failure::new(Exit::Config, format!("{what} is not set"))
+        Failure::config(format!("{what} is not set"))
             .hint(format!("{HOW_TO_MAKE_A_TOKEN} {variable}=…"))
     })?;
     let warning = judged(http, &secret, variable, what)?;
@@ -152,9 +151,8 @@ pub(super) fn checked(
 
 /// Returns a warning about a secret of this strength, if there is one.
 fn judged(http: &Http, token: &Secret, name: &str, what: &str) -> Result<Option<String>, Failure> {
-    let fail = |words: String| {
-        Err(Failure::new(Exit::Config, words).hint(format!("{HOW_TO_MAKE_A_TOKEN} {name}=…")))
-    };
+    let fail =
+        |words: String| Err(Failure::config(words).hint(format!("{HOW_TO_MAKE_A_TOKEN} {name}=…")));
     match strength(token) {
         Strength::Good => Ok(None),
         Strength::Refused(why) => fail(format!("{what} {why}")),
@@ -193,7 +191,7 @@ impl TokenCheck {
     pub(super) fn new(token: Option<&Secret>) -> Result<Self, Failure> {
         let tagged = |token: &Secret| {
             let key = hmac::Key::generate(hmac::HMAC_SHA256, &rand::SystemRandom::new())
-                .map_err(|_| Failure::new(Exit::Failed, "this machine gives no random numbers"))?;
+                .map_err(|_| Failure::failed("this machine gives no random numbers"))?;
             let tag = hmac::sign(&key, token.expose().as_bytes());
             Ok::<_, Failure>((key, tag))
         };

@@ -52,7 +52,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
         let mut line = Vec::new();
         let read = (&mut stdin).take(MAX_LINE).read_until(b'\n', &mut line);
         let count = read.map_err(|error| {
-            Failure::new(Exit::Io, format!("standard input: {error}")).hint("give it lines of JSON")
+            Failure::io(format!("standard input: {error}")).hint("give it lines of JSON")
         })?;
         if count == 0 {
             return Ok(Exit::Ok);
@@ -64,8 +64,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
             skip_line(&mut stdin);
             error(
                 None,
-                &Failure::new(Exit::Data, "the line is longer than 1 MiB")
-                    .hint("ask shorter questions"),
+                &Failure::data("the line is longer than 1 MiB").hint("ask shorter questions"),
             )
         } else {
             answer(&mut searcher, context, &line)
@@ -98,7 +97,7 @@ fn answer(searcher: &mut Searcher, context: &Context<'_>, line: &[u8]) -> Value 
             let id = serde_json::from_slice::<Value>(line)
                 .ok()
                 .and_then(|value| value.get("id").cloned());
-            let failure = Failure::new(Exit::Data, format!("not a query: {why}"));
+            let failure = Failure::data(format!("not a query: {why}"));
             return error(
                 id,
                 &failure.hint(r#"a line looks like {"id":1,"query":"what to look for","k":6}"#),
@@ -112,7 +111,7 @@ fn answer(searcher: &mut Searcher, context: &Context<'_>, line: &[u8]) -> Value 
         ("strategy", asked.strategy.as_deref(), &search::STRATEGIES),
     ] {
         if !is_known(value, known) {
-            let failure = Failure::new(Exit::Data, format!("unknown {field}"))
+            let failure = Failure::data(format!("unknown {field}"))
                 .hint(format!("one of {}", known.join(", ")));
             return error(asked.id, &failure);
         }

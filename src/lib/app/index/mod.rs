@@ -150,8 +150,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     };
     if (sync.full || sync.dry_run) && !matches!(verb, None | Some(Verb::Sync(_))) {
         return Err(
-            Failure::new(Exit::Usage, "--full and --dry-run belong to sync")
-                .hint("agent-index sync --help"),
+            Failure::usage("--full and --dry-run belong to sync").hint("agent-index sync --help")
         );
     }
     cli::must_be_there(&context.home)?;
@@ -196,7 +195,7 @@ impl Context<'_> {
 }
 
 fn damaged(what: String) -> Failure {
-    Failure::new(Exit::Data, what)
+    Failure::data(what)
         .hint("agent-index rebuild; nothing is lost, the index is made from the files")
 }
 
@@ -207,7 +206,7 @@ impl From<index::Error> for Failure {
             error if is_damage => damaged(error.to_string()),
             index::Error::Database(error) => Self::from(error),
             index::Error::File(error) => Self::from(error),
-            error @ index::Error::NoVectors(_) => Self::new(Exit::Failed, error.to_string())
+            error @ index::Error::NoVectors(_) => Self::failed(error.to_string())
                 .hint("leave --strategy out: words find natural questions too"),
         }
     }

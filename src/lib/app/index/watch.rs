@@ -112,5 +112,5 @@ fn is_gone(error: &notify::Error) -> bool {
 fn refused(error: &notify::Error) -> Failure {
     cli::err(&format!("{PROGRAM}: {error}"));
     let hint = "sysctl fs.inotify.max_user_watches and max_user_instances say how many are allowed; cron needs none: agent-index";
-    Failure::new(Exit::Io, "the directories cannot be watched").hint(hint)
+    Failure::io("the directories cannot be watched").hint(hint)
 }

@@ -30,15 +30,7 @@ fn unit_of(env: &Environment, home: &Home) -> Option<String> {
 }
 
 fn start_it(shared: &Shared, unit: Option<String>, settled: bool) -> Vec<String> {
-    let mut command = "agent-daemon".to_owned();
-    for (flag, path) in [("--home", &shared.home), ("--config", &shared.config)] {
-        if let Some(path) = path {
-            command.push_str(&format!(" {flag} {}", quote(path)));
-        }
-    }
-    if let Some(name) = &shared.instance {
-        command.push_str(&format!(" --instance {name}"));
-    }
+    let command = format!("agent-daemon{}", shared.words());
     let init = (!settled && shared.config.is_none())
         .then(|| format!("{command} init    makes its files, once"));
     let run = match unit {

@@ -283,9 +283,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_unknown() {
-        let failure = Failure::new(Exit::Data, "queue.db is damaged\n| x").hint("none");
+        let failure = Failure::data("queue.db is damaged\n| x").hint("none");
         assert_eq!(unknown(&failure), "AGENT UNKNOWN - queue.db is damaged / x");
-        let long = unknown(&Failure::new(Exit::Io, "y".repeat(9_000)));
+        let long = unknown(&Failure::io("y".repeat(9_000)));
         assert!(long.chars().count() < 400 && long.ends_with('…'));
     }
 }

@@ -33,6 +33,7 @@ type Entry = Map<String, Value>;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
+    pub program: &'static str,
     pub shared: &'a Shared,
     pub home: &'a Home,
     pub env: &'a Environment,
@@ -83,10 +84,16 @@ impl Context<'_> {
         exit
     }
 
-    fn note(&self, words: &str) {
+    /// Says a word beside the data.
+    pub(crate) fn note(&self, words: &str) {
         if !self.quiet {
-            cli::err(&format!("agent-send: {words}"));
+            cli::err(&format!("{}: {words}", self.program));
         }
+    }
+
+    /// Returns true where more is told than is asked for.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.shared.verbose > 0
     }
 
     /// Says why an answer is empty; a document shows it by itself.

@@ -46,7 +46,7 @@ pub(super) fn answer(context: &Context<'_>, words: &[String]) -> Result<Exit, Fa
         Some(message::Command::Approval { id, verdict, why }) => {
             decide(context, parse_request(&id)?, verdict, why)
         }
-        _ => Err(Failure::new(Exit::Usage, "--answer takes an ID and words")
+        _ => Err(Failure::usage("--answer takes an ID and words")
             .hint("agent-send --queue shows what waits")),
     }
 }
@@ -82,8 +82,9 @@ fn send(
 
 fn outcome(reply: Reply) -> Result<String, Failure> {
     match reply.error {
-        Some(error) => Err(Failure::new(Exit::Failed, text::visible(&error))
-            .hint("agent-send --queue shows what waits")),
+        Some(error) => {
+            Err(Failure::failed(text::visible(&error)).hint("agent-send --queue shows what waits"))
+        }
         None => Ok(text::visible(reply.reply.as_deref().unwrap_or_default())),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser};
 
 use crate::app::cli;
-use crate::app::cli::{Exit, Failure, Shared};
+use crate::app::cli::{Failure, Shared};
 use crate::app::documents::cost::{By, Period};
 use crate::control::{Id, MAX_COMMAND};
 use crate::message::approval_reply;
@@ -300,18 +300,19 @@ impl Arguments {
         ];
         for (flag, is_given, of, is_there) in belongs {
             if is_given && !is_there {
-                return Err(Failure::new(Exit::Usage, format!("{flag} goes with {of}"))
-                    .hint("agent-send --help"));
+                return Err(
+                    Failure::usage(format!("{flag} goes with {of}")).hint("agent-send --help")
+                );
             }
         }
         if self.text.is_some() && !self.jobs.adds() && self.jobs.job.is_some() {
             let what = "--job takes a text only with add";
-            return Err(Failure::new(Exit::Usage, what).hint("agent-send --job --help"));
+            return Err(Failure::usage(what).hint("agent-send --job --help"));
         }
         let from = &message.from;
         if from.is_empty() || from.chars().count() > MAX_NAME || from.contains(char::is_control) {
             let what = "--from takes 1 to 200 printable characters";
-            return Err(Failure::new(Exit::Usage, what).hint("such as --from backup"));
+            return Err(Failure::usage(what).hint("such as --from backup"));
         }
         Ok(())
     }
@@ -344,12 +345,12 @@ impl Arguments {
             Some(text) => text.to_owned(),
             None if has_files => String::new(),
             None => {
-                return Err(Failure::new(Exit::Usage, "no message given")
+                return Err(Failure::usage("no message given")
                     .hint("agent-send TEXT, or agent-send - < file; agent-send --help"));
             }
         };
         if text.trim().is_empty() && !has_files {
-            return Err(Failure::new(Exit::Usage, "the message is empty")
+            return Err(Failure::usage("the message is empty")
                 .hint("agent-send TEXT, or - to read standard input"));
         }
         Ok(text)
@@ -372,7 +373,7 @@ impl JobFlags {
         let given = [self.job_text.as_ref(), positional, behind_verb];
         let mut given = given.into_iter().flatten();
         match (given.next().map(String::as_str), given.next()) {
-            (_, Some(_)) => Err(Failure::new(Exit::Usage, "job add takes one text")
+            (_, Some(_)) => Err(Failure::usage("job add takes one text")
                 .hint("quote it: agent-send --job add 'What is on today?' …")),
             (Some("-"), None) => read_stdin().map(Some),
             (text, None) => Ok(text.map(str::to_owned)),
@@ -401,14 +402,14 @@ impl JobFlags {
 
 pub(super) fn parse_data(data: &str) -> Result<serde_json::Value, Failure> {
     text::json::parse(data.as_bytes()).map_err(|error| {
-        Failure::new(Exit::Usage, format!("--data is not JSON: {error}"))
+        Failure::usage(format!("--data is not JSON: {error}"))
             .hint("such as --data '{\"host\": \"web-1\"}'")
     })
 }
 
 pub(super) fn parse_id(text: &str) -> Result<Id, Failure> {
     Id::parse(text).ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("{text:?} is not a valid id"))
+        Failure::usage(format!("{text:?} is not a valid id"))
             .hint("ids are 1 to 64 of A-Z a-z 0-9 _ -")
     })
 }
@@ -419,11 +420,10 @@ pub(super) fn parse_request(text: &str) -> Result<String, Failure> {
     if approval_reply::is_request(&id) {
         return Ok(id);
     }
-    Err(Failure::new(
-        Exit::Usage,
-        format!("{text:?} is not the id of an approval"),
+    Err(
+        Failure::usage(format!("{text:?} is not the id of an approval"))
+            .hint("agent-send --queue lists the pending ones"),
     )
-    .hint("agent-send --queue lists the pending ones"))
 }
 
 fn read_stdin() -> Result<String, Failure> {
@@ -433,22 +433,16 @@ fn read_stdin() -> Result<String, Failure> {
         .lock()
         .take(limit + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| {
-            Failure::new(Exit::Io, format!("standard input cannot be read: {error}"))
-        })?;
+        .map_err(|error| Failure::io(format!("standard input cannot be read: {error}")))?;
     if bytes.len() as u64 > limit {
-        return Err(Failure::new(
-            Exit::Data,
-            format!("standard input is larger than {limit} bytes"),
-        )
-        .hint("send the part that matters: … | tail -c 100000 | agent-send -"));
+        return Err(
+            Failure::data(format!("standard input is larger than {limit} bytes"))
+                .hint("send the part that matters: … | tail -c 100000 | agent-send -"),
+        );
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::new(
-            Exit::Data,
-            format!("standard input is not valid UTF-8 (byte {at})"),
-        )
-        .hint("convert it first: … | iconv -f LATIN1 -t UTF-8 | agent-send -")
+        Failure::data(format!("standard input is not valid UTF-8 (byte {at})"))
+            .hint("convert it first: … | iconv -f LATIN1 -t UTF-8 | agent-send -")
     })
 }

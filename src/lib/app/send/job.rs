@@ -50,7 +50,7 @@ pub(super) fn job(
     let Some(reply) = wait::reply(context.home, &id, COMMAND_WAIT, context.quiet)? else {
         let secs = COMMAND_WAIT.as_secs();
         let what = format!("the daemon did not answer within {secs} s");
-        return Err(Failure::new(Exit::TryAgain, what).hint(format!(
+        return Err(Failure::try_again(what).hint(format!(
             "it is carried out as soon as it can: agent-send --result {id} --wait"
         )));
     };
@@ -70,7 +70,7 @@ fn parse(
     fields: Option<Value>,
     named: Option<Id>,
 ) -> Result<Option<(Id, JobOrder)>, Failure> {
-    let usage = |what: String| Err(Failure::new(Exit::Usage, what).hint("agent-send --job --help"));
+    let usage = |what: String| Err(Failure::usage(what).hint("agent-send --job --help"));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let verb = words.first().copied().unwrap_or("list");
     if verb != "add" && fields.is_some() {
@@ -116,8 +116,7 @@ fn checked(context: &Context<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, 
         }
     };
     let wrong = |why: String| {
-        Failure::new(Exit::Usage, why)
-            .hint("agent-send --job --help; times and crontab lines: man agent-send")
+        Failure::usage(why).hint("agent-send --job --help; times and crontab lines: man agent-send")
     };
     let given = |name: &str| ask.get(name).is_some();
     if !given("text") || !["at", "every", "cron"].into_iter().any(given) {
@@ -158,7 +157,7 @@ fn known(context: &Context<'_>, called: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let what = format!("no job {:?}", text::visible(called));
-    Err(Failure::new(Exit::Failed, what).hint("agent-send --job lists the jobs"))
+    Err(Failure::failed(what).hint("agent-send --job lists the jobs"))
 }
 
 #[cfg(test)]

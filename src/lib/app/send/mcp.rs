@@ -35,7 +35,7 @@ pub(super) fn mcp(context: &Context<'_>, words: &[String]) -> Result<Exit, Failu
     let standing = standings.iter().find(|standing| standing.name == name);
     let standing = standing.ok_or_else(|| {
         let message = format!("no tool server {:?}", text::visible(name));
-        Failure::new(Exit::Failed, message)
+        Failure::failed(message)
             .hint("agent-send --mcp lists them; agent-send --mcp add NAME -- COMMAND adds one")
     })?;
     let trusted = mcp::approved_hashes(&home.trusted_servers());
@@ -77,10 +77,10 @@ fn trust(
             .broken
             .as_deref()
             .unwrap_or("no daemon has asked it yet");
-        return Err(Failure::new(
-            Exit::Failed,
-            format!("the tools of {name} are not known: {}", text::visible(why)),
-        )
+        return Err(Failure::failed(format!(
+            "the tools of {name} are not known: {}",
+            text::visible(why)
+        ))
         .hint(
             "start the daemon, or send it SIGHUP when it runs, and look at agent-send --mcp list",
         ));
@@ -92,10 +92,8 @@ fn trust(
             "{name} offers something else than you name: now it is {}",
             exactly(standing).unwrap_or_default()
         );
-        return Err(
-            Failure::new(Exit::Failed, format!("{message}; nothing was changed"))
-                .hint("agent-send --mcp list"),
-        );
+        return Err(Failure::failed(format!("{message}; nothing was changed"))
+            .hint("agent-send --mcp list"));
     }
     let decision = Decision::Trust(offer.sha256.clone());
     trusted.decide(name, decision, clock::now_ms())?;

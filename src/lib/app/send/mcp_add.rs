@@ -63,7 +63,7 @@ pub(super) fn add(
         .find(|entry| config.mcp.servers.contains_key(&entry.name))
     {
         let what = format!("[mcp.servers.{}] is in agent.toml already", entry.name);
-        return Err(Failure::new(Exit::Data, what)
+        return Err(Failure::data(what)
             .hint("choose another name, or edit agent.toml and send the daemon SIGHUP"));
     }
     // A damaged file of trust is set aside; that must be seen.
@@ -95,13 +95,12 @@ pub(super) fn add(
 }
 
 fn usage(what: String) -> Failure {
-    Failure::new(Exit::Usage, what).hint("agent-send --mcp --help")
+    Failure::usage(what).hint("agent-send --mcp --help")
 }
 
 fn read(file: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let fail =
-        |error: std::io::Error| Failure::new(Exit::Io, format!("cannot read {file}: {error}"));
+    let fail = |error: std::io::Error| Failure::io(format!("cannot read {file}: {error}"));
     let read = match file {
         "-" => std::io::stdin()
             .lock()
@@ -292,7 +291,7 @@ fn write(context: &Context<'_>, entries: &[Entry]) -> Result<(), Failure> {
         let other = known.get(name)?.filter(|known| known.expose() != value);
         if other.is_some() {
             let what = format!("{name} has another value already");
-            return Err(Failure::new(Exit::Data, what).hint(format!(
+            return Err(Failure::data(what).hint(format!(
                 "nothing was changed; rename it in the document, or edit {}",
                 home.env_file().display()
             )));
@@ -381,13 +380,8 @@ fn show(
     if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
         return Ok(Exit::Ok);
     }
-    cli::err(&format!(
-        "Does the agent get these tools? What they say is an instruction to its model. [y/N] ({exactly})"
-    ));
-    let mut line = String::new();
-    let is_yes = std::io::stdin().read_line(&mut line).is_ok()
-        && ["y", "yes"].contains(&line.trim().to_lowercase().as_str());
-    if is_yes {
+    let question = "Does the agent get these tools? What they say is an instruction to its model.";
+    if cli::confirms(&format!("{question} ({exactly})"))? {
         let trusted = crate::mcp::approved_hashes(&context.home.trusted_servers());
         trusted.decide(name, Decision::Trust(offer.sha256.clone()), clock::now_ms())?;
         cli::out(&format!("{name} is trusted as it is now"));

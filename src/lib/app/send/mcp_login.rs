@@ -21,15 +21,15 @@ pub(super) fn login(context: &Context<'_>, words: &[String]) -> Result<Exit, Fai
     let config = config::load_config(home, context.env)?;
     let server = config.mcp.servers.get(name).ok_or_else(|| {
         let what = format!("no tool server {:?}", text::visible(name));
-        Failure::new(Exit::Failed, what).hint("agent-send --mcp add NAME url=ADDRESS adds one")
+        Failure::failed(what).hint("agent-send --mcp add NAME url=ADDRESS adds one")
     })?;
     if server.url.is_empty() {
         let what = format!("{name} is a program on this machine: nobody signs in there");
-        return Err(Failure::new(Exit::Usage, what).hint("its secrets are in .env, see `env`"));
+        return Err(Failure::usage(what).hint("its secrets are in .env, see `env`"));
     }
     if !server.token_env.is_empty() {
         let what = format!("{name} has a token already: {}", server.token_env);
-        return Err(Failure::new(Exit::Usage, what).hint("take token_env out of agent.toml first"));
+        return Err(Failure::usage(what).hint("take token_env out of agent.toml first"));
     }
     let sign_ins = ServerSignIns::new(&home.server_auth(), Renewals::default());
     let runtime = cli::event_loop()?;
@@ -48,7 +48,7 @@ pub(super) fn logout(context: &Context<'_>, words: &[String]) -> Result<Exit, Fa
     let sign_ins = ServerSignIns::new(&home.server_auth(), Renewals::default());
     if !sign_ins.remove(name)? {
         let what = format!("nobody is signed in at {:?}", text::visible(name));
-        return Err(Failure::new(Exit::Failed, what).hint("agent-send --mcp list"));
+        return Err(Failure::failed(what).hint("agent-send --mcp list"));
     }
     submit::reload(home)?;
     let words = format!("signed out of {name}: its tokens are gone from here");
@@ -58,10 +58,8 @@ pub(super) fn logout(context: &Context<'_>, words: &[String]) -> Result<Exit, Fa
 fn only(words: &[String]) -> Result<&str, Failure> {
     match words {
         [name] => Ok(name),
-        _ => Err(
-            Failure::new(Exit::Usage, "--mcp login takes the name of a server")
-                .hint("agent-send --mcp list shows them"),
-        ),
+        _ => Err(Failure::usage("--mcp login takes the name of a server")
+            .hint("agent-send --mcp list shows them")),
     }
 }
 
@@ -77,7 +75,7 @@ async fn sign_in(
             "" => "where one signs in can be written: [mcp.servers.NAME] issuer, client_id",
             _ => "is [mcp.servers.NAME] issuer right?",
         };
-        Failure::new(Exit::Failed, format!("{name}: {error}; nothing was stored")).hint(hint)
+        Failure::failed(format!("{name}: {error}; nothing was stored")).hint(hint)
     };
     let issuer = auth::discover(&place, &server.issuer)
         .await
@@ -85,7 +83,7 @@ async fn sign_in(
     let port = Some(server.redirect_port).filter(|port| *port > 0);
     let listener = Listener::open(port).await.map_err(|error| {
         let what = format!("no port of 127.0.0.1 can be opened for the browser: {error}");
-        Failure::new(Exit::TryAgain, what)
+        Failure::try_again(what)
     })?;
     let client = match server.client_id.as_str() {
         "" => {
@@ -105,7 +103,7 @@ async fn sign_in(
     let code = code_of((&at, &again), (&flow, &listener), context.env, screen).await?;
     let http = place.client(&issuer.token_url).await.map_err(failed)?;
     let Granted::Tokens(tokens) = flow.exchange_by(&http, &code).await.map_err(failed)? else {
-        return Err(Failure::new(Exit::Bug, "a tool server gave a key"));
+        return Err(Failure::bug("a tool server gave a key"));
     };
     let scope = tokens.scope.clone();
     sign_ins.put(name, &server.url, *tokens)?;
@@ -125,7 +123,7 @@ fn own_secret(
     let secrets = config::Secrets::open(context.home, context.env)?;
     let secret = secrets.get(name)?.ok_or_else(|| {
         let what = format!("client_secret_env: {name} is not set");
-        Failure::new(Exit::Config, what).hint(format!(
+        Failure::config(what).hint(format!(
             "write {name}=… into {}",
             context.home.env_file().display()
         ))
@@ -135,7 +133,7 @@ fn own_secret(
             "{} takes no secret of a client",
             text::visible(&issuer.issuer)
         );
-        Failure::new(Exit::Failed, what)
+        Failure::failed(what)
             .hint("take client_secret_env out of agent.toml if the client has none")
     })?;
     Ok(Some(ClientSecret { secret, stands }))

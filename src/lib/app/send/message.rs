@@ -103,7 +103,7 @@ pub(super) fn attach(home: &Home, files: &[PathBuf], id: &Id) -> Result<Vec<Atta
     attachments::leave(&home.spool_tmp(), &home.spool_new(), id, files).map_err(|error| match error
     {
         attachments::Error::Io(error) => error.into(),
-        error @ attachments::Error::Unfit { .. } => Failure::new(Exit::Usage, error.to_string())
+        error @ attachments::Error::Unfit { .. } => Failure::usage(error.to_string())
             .hint("nothing was sent; regular files of at most 20 MB are taken, 20 with a message"),
     })
 }
@@ -120,7 +120,7 @@ pub(super) fn check_names(context: &Context<'_>, flags: &MessageFlags) -> Result
         // Other names mean conversations of our own, there or new.
         (Some(session), _) if !is_name(session) => {
             let what = "--session takes 1 to 200 printable characters";
-            return Err(Failure::new(Exit::Usage, what).hint("such as --session work"));
+            return Err(Failure::usage(what).hint("such as --session work"));
         }
         (_, Some(to)) if to != "owner" && Address::parse(to).is_none() => check_contact(home, to)?,
         _ => {}
@@ -157,7 +157,7 @@ pub(super) fn check_names(context: &Context<'_>, flags: &MessageFlags) -> Result
     } else {
         return Ok(());
     };
-    Err(Failure::new(Exit::Failed, format!("not delivered: {}", lacks.0)).hint(lacks.1))
+    Err(Failure::failed(format!("not delivered: {}", lacks.0)).hint(lacks.1))
 }
 
 fn is_name(text: &str) -> bool {
@@ -165,6 +165,6 @@ fn is_name(text: &str) -> bool {
 }
 
 fn unknown(what: &str, name: &str, known: &[&str]) -> Failure {
-    Failure::new(Exit::Failed, format!("no {what} {:?}", text::visible(name)))
+    Failure::failed(format!("no {what} {:?}", text::visible(name)))
         .hint(format!("there are: {}", known.join(", ")))
 }

@@ -67,6 +67,7 @@ pub fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let (env, home) = arguments.shared.home()?;
     let context = Context {
+        program: "agent-send",
         shared: &arguments.shared,
         home: &home,
         env: &env,
@@ -102,7 +103,7 @@ fn command_of(context: &Context<'_>, arguments: &Arguments) -> Result<Option<Exi
         if target != "all" && !submit::check_session(home, target)? && submit::nothing_waits(home)?
         {
             let what = format!("no session {:?}", text::visible(target));
-            return Err(submit::hint_at_sessions(Failure::new(Exit::Failed, what)));
+            return Err(submit::hint_at_sessions(Failure::failed(what)));
         }
         let command = Command::Reset {
             target: target.clone(),
@@ -173,12 +174,12 @@ fn dead_letters(action: &str, letters: &[String]) -> Result<Command, Failure> {
         "drop" => DeadLetters::Drop,
         other => {
             let what = format!("--queue takes retry or drop, not {other:?}");
-            return Err(Failure::new(Exit::Usage, what)
+            return Err(Failure::usage(what)
                 .hint("agent-send --queue shows what there is; agent-send --queue retry all"));
         }
     };
     let [letter] = letters else {
-        return Err(Failure::new(Exit::Usage, "which dead letter is missing")
+        return Err(Failure::usage("which dead letter is missing")
             .hint("an id that agent-send --queue shows, or all"));
     };
     let letter = letter.clone();

@@ -33,7 +33,7 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
                 &json!({"approved": person.id, "name": person.name}),
                 &format!("{} ({}) may talk now", person.name, person.id),
             )),
-            None => Err(Failure::new(Exit::Failed, format!("no request {code:?}"))
+            None => Err(Failure::failed(format!("no request {code:?}"))
                 .hint("agent-send --pair lists the requests; a code is valid for one hour")),
         },
         [verb @ ("block" | "unblock" | "mute" | "unmute"), id] => {
@@ -55,7 +55,7 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
                 let words = format!("{address} may not talk any more");
                 return Ok(context.done(&json!({"revoked": address}), &words));
             }
-            Err(Failure::new(Exit::Failed, format!("{address} was not let in by pairing"))
+            Err(Failure::failed(format!("{address} was not let in by pairing"))
                 .hint("agent-send --pair list; people in allow_from or owner are removed in agent.toml"))
         }
         ["owner"] => {
@@ -67,9 +67,7 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
             }
             Ok(Exit::Ok)
         }
-        _ => Err(Failure::new(
-            Exit::Usage,
-            "--pair takes list, approve CODE, revoke ID, owner, block ID, unblock ID, mute ID or unmute ID",
+        _ => Err(Failure::usage("--pair takes list, approve CODE, revoke ID, owner, block ID, unblock ID, mute ID or unmute ID",
         )
         .hint("agent-send --pair --help")),
     }
@@ -84,12 +82,12 @@ fn person(store: &Store, who: &str) -> Result<Address, Failure> {
         [one] => Ok(one.id.clone()),
         [] => {
             let what = format!("no person {:?}", text::visible(who));
-            Err(Failure::new(Exit::Failed, what).hint("agent-send --pair lists them"))
+            Err(Failure::failed(what).hint("agent-send --pair lists them"))
         }
         several => {
             let ids: Vec<String> = several.iter().map(|one| one.id.to_string()).collect();
             let what = format!("{:?} may be several people", text::visible(who));
-            Err(Failure::new(Exit::Usage, what).hint(format!("use an id: {}", ids.join(", "))))
+            Err(Failure::usage(what).hint(format!("use an id: {}", ids.join(", "))))
         }
     }
 }

@@ -27,24 +27,19 @@ pub(super) fn skill(context: &Context<'_>, words: &[String]) -> Result<Exit, Fai
     let home = context.home;
     cli::must_be_there(home)?;
     let skills = Skills::new(home, config::share_dir(context.env).as_deref());
-    if let Some(verb) = skill_learned::Verb::parse(words) {
-        if verb.changes() {
-            cli::may_write(home)?;
+    let plain: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let ["accept" | "reject" | "remove" | "trust" | "distrust", _] = *plain {
+        cli::may_write(home)?;
+        if !home.state().is_dir() {
+            home.create()?;
         }
-        let _guard = logging::init(&logging::Options::stderr_only(0, false));
-        return skill_learned::run(context, &skills, &verb);
-    }
-    let verb = TrustVerb::parse("--skill", words)?;
-    if let TrustVerb::List = verb {
-        return list(context, &skills);
-    }
-    cli::may_write(home)?;
-    if !home.state().is_dir() {
-        home.create()?;
     }
     // A damaged file is set aside; that must be seen.
     let _guard = logging::init(&logging::Options::stderr_only(0, false));
-    match verb {
+    if let Some(exit) = skill_learned::run(context, &skills, &plain)? {
+        return Ok(exit);
+    }
+    match TrustVerb::parse("--skill", words)? {
         TrustVerb::List => list(context, &skills),
         TrustVerb::Trust(name, hash) => {
             trust(context, &skills, &named(&skills, name)?, hash.as_deref())
@@ -70,7 +65,7 @@ pub(super) enum TrustVerb<'a> {
 impl<'a> TrustVerb<'a> {
     pub(super) fn parse(flag: &str, words: &'a [String]) -> Result<Self, Failure> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let usage = |what: String, hint: String| Err(Failure::new(Exit::Usage, what).hint(hint));
+        let usage = |what: String, hint: String| Err(Failure::usage(what).hint(hint));
         match words.as_slice() {
             [] | ["list"] => Ok(Self::List),
             ["distrust", name] => Ok(Self::Distrust(name)),
@@ -115,7 +110,7 @@ fn named(skills: &Skills, name: &str) -> Result<SkillStatus, Failure> {
         .into_iter()
         .find(|standing| standing.name == name);
     found.ok_or_else(|| {
-        Failure::new(Exit::Failed, format!("no skill {:?}", text::visible(name)))
+        Failure::failed(format!("no skill {:?}", text::visible(name)))
             .hint("agent-send --skill lists them")
     })
 }
@@ -129,7 +124,7 @@ fn trust(
     let home = context.home;
     let (name, path) = (&standing.name, home.display(&standing.path));
     let cannot = |why: &dyn std::fmt::Display| {
-        Failure::new(Exit::Failed, format!("{name} cannot be used: {why}"))
+        Failure::failed(format!("{name} cannot be used: {why}"))
             .hint(format!("repair {path} first, then agent-send --skill list"))
     };
     match &standing.off {
@@ -143,10 +138,8 @@ fn trust(
                 "{name} is another one than you name: now it is {}",
                 exactly(standing).unwrap_or_default()
             );
-            return Err(
-                Failure::new(Exit::Failed, format!("{message}; nothing was changed"))
-                    .hint(format!("read {path} again, then agent-send --skill list")),
-            );
+            return Err(Failure::failed(format!("{message}; nothing was changed"))
+                .hint(format!("read {path} again, then agent-send --skill list")));
         }
     }
     let (says, words) = if standing.is_untrusted {

@@ -21,78 +21,54 @@ const EXAMPLE_WAIT: Duration = Duration::from_secs(600);
 /// Characters of an answer that is not what was expected.
 const ANSWER: usize = 300;
 
-/// What is to be done.
-pub(super) enum Verb<'a> {
-    Show(&'a str),
-    /// A name, and how the hash of its draft begins when it was named with it.
-    Accept(&'a str, Option<String>),
-    Reject(&'a str),
-    Remove(&'a str),
-    Test(&'a str),
-    Timeline,
-}
-
-impl<'a> Verb<'a> {
-    /// Returns what the words mean; `None` when they are no verb of these.
-    pub(super) fn parse(words: &'a [String]) -> Option<Self> {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        Some(match words.as_slice() {
-            ["timeline"] => Self::Timeline,
-            ["show", name] => Self::Show(name),
-            ["reject", name] => Self::Reject(name),
-            ["remove", name] => Self::Remove(name),
-            ["test", name] => Self::Test(name),
-            ["accept", name] => match name.split_once('@') {
-                None => Self::Accept(name, None),
-                Some((name, hash)) => Self::Accept(name, Some(hash.to_ascii_lowercase())),
-            },
-            _ => return None,
-        })
-    }
-
-    pub(super) fn changes(&self) -> bool {
-        matches!(self, Self::Accept(..) | Self::Reject(_) | Self::Remove(_))
-    }
-}
-
-/// Does it.
+/// Does what the words say; `None` when they are no verb of these.
+///
+/// # Errors
+///
+/// As the verb.
 pub(super) fn run(
     context: &Context<'_>,
     skills: &Skills,
-    verb: &Verb<'_>,
-) -> Result<Exit, Failure> {
+    words: &[&str],
+) -> Result<Option<Exit>, Failure> {
     let now = clock::now_ms();
-    match verb {
-        Verb::Show(name) => show(context, skills, name),
-        Verb::Accept(name, hash) => {
+    let exit = match *words {
+        ["timeline"] => timeline(context, skills),
+        ["show", name] => show(context, skills, name)?,
+        ["test", name] => test(context, skills, name)?,
+        ["accept", named] => {
+            let (name, hash) = match named.split_once('@') {
+                Some((name, hash)) => (name, Some(hash.to_ascii_lowercase())),
+                None => (named, None),
+            };
             let what = match hash.as_deref() {
                 None => Accept::AsProposed,
                 Some(hash) if hash.len() >= FEWEST => Accept::Exactly(hash),
                 Some(_) => {
                     let what = format!("after the @ stand {FEWEST} to 64 digits of the hash");
-                    return Err(Failure::new(Exit::Usage, what)
+                    return Err(Failure::usage(what)
                         .hint(format!("agent-send --skill show {}", text::visible(name))));
                 }
             };
             skills.accept(name, what, now).map_err(failed(name))?;
             let words = format!("{name} is a skill now: workspace/skills/{name}/SKILL.md");
-            Ok(context.done(&json!({"accepted": name}), &words))
+            context.done(&json!({"accepted": name}), &words)
         }
-        Verb::Reject(name) => {
+        ["reject", name] => {
             skills.reject(name, now).map_err(failed(name))?;
             let words = format!("{name} is dropped; just this is not proposed again");
-            Ok(context.done(&json!({"rejected": name}), &words))
+            context.done(&json!({"rejected": name}), &words)
         }
-        Verb::Remove(name) => {
+        ["remove", name] => {
             skills.retire(name, now).map_err(failed(name))?;
             let words = format!(
                 "{name} is no skill any more; to have it back: agent-send --skill accept {name}"
             );
-            Ok(context.done(&json!({"removed": name}), &words))
+            context.done(&json!({"removed": name}), &words)
         }
-        Verb::Test(name) => test(context, skills, name),
-        Verb::Timeline => timeline(context, skills),
-    }
+        _ => return Ok(None),
+    };
+    Ok(Some(exit))
 }
 
 fn failed(name: &str) -> impl FnOnce(Refused) -> Failure {
@@ -104,7 +80,7 @@ fn failed(name: &str) -> impl FnOnce(Refused) -> Failure {
             }
             _ => "agent-send --skill list".to_owned(),
         };
-        Failure::new(Exit::Failed, text::visible(&why.to_string())).hint(hint)
+        Failure::failed(text::visible(&why.to_string())).hint(hint)
     }
 }
 
@@ -164,7 +140,7 @@ fn show(context: &Context<'_>, skills: &Skills, name: &str) -> Result<Exit, Fail
     let proposal = proposals.find(|one| one.name == name);
     if skill.is_none() && proposal.is_none() {
         let what = format!("no skill {:?}", text::visible(name));
-        return Err(Failure::new(Exit::Failed, what).hint("agent-send --skill lists them"));
+        return Err(Failure::failed(what).hint("agent-send --skill lists them"));
     }
     let counts = skills.learned().counts(name);
     let events: Vec<Event> = skills.learned().events();
@@ -223,17 +199,17 @@ fn told(event: &Event) -> String {
     )
 }
 
-fn timeline(context: &Context<'_>, skills: &Skills) -> Result<Exit, Failure> {
+fn timeline(context: &Context<'_>, skills: &Skills) -> Exit {
     let events = skills.learned().events();
     if context.json {
         cli::json(&json!({"events": events}));
-        return Ok(Exit::Ok);
+        return Exit::Ok;
     }
     if events.is_empty() {
         cli::err("agent-send: nothing was learned yet");
     }
     events.iter().for_each(|event| cli::out(&told(event)));
-    Ok(Exit::Ok)
+    Exit::Ok
 }
 
 /// Runs the examples of a skill, each in a conversation of its own. They are messages like others: they cost what they
@@ -242,12 +218,12 @@ fn test(context: &Context<'_>, skills: &Skills, name: &str) -> Result<Exit, Fail
     let shelf = skills.shelf();
     let skill = shelf.get(name).ok_or_else(|| {
         let what = format!("no skill {:?} is on", text::visible(name));
-        Failure::new(Exit::Failed, what).hint("agent-send --skill lists them")
+        Failure::failed(what).hint("agent-send --skill lists them")
     })?;
     if skill.examples.is_empty() {
         let what = format!("the skill {name} has no examples");
         let hint = "in the head of its SKILL.md: examples: [{ask: \"…\", expect: \"…\"}]";
-        return Err(Failure::new(Exit::Failed, what).hint(hint));
+        return Err(Failure::failed(what).hint(hint));
     }
     let mut results = Vec::new();
     for (number, example) in (1..).zip(&skill.examples) {

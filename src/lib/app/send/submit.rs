@@ -94,7 +94,7 @@ fn clash(id: &Id, first: Option<Said>, now: &Said) -> Failure {
         "id {id} belongs to another message; nothing was sent\n  first: {shown}\n  now:   {}",
         now.show()
     );
-    Failure::new(Exit::Data, what).hint(format!(
+    Failure::data(what).hint(format!(
         "choose another --id; agent-send --result {id} shows the answer to the first"
     ))
 }
@@ -116,7 +116,7 @@ pub(super) fn post(
     let line = encode(id, command);
     if line.len() as u64 > MAX_COMMAND {
         let what = format!("the message is larger than {MAX_COMMAND} bytes");
-        return Err(Failure::new(Exit::Data, what)
+        return Err(Failure::data(what)
             .hint("send the part that matters, or the whole as a file: --attach FILE"));
     }
     make_spool(home)?;
@@ -207,7 +207,7 @@ pub(in crate::app) fn call(
         withdraw(home, &id);
         let secs = limit.as_secs();
         let what = format!("the daemon did not answer within {secs} s; {unknown}");
-        Failure::new(Exit::TryAgain, what).hint("agent-monitor shows what it is doing")
+        Failure::try_again(what).hint("agent-monitor shows what it is doing")
     })
 }
 
@@ -235,8 +235,7 @@ pub(super) fn hint_at_sessions(failure: Failure) -> Failure {
 
 /// Returns whether no daemon runs and nothing waits for one: what the files do not know does not exist.
 pub(super) fn nothing_waits(home: &Home) -> Result<bool, Failure> {
-    let new = home.spool_new();
-    Ok(!is_running(home)? && (!new.is_dir() || spool::scan(&new)?.is_empty()))
+    Ok(!is_running(home)? && spool::scan(&home.spool_new())?.is_empty())
 }
 
 /// Returns whether the session is known; refuses a name that may mean several.
@@ -254,9 +253,7 @@ pub(super) fn check_session(home: &Home, target: &str) -> Result<bool, Failure> 
 pub(super) fn check_contact(home: &Home, to: &str) -> Result<(), Failure> {
     match People::read(&home.people())?.find(to).as_slice() {
         [_] => Ok(()),
-        [] => Err(Failure::new(
-            Exit::Failed,
-            format!("no contact {:?}", text::visible(to)),
+        [] => Err(Failure::failed(format!("no contact {:?}", text::visible(to)),
         )
         .hint(
             "a contact is known by name once they wrote to the agent; a numeric chat id, or CHANNEL:ID, always works",
@@ -271,7 +268,7 @@ pub(super) fn check_contact(home: &Home, to: &str) -> Result<(), Failure> {
 
 fn ambiguous(target: &str, list: &str) -> Failure {
     let target = text::visible(target);
-    Failure::new(Exit::Usage, format!("{target} is ambiguous:\n  {list}")).hint("use one of these")
+    Failure::usage(format!("{target} is ambiguous:\n  {list}")).hint("use one of these")
 }
 
 pub(super) fn make_spool(home: &Home) -> Result<(), Failure> {
@@ -310,7 +307,7 @@ pub(super) fn no_daemon(home: &Home) -> Failure {
     let unit = Unit::of(&Environment::of_process(), home).and_then(|unit| unit.start());
     let or = unit.map_or_else(String::new, |start| format!("{start}, or: "));
     let what = format!("no daemon is listening on {}", home.fifo().display());
-    Failure::new(Exit::NoDaemon, what).hint(format!(
+    Failure::no_daemon(what).hint(format!(
         "{or}agent-daemon run; agent-monitor shows the exact command"
     ))
 }

@@ -89,17 +89,14 @@ pub(super) fn result(
                 return Ok(Exit::TryAgain);
             }
             Asks::default().tell(&reply, false);
-            Err(
-                Failure::new(Exit::TryAgain, format!("{id} is not answered yet"))
-                    .hint(format!("agent-send --result {id} --wait")),
-            )
+            Err(Failure::try_again(format!("{id} is not answered yet"))
+                .hint(format!("agent-send --result {id} --wait")))
         }
-        None if spooled.exists() => Err(Failure::new(
-            Exit::TryAgain,
-            format!("{id} waits in the spool for the daemon"),
-        )
+        None if spooled.exists() => Err(Failure::try_again(format!(
+            "{id} waits in the spool for the daemon"
+        ))
         .hint("agent-daemon run")),
-        None => Err(Failure::new(Exit::Failed, format!("no message \"{id}\""))
+        None => Err(Failure::failed(format!("no message \"{id}\""))
             .hint("replies and ids are kept for 14 days")),
     }
 }
@@ -198,7 +195,7 @@ pub(super) fn wait(
             return Ok(Ended::Interrupted);
         }
         if show.person && typed::has_hung_up() {
-            return Err(Failure::new(Exit::Io, "the terminal is gone")
+            return Err(Failure::io("the terminal is gone")
                 .hint(format!("agent-send --result {id} --wait has the answer")));
         }
         screen.read(home, answer.as_ref());
@@ -381,7 +378,7 @@ pub(super) fn print(reply: &Reply, json: bool) -> Result<Exit, Failure> {
         });
     }
     if let Some(error) = &reply.error {
-        let failure = Failure::new(Exit::Failed, error.clone());
+        let failure = Failure::failed(error.clone());
         return Err(match &reply.run_id {
             Some(_) => failure.hint(format!("agent-send --explain {}", reply.id)),
             None => failure,

@@ -80,9 +80,9 @@ impl Program {
             let _ = stderr.read_to_string(&mut said);
         }
         let name = self.name();
-        let status = child.wait().map_err(|error| {
-            Failure::new(Exit::Io, format!("{name} cannot be waited for: {error}"))
-        })?;
+        let status = child
+            .wait()
+            .map_err(|error| Failure::io(format!("{name} cannot be waited for: {error}")))?;
         if status.success() {
             return Ok(());
         }
@@ -95,10 +95,9 @@ impl Program {
             true => status.to_string(),
             false => said.join("; "),
         };
-        Err(Failure::new(
-            Exit::Failed,
-            format!("{name} cannot {doing} the backup: {why}"),
-        ))
+        Err(Failure::failed(format!(
+            "{name} cannot {doing} the backup: {why}"
+        )))
     }
 
     /// Decrypts `from` into `to`.
@@ -115,7 +114,7 @@ impl Program {
         match (self, identity) {
             (Self::Age, Some(file)) => arguments.extend(["--identity".as_ref(), file.as_os_str()]),
             (Self::Age, None) => {
-                return Err(Failure::new(Exit::Usage, "the backup is encrypted by age")
+                return Err(Failure::usage("the backup is encrypted by age")
                     .hint("agent-daemon restore --identity KEYFILE PATH"));
             }
             // It finds the key in its own keyring.
@@ -174,7 +173,7 @@ impl Cipher {
         let stdin = child.stdin.take();
         let written = match stdin {
             Some(stdin) => write(&mut io::BufWriter::new(stdin)),
-            None => Err(Failure::new(Exit::Bug, "a pipe is missing")),
+            None => Err(Failure::bug("a pipe is missing")),
         };
         // A program that ended early says why; the broken pipe does not.
         self.program.end(child, "encrypt")?;

@@ -113,7 +113,7 @@ fn directory(path: &Path, keep: Option<u16>) -> Result<Option<PathBuf>, Failure>
     }
     if keep.is_some() {
         let message = format!("--keep wants a directory, and {} is a file", path.display());
-        return Err(Failure::new(Exit::Usage, message).hint("agent-daemon backup --help"));
+        return Err(Failure::usage(message).hint("agent-daemon backup --help"));
     }
     Ok(None)
 }
@@ -140,13 +140,12 @@ fn to_stdout(
     keep: Option<u16>,
 ) -> Result<Exit, Failure> {
     if keep.is_some() {
-        return Err(Failure::new(
-            Exit::Usage,
+        return Err(Failure::usage(
             "--keep wants a directory, and - is standard output",
         ));
     }
     if io::IsTerminal::is_terminal(&io::stdout()) {
-        return Err(Failure::new(Exit::Usage, "a backup is not for a terminal")
+        return Err(Failure::usage("a backup is not for a terminal")
             .hint("agent-daemon backup - | ssh HOST 'cat > agent.tar'"));
     }
     let report = match cipher {
@@ -216,7 +215,7 @@ fn may_replace(path: &Path) -> Result<(), Failure> {
         (None, _) => return Ok(()),
     };
     let message = format!("{} is there already and {why}", path.display());
-    Err(Failure::new(Exit::Failed, message).hint(
+    Err(Failure::failed(message).hint(
         "move it away, choose another name, or name a directory, in which each backup is a file of its own",
     ))
 }
@@ -257,10 +256,7 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
         spooled.0.clone()
     } else if wanted.path.is_dir() {
         backup::newest(&wanted.path)?.ok_or_else(|| {
-            Failure::new(
-                Exit::Data,
-                format!("{} has no backup in it", wanted.path.display()),
-            )
+            Failure::data(format!("{} has no backup in it", wanted.path.display()))
         })?
     } else {
         wanted.path.clone()
@@ -376,15 +372,15 @@ impl From<backup::Error> for Failure {
             backup::Error::Home(error) => Self::from(error),
             backup::Error::Database(error) => Self::from(error),
             backup::Error::Index(error) => Self::from(error),
-            backup::Error::Busy => Self::new(Exit::TryAgain, message).hint("try again in a moment"),
-            backup::Error::Restless(_) => Self::new(Exit::TryAgain, message).hint("try again when nobody writes it"),
+            backup::Error::Busy => Self::try_again(message).hint("try again in a moment"),
+            backup::Error::Restless(_) => Self::try_again(message).hint("try again when nobody writes it"),
             backup::Error::Damaged { .. } => {
-                Self::new(Exit::Data, message).hint("nothing was written; take an older backup, or what tar -xf still reads of this one")
+                Self::data(message).hint("nothing was written; take an older backup, or what tar -xf still reads of this one")
             }
-            backup::Error::Newer { .. } => Self::new(Exit::Data, message).hint("use the newer version of agent-toolkit that wrote it"),
-            backup::Error::Occupied(_) => Self::new(Exit::Failed, message)
+            backup::Error::Newer { .. } => Self::data(message).hint("use the newer version of agent-toolkit that wrote it"),
+            backup::Error::Occupied(_) => Self::failed(message)
                 .hint("nothing was written; restore into an empty home: --home DIR, or move this one away first"),
-            backup::Error::Unproved(_) => Self::new(Exit::Failed, message).hint("take an older backup; doctor says more"),
+            backup::Error::Unproved(_) => Self::failed(message).hint("take an older backup; doctor says more"),
         }
     }
 }

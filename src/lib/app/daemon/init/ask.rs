@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Write};
 
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 
 /// What a person answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,9 +16,8 @@ pub(super) enum Answer<T> {
 
 /// Asks for a line; Enter alone is `usual`.
 pub(super) fn line(question: &str, usual: &str) -> Result<Answer<String>, Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::new(Exit::Io, format!("the terminal cannot be used: {error}"))
-    };
+    let failed =
+        |error: std::io::Error| Failure::io(format!("the terminal cannot be used: {error}"));
     let mut err = std::io::stderr();
     let shown = if usual.is_empty() {
         String::new()

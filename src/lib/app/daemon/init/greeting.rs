@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::ask::Answer;
 use super::{Setup, ask};
 use crate::app::cli;
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 
 const FIRST: &str = "Hello! Who are you?";
 
@@ -21,8 +21,8 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
         true => by_daemon(setup, &text),
         false => alone(setup, &text),
     };
-    let answer = said
-        .map_err(|error| Failure::new(Exit::Io, format!("the agent cannot be started: {error}")))?;
+    let answer =
+        said.map_err(|error| Failure::io(format!("the agent cannot be started: {error}")))?;
     match answer.trim() {
         "" => cli::err("  there was no answer; agent-daemon doctor says why"),
         answer => cli::err(&format!("\n{}", cli::harmless(answer))),
@@ -45,30 +45,8 @@ fn alone(setup: &Setup<'_>, text: &str) -> std::io::Result<String> {
 /// The five programs are this one, by the name it is called.
 fn called(name: &str, setup: &Setup<'_>) -> Command {
     let mut program = Command::new("/proc/self/exe");
-    program.arg0(name).args(flags(setup));
+    program.arg0(name).args(setup.shared.arguments());
     program
-}
-
-fn flags(setup: &Setup<'_>) -> Vec<std::ffi::OsString> {
-    let mut flags = Vec::new();
-    let shared = setup.shared;
-    let home = shared
-        .home
-        .as_ref()
-        .map(|dir| ("--home", dir.clone().into_os_string()));
-    let instance = shared
-        .instance
-        .as_ref()
-        .map(|name| ("--instance", name.into()));
-    let config = shared
-        .config
-        .as_ref()
-        .map(|file| ("--config", file.clone().into_os_string()));
-    for (flag, value) in [home, instance, config].into_iter().flatten() {
-        flags.push(flag.into());
-        flags.push(value);
-    }
-    flags
 }
 
 fn ask_program(program: &mut Command, text: &str) -> std::io::Result<String> {

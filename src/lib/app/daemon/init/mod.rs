@@ -36,7 +36,7 @@ pub(super) fn init(shared: &Shared, yes: bool) -> Result<Exit, Failure> {
         workspace::Error::Home(error) => Failure::from(error),
         error @ workspace::Error::Write { .. } => {
             let hint = error.hint();
-            Failure::new(Exit::Io, error.to_string()).hint(hint)
+            Failure::io(error.to_string()).hint(hint)
         }
     })?;
     let is_asked =
@@ -70,7 +70,7 @@ fn guide(shared: &Shared, env: Environment, home: Home) -> Result<Exit, Failure>
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Io, format!("no event loop: {error}")))?;
+        .map_err(|error| Failure::io(format!("no event loop: {error}")))?;
     let setup = Setup {
         shared,
         env,
@@ -114,21 +114,7 @@ impl Setup<'_> {
 
     /// Returns a command that leads to this home again.
     fn command(&self, program: &str, arguments: &str) -> String {
-        let home = self
-            .shared
-            .home
-            .as_ref()
-            .map(|dir| format!(" --home {}", cli::quote(dir)));
-        let name = self
-            .shared
-            .instance
-            .as_ref()
-            .map(|name| format!(" --instance {}", cli::quote(name)));
-        format!(
-            "{program}{}{} {arguments}",
-            home.unwrap_or_default(),
-            name.unwrap_or_default()
-        )
+        format!("{program}{} {arguments}", self.shared.words())
     }
 
     fn is_running(&self) -> bool {

@@ -5,14 +5,13 @@ use std::time::Duration;
 use super::ask::Answer;
 use super::{Setup, ask, local, settings_file};
 use crate::app::cli;
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::app::daemon::login::prompt;
 use crate::app::daemon::tell_to_reload;
 use crate::auth;
 use crate::auth::{Keys, Verdict, probe};
 use crate::config;
 use crate::config::{ProviderType, VENDORS, Vendor};
-use crate::net;
 use crate::provider::Credential;
 use crate::secret::Secret;
 use crate::sys;
@@ -78,10 +77,9 @@ fn of_vendor(setup: &Setup<'_>, vendor: &Vendor) -> Result<Answer<()>, Failure> 
     let home = &setup.home;
     let name = vendor.name;
     let provider = config::provider(home, name)?
-        .ok_or_else(|| Failure::new(Exit::Bug, format!("{name} is built in and was not found")))?;
+        .ok_or_else(|| Failure::bug(format!("{name} is built in and was not found")))?;
     let keys = Keys::open(home, &setup.env)?;
-    let http = net::client()
-        .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
+    let http = cli::http_client()?;
     cli::err(&format!("  keys are made at {}", vendor.key_page));
     let (given, verdict) = loop {
         let typed = prompt::hidden("  API key (it is not shown, Enter skips): ")?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::ask::Answer;
 use super::{Setup, ask, settings_file};
 use crate::app::cli;
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::app::daemon::build::is_bot_token;
 use crate::app::daemon::login::prompt;
 use crate::channel::telegram::Telegram;
@@ -85,7 +85,7 @@ fn verify(
     token: Secret,
 ) -> Result<Result<Option<String>, String>, Failure> {
     let bot = Telegram::new(settings, http, token, Arc::default())
-        .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
+        .map_err(|error| Failure::failed(format!("no TLS: {}", error.without_url())))?;
     Ok(setup.runtime.block_on(bot.verify()))
 }
 

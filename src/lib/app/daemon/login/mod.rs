@@ -21,7 +21,6 @@ use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::unit::Unit;
 use crate::auth::{Granted, Keys, Origin, Verdict, is_openrouter, probe};
 use crate::config::{Environment, Home};
-use crate::net;
 use crate::provider::Credential;
 use crate::secret::Secret;
 use crate::sys::lock;
@@ -120,8 +119,7 @@ fn obtain(
     target: &Target,
     (env, home): (&Environment, &Home),
 ) -> Result<(Granted, Verdict), Failure> {
-    let http = net::client()
-        .map_err(|error| Failure::new(Exit::Failed, format!("no TLS: {}", error.without_url())))?;
+    let http = cli::http_client()?;
     let way = Way::choose(login, target)?;
     let typed = (way == Way::Key)
         .then(|| ask_for_key(shared, target))
@@ -156,7 +154,7 @@ fn refuse_wrong(verdict: &Verdict, name: &str) -> Result<(), Failure> {
         return Ok(());
     };
     let message = format!("the key for {name} is wrong: {words}; nothing was stored");
-    Err(Failure::new(Exit::Failed, message).hint(format!(
+    Err(Failure::failed(message).hint(format!(
         "copy it whole and try again; to store it anyway: agent-daemon login {name} --no-check"
     )))
 }
@@ -187,7 +185,7 @@ impl Way {
                 let message = format!(
                     "{name} offers no sign-in to programs of others, as far as its file says"
                 );
-                Err(Failure::new(Exit::Usage, message).hint(format!(
+                Err(Failure::usage(message).hint(format!(
                     "agent-daemon login {name} --api-key; [oauth] in providers.d/{name}.toml is for issuers that do"
                 )))
             }
@@ -220,20 +218,15 @@ fn ask_for_key(shared: &Shared, target: &Target) -> Result<Secret, Failure> {
         let mut line = String::new();
         let read = stdin.lock().take(MAX_KEY).read_line(&mut line);
         read.map_err(|error| {
-            Failure::new(
-                Exit::Data,
-                format!("no key can be read from standard input: {error}"),
-            )
-            .hint(PIPE)
+            Failure::data(format!("no key can be read from standard input: {error}")).hint(PIPE)
         })?;
         line
     };
     let key = Secret::new(line.trim());
     match key.expose() {
-        "" => Err(Failure::new(Exit::Data, "there was no key; nothing was stored").hint(PIPE)),
+        "" => Err(Failure::data("there was no key; nothing was stored").hint(PIPE)),
         text if text.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(key),
-        _ => Err(Failure::new(
-            Exit::Data,
+        _ => Err(Failure::data(
             "that is no key: it has spaces or letters that no key has; nothing was stored",
         )
         .hint("copy the key alone, whole")),

@@ -10,7 +10,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices, Termios};
 
 use crate::app::cli;
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 
 /// The longest line, bytes.
 const MAX: usize = 64 * 1024;
@@ -34,11 +34,8 @@ impl Drop for Quiet {
 /// Asks on the terminal and returns what was typed, without its end.
 pub(in crate::app::daemon) fn hidden(question: &str) -> Result<String, Failure> {
     let failed = |error: nix::Error| {
-        Failure::new(
-            Exit::Io,
-            format!("the terminal cannot be made quiet: {error}"),
-        )
-        .hint("pipe the key's one line instead: agent-daemon login NAME < file")
+        Failure::io(format!("the terminal cannot be made quiet: {error}"))
+            .hint("pipe the key's one line instead: agent-daemon login NAME < file")
     };
     let stdin = std::io::stdin();
     let before = termios::tcgetattr(&stdin).map_err(failed)?;
@@ -78,8 +75,7 @@ pub(in crate::app::daemon) fn hidden(question: &str) -> Result<String, Failure> 
     let typed = read(&stdin, &heard);
     drop(quiet);
     typed?.ok_or_else(|| {
-        Failure::new(Exit::Failed, "nothing was stored")
-            .hint("agent-daemon login, when you have the key")
+        Failure::failed("nothing was stored").hint("agent-daemon login, when you have the key")
     })
 }
 
@@ -92,7 +88,7 @@ fn set(terminal: &mut Termios, index: SpecialCharacterIndices, value: u8) {
 /// Reads keys up to Enter; `None` when the person gave up.
 fn read(stdin: &std::io::Stdin, heard: &SignalFd) -> Result<Option<String>, Failure> {
     let broken = |error: std::io::Error| {
-        Failure::new(Exit::Io, format!("the terminal cannot be read: {error}"))
+        Failure::io(format!("the terminal cannot be read: {error}"))
             .hint("try again in another terminal")
     };
     // Past the buffer of the standard library: poll would not see what is in it.
@@ -124,11 +120,10 @@ fn read(stdin: &std::io::Stdin, heard: &SignalFd) -> Result<Option<String>, Fail
             }
         }
         if line.len() > MAX {
-            return Err(Failure::new(
-                Exit::Data,
-                "that is no key: it is too long; nothing was stored",
-            )
-            .hint("copy the key alone"));
+            return Err(
+                Failure::data("that is no key: it is too long; nothing was stored")
+                    .hint("copy the key alone"),
+            );
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::browser;
 use super::browser::Page;
 use crate::app::cli;
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::auth::{Callback, Error, Flow, Granted, Listener};
 use crate::config::{Environment, Provider};
 use crate::secret::Secret;
@@ -30,16 +30,13 @@ pub(super) async fn sign_in(
         .and_then(|oauth| oauth.redirect_port);
     let listener = Listener::open(port).await.map_err(|error| {
         let port = port.map_or_else(|| "any port".to_owned(), |port| format!("port {port}"));
-        Failure::new(
-            Exit::TryAgain,
-            format!(
-                "{port} of 127.0.0.1 cannot be opened for the browser to come back to: {error}"
-            ),
-        )
+        Failure::try_again(format!(
+            "{port} of 127.0.0.1 cannot be opened for the browser to come back to: {error}"
+        ))
         .hint("another sign-in may be waiting there; end it and try again")
     })?;
     let flow = Flow::new(provider, listener.port()).ok_or_else(|| {
-        Failure::new(Exit::Usage, format!("{name} offers no sign-in"))
+        Failure::usage(format!("{name} offers no sign-in"))
             .hint(format!("agent-daemon login {name} --api-key"))
     })?;
     let code = code_of(
@@ -50,10 +47,9 @@ pub(super) async fn sign_in(
     )
     .await?;
     flow.exchange(&code).await.map_err(|error| match error {
-        Error::Refused { .. } => Failure::new(Exit::Failed, format!("{error}; nothing was stored"))
-            .hint(format!(
-                "codes live for a minute or so, once: agent-daemon login {name} --oauth"
-            )),
+        Error::Refused { .. } => Failure::failed(format!("{error}; nothing was stored")).hint(
+            format!("codes live for a minute or so, once: agent-daemon login {name} --oauth"),
+        ),
         error => error.into(),
     })
 }
@@ -84,18 +80,13 @@ pub(crate) async fn code_of(
     );
     match tokio::time::timeout(PATIENCE, answer(flow, listener)).await {
         Ok(Ok(Callback::Code(code))) => Ok(code),
-        Ok(Ok(Callback::Denied(words))) => Err(Failure::new(
-            Exit::Failed,
-            format!("{name} did not sign you in: {words}; nothing was stored"),
-        )
+        Ok(Ok(Callback::Denied(words))) => Err(Failure::failed(format!(
+            "{name} did not sign you in: {words}; nothing was stored"
+        ))
         .hint(format!("{again}, and agree there"))),
-        Ok(Ok(Callback::Foreign)) => Err(Failure::new(
-            Exit::Bug,
-            "an answer of another sign-in was taken",
-        )),
+        Ok(Ok(Callback::Foreign)) => Err(Failure::bug("an answer of another sign-in was taken")),
         Ok(Err(failure)) => Err(failure),
-        Err(_) => Err(Failure::new(
-            Exit::TryAgain,
+        Err(_) => Err(Failure::try_again(
             "nobody came back from the browser within 5 minutes; nothing was stored",
         )
         .hint(again)),
@@ -104,7 +95,7 @@ pub(crate) async fn code_of(
 
 /// Waits for the browser or the person, whoever is first.
 async fn answer(flow: &Flow, listener: &Listener) -> Result<Callback, Failure> {
-    let stopped = |error| Failure::new(Exit::Io, format!("signals cannot be heard: {error}"));
+    let stopped = |error| Failure::io(format!("signals cannot be heard: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(stopped)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(stopped)?;
     let mut lines = lines();
@@ -127,8 +118,7 @@ async fn answer(flow: &Flow, listener: &Listener) -> Result<Callback, Failure> {
 }
 
 fn gave_up() -> Failure {
-    Failure::new(Exit::Failed, "nothing was stored")
-        .hint("agent-daemon login --oauth, when you like")
+    Failure::failed("nothing was stored").hint("agent-daemon login --oauth, when you like")
 }
 
 /// Reads standard input on a thread of its own, which may wait for ever; its end is no answer.

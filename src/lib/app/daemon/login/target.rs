@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::config;
 use crate::config::{Environment, Home, Origin, Provider, ProviderType, VENDORS, Vendor};
 use crate::workspace;
@@ -36,10 +36,8 @@ impl Target {
         let provider = config::provider(home, name)?.ok_or_else(|| nobody(home, name, &present))?;
         let vacant = provider.file.is_none() && (named || matches!(origin, Origin::Default));
         if provider.kind == ProviderType::Offline {
-            return Err(
-                Failure::new(Exit::Usage, "offline is no server: it has no key")
-                    .hint("agent-daemon login anthropic"),
-            );
+            return Err(Failure::usage("offline is no server: it has no key")
+                .hint("agent-daemon login anthropic"));
         }
         // `load = ["offline"]` names nobody else, and login must not overrule it.
         let listed = !matches!(
@@ -72,7 +70,7 @@ impl Target {
         }
         workspace::add_provider(home, self.name()).map_err(|error| {
             let hint = error.hint();
-            Failure::new(Exit::Io, error.to_string()).hint(hint)
+            Failure::io(error.to_string()).hint(hint)
         })
     }
 
@@ -103,13 +101,10 @@ fn which(loaded: &[&String], present: &[String]) -> Failure {
     } else {
         "several providers are loaded"
     };
-    Failure::new(
-        Exit::Usage,
-        format!(
-            "{why}: say whom the key is for, one of {}",
-            names(present).join(", ")
-        ),
-    )
+    Failure::usage(format!(
+        "{why}: say whom the key is for, one of {}",
+        names(present).join(", ")
+    ))
     .hint(format!(
         "agent-daemon login {}",
         loaded.first().map_or("anthropic", |name| name.as_str())
@@ -119,13 +114,10 @@ fn which(loaded: &[&String], present: &[String]) -> Failure {
 fn nobody(home: &Home, name: &str, present: &[String]) -> Failure {
     let name = crate::text::visible(&crate::text::shorten(name, 64));
     let dir = home.providers_dir();
-    Failure::new(
-        Exit::Failed,
-        format!(
-            "no provider \"{name}\": there is no {}/{name}.toml",
-            dir.display()
-        ),
-    )
+    Failure::failed(format!(
+        "no provider \"{name}\": there is no {}/{name}.toml",
+        dir.display()
+    ))
     .hint(format!(
         "agent-daemon login with one of {}; other servers need a file first (man agent.toml)",
         names(present).join(", ")

@@ -69,7 +69,7 @@ pub(super) fn standby(shared: &Shared, wanted: &Arguments, json: bool) -> Result
     }
     if known.is_none() && replica.is_none() {
         let message = "the directory that the primary pushes into is not named";
-        return Err(Failure::new(Exit::Usage, message).hint("agent-daemon standby DIR"));
+        return Err(Failure::usage(message).hint("agent-daemon standby DIR"));
     }
     if wanted.promote {
         let said = promote(wanted, &env, &home, role)?;

@@ -9,7 +9,7 @@ mod steps;
 
 use serde::Serialize;
 
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::config::Home;
 use crate::control::spool;
 use crate::cost;
@@ -308,20 +308,19 @@ fn meant(home: &Home, target: &str) -> Result<Option<String>, Failure> {
             )
         };
         let lines: Vec<String> = found.iter().map(|one| text::visible(&line(one))).collect();
-        return Err(Failure::new(
-            Exit::Usage,
-            format!("{message} may mean messages in {} chats", chats.len()),
-        )
+        return Err(Failure::usage(format!(
+            "{message} may mean messages in {} chats",
+            chats.len()
+        ))
         .hint(format!(
             "name one: agent-send --explain=CHAT/MESSAGE, that being {}",
             lines.join(" or ")
         )));
     }
     match found.into_iter().next_back() {
-        Some(Meant { id: None, .. }) => Err(Failure::new(
-            Exit::Failed,
-            format!("message {message} answers nothing: it went out by itself"),
-        )
+        Some(Meant { id: None, .. }) => Err(Failure::failed(format!(
+            "message {message} answers nothing: it went out by itself"
+        ))
         .hint("a pairing code or a notice of the daemon; its log says more: agent-send --log")),
         Some(Meant { id, .. }) => Ok(id),
         None => Ok(None),
@@ -329,11 +328,7 @@ fn meant(home: &Home, target: &str) -> Result<Option<String>, Failure> {
 }
 
 fn queued(home: &Home, id: &str) -> Result<Option<Explain>, Failure> {
-    let spooled = if home.spool_new().is_dir() {
-        spool::scan(&home.spool_new())?
-    } else {
-        Vec::new()
-    };
+    let spooled = spool::scan(&home.spool_new())?;
     let entry = spooled.into_iter().find(|entry| entry.id.to_string() == id);
     Ok(entry.map(|entry| Explain {
         message: Some(id.to_owned()),
@@ -346,7 +341,7 @@ fn queued(home: &Home, id: &str) -> Result<Option<Explain>, Failure> {
 
 fn unknown(target: &str) -> Failure {
     let target = text::shorten(&text::visible(target), 80);
-    Failure::new(Exit::Failed, format!("no run or message {target:?}")).hint(
+    Failure::failed(format!("no run or message {target:?}")).hint(
         "name a run (agent-send --history TARGET --full shows run_id), a message by its id, or the number of a sent one as CHAT/MESSAGE",
     )
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use exchanges::Exchange;
 
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::config;
 use crate::config::{Environment, Home};
 use crate::message::{Block, Role};
@@ -76,14 +76,11 @@ pub(crate) fn history(
         [key] => index.id_of(key).unwrap_or(target),
         several => {
             let keys: Vec<String> = several.iter().map(|key| text::visible(key)).collect();
-            return Err(Failure::new(
-                Exit::Usage,
-                format!(
-                    "{} may mean {} conversations",
-                    text::visible(target),
-                    keys.len()
-                ),
-            )
+            return Err(Failure::usage(format!(
+                "{} may mean {} conversations",
+                text::visible(target),
+                keys.len()
+            ))
             .hint(format!(
                 "name one: agent-send --history KEY, KEY being {}",
                 keys.join(" or ")

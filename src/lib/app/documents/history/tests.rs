@@ -3,6 +3,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::app::cli::Exit;
 use crate::sys::atomic;
 
 fn env() -> crate::config::Environment {

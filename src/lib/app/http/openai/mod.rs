@@ -23,11 +23,11 @@ pub(super) mod responses;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use super::body::Named;
 use super::chat::{DEFAULT_SENDER, Message};
 use super::error::ApiError;
 use super::files;
@@ -378,9 +378,8 @@ pub(super) async fn models(State(api): State<Arc<Api>>) -> Json<Value> {
 
 pub(super) async fn model(
     State(api): State<Arc<Api>>,
-    path: Result<Path<String>, PathRejection>,
+    Named(name): Named,
 ) -> Result<Json<Value>, ApiError> {
-    let name = path.map_err(|_| unknown_model())?.0;
     models_of(&api)
         .into_iter()
         .find(|model| model["id"] == name.as_str())

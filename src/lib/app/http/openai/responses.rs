@@ -7,8 +7,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Raw, ignores_tools, is_empty, is_free, message, refuse, tokens, waiting};
 use crate::app::documents;
+use crate::app::http::body::Named;
 use crate::app::http::error::ApiError;
 use crate::app::http::stream;
 use crate::app::http::stream::Piece;
@@ -165,9 +165,8 @@ pub(in crate::app::http) async fn respond(
 /// Returns an answer again.
 pub(in crate::app::http) async fn retrieve(
     State(api): State<Arc<Api>>,
-    path: Result<Path<String>, PathRejection>,
+    Named(name): Named,
 ) -> Result<Json<Value>, ApiError> {
-    let name = path.map_err(|_| unknown("no such response"))?.0;
     let id = id_of(&name)?;
     let session = api.pipeline.session_of_request(&id).await;
     session

@@ -1,12 +1,11 @@
 //! The files of the page: its style, its script and its picture. They are built in, say nothing about anybody and are
 //! everybody's; a browser keeps them until they change.
 
-use axum::extract::Path;
-use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_NONE_MATCH};
 
+use crate::app::http::body::Named;
 use crate::app::http::error::ApiError;
 
 /// Where they stand.
@@ -36,10 +35,9 @@ pub(in crate::app::http) fn is_one(path: &str) -> bool {
 
 /// Sends one of them, or says that it has not changed.
 pub(in crate::app::http) async fn serve(
-    path: Result<Path<String>, PathRejection>,
+    Named(name): Named,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let name = path.map(|Path(name)| name).unwrap_or_default();
     let (_, kind, bytes) = FILES
         .iter()
         .find(|(known, ..)| *known == name)

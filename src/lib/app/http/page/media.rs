@@ -5,8 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION, ORIGIN};
@@ -15,6 +14,7 @@ use serde::Deserialize;
 use super::html::Html;
 use super::{Look, MAX_QUESTION, begin, document, end, policy, stamp};
 use crate::app::documents;
+use crate::app::http::body::Fields;
 use crate::app::http::error::ApiError;
 use crate::app::http::{Api, body};
 use crate::media;
@@ -69,9 +69,8 @@ pub(in crate::app::http) struct AskedPicture {
 /// Sends the picture that was looked at for a description, while it is kept.
 pub(in crate::app::http) async fn picture(
     State(api): State<Arc<Api>>,
-    asked: Result<Query<AskedPicture>, QueryRejection>,
+    Fields(AskedPicture { id }): Fields<AskedPicture>,
 ) -> Result<Response, ApiError> {
-    let AskedPicture { id } = asked.map_err(|error| ApiError::bad(error.body_text()))?.0;
     let (known, downloads) = (api.pipeline.descriptions(), api.home.downloads());
     let read = move || picture_of(&known, &downloads, &id);
     let (bytes, content_type) = crate::sys::blocking(read)
@@ -103,14 +102,9 @@ fn picture_of(known: &Descriptions, downloads: &Path, id: &str) -> Option<(Vec<u
 /// Shows the page.
 pub(in crate::app::http) async fn show(
     State(api): State<Arc<Api>>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    Fields(Asked { q }): Fields<Asked>,
 ) -> Result<Response, ApiError> {
-    let question = asked
-        .map_err(|error| ApiError::bad(error.body_text()))?
-        .0
-        .q
-        .unwrap_or_default();
-    let question = crate::text::shorten(question.trim(), MAX_QUESTION);
+    let question = crate::text::shorten(q.unwrap_or_default().trim(), MAX_QUESTION);
     let (home, env, known) = (
         api.home.clone(),
         api.env.clone(),

@@ -12,8 +12,7 @@ pub(super) mod media;
 
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -24,6 +23,7 @@ use hyper::header::{
 use serde::Deserialize;
 
 use super::Api;
+use super::body::Fields;
 use super::error::ApiError;
 use crate::app::cli::Failure;
 use crate::app::table::{Column, Table};
@@ -67,14 +67,9 @@ pub(super) struct Asked {
 /// Shows the page.
 pub(super) async fn page(
     State(api): State<Arc<Api>>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    Fields(Asked { q }): Fields<Asked>,
 ) -> Result<Response, ApiError> {
-    let question = asked
-        .map_err(|error| ApiError::bad(error.body_text()))?
-        .0
-        .q
-        .unwrap_or_default();
-    let question = crate::text::shorten(question.trim(), MAX_QUESTION);
+    let question = crate::text::shorten(q.unwrap_or_default().trim(), MAX_QUESTION);
     let (home, env, memory) = (
         api.home.clone(),
         api.env.clone(),

@@ -116,15 +116,14 @@ fn read_costs(home: &Home, env: &Environment) -> Result<Costs, Failure> {
 
 fn read_memory(home: &Home, index: &index::Place) -> Result<Memory, Failure> {
     let path = facts::database(home);
-    let failed = |error: facts::Error| Failure::new(crate::app::cli::Exit::Data, error.to_string());
+    let failed = |error: facts::Error| Failure::data(error.to_string());
     Ok(Memory {
         facts: facts::list(&path, &facts::Filter::default())
             .map_err(failed)?
             .len(),
         episodes: facts::episodes::list(&path).map_err(failed)?.len(),
         commitments: facts::commitments::list(&path, false).map_err(failed)?,
-        index: index::status(index)
-            .map_err(|error| Failure::new(crate::app::cli::Exit::Data, error.to_string()))?,
+        index: index::status(index).map_err(|error| Failure::data(error.to_string()))?,
     })
 }
 

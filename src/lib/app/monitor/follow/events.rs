@@ -17,7 +17,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::commands::Outcome;
 use super::databases::Reader;
 use super::snapshot::{Databases, log_line};
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::app::documents;
 use crate::app::monitor::health::Health;
 use crate::app::monitor::styled_line::Line;
@@ -88,10 +88,8 @@ pub(super) fn spawn(
     impl Drop for Watch {
         fn drop(&mut self) {
             if thread::panicking() {
-                let failure = Failure::new(
-                    Exit::Bug,
-                    format!("{} broke down; the lines above say where", self.0),
-                );
+                let failure =
+                    Failure::bug(format!("{} broke down; the lines above say where", self.0));
                 let _ = self.1.send(Update::Broken(
                     failure.hint("report it with those lines; the daemon does not mind"),
                 ));
@@ -110,8 +108,7 @@ fn tell_keys(tell: &Sender<Update>) {
             Ok(event::Event::Resize(..)) => Some(Update::Resized),
             Ok(_) => None,
             Err(error) => {
-                let failure =
-                    Failure::new(Exit::Io, format!("the keyboard cannot be read: {error}"));
+                let failure = Failure::io(format!("the keyboard cannot be read: {error}"));
                 let _ = tell.send(Update::Broken(
                     failure.hint("agent-monitor without --follow needs none"),
                 ));

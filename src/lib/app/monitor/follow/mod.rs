@@ -105,12 +105,12 @@ fn must_be_a_screen(env: &Environment) -> Result<(), Failure> {
     } else {
         return Ok(());
     };
-    Err(Failure::new(Exit::Usage, why)
+    Err(Failure::usage(why)
         .hint("agent-monitor prints one frame anywhere, --json a document, --check a line"))
 }
 
 fn terminal(error: &io::Error) -> Failure {
-    Failure::new(Exit::Io, format!("the terminal cannot be used: {error}")).hint(
+    Failure::io(format!("the terminal cannot be used: {error}")).hint(
         "agent-monitor prints one frame; watch -c -n1 agent-monitor --color=always repeats it",
     )
 }

@@ -20,7 +20,7 @@ pub(crate) fn history(context: &Context<'_>, history: &History) -> Result<Exit, 
     // As a document an unknown session is an empty list.
     if !context.json && history.archived.is_empty() && history.events.is_empty() {
         let what = format!("no session {:?}", text::visible(&history.session_id));
-        return Err(Failure::new(Exit::Failed, what).hint("agent-send --sessions lists them"));
+        return Err(Failure::failed(what).hint("agent-send --sessions lists them"));
     }
     if context.json {
         cli::json(history);

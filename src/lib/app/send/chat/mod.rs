@@ -151,7 +151,7 @@ impl Chat<'_> {
             Posted::Taken => Ok(id),
             Posted::Queued => {
                 let what = format!("the daemon has stopped; message {id} is queued");
-                Err(Failure::new(Exit::TryAgain, what).hint("agent-daemon run"))
+                Err(Failure::try_again(what).hint("agent-daemon run"))
             }
         }
     }
@@ -173,7 +173,7 @@ impl Chat<'_> {
             Ended::TimedOut | Ended::Interrupted if !submit::is_running(home)? => {
                 let what =
                     format!("no daemon runs that could be stopped; message {id} waits for it");
-                Err(Failure::new(Exit::TryAgain, what).hint(format!(
+                Err(Failure::try_again(what).hint(format!(
                     "agent-send --result {id} --wait has its answer later"
                 )))
             }

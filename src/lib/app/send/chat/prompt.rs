@@ -19,7 +19,7 @@ use rustyline::{
 
 use super::mentions::below_home;
 use crate::app::cli;
-use crate::app::cli::{Exit, Failure};
+use crate::app::cli::Failure;
 use crate::app::render::Context;
 use crate::app::send::complete;
 use crate::config::{Environment, Home};
@@ -42,9 +42,7 @@ pub(super) struct Prompt {
 
 impl Prompt {
     pub(super) fn new(context: &Context<'_>, person: bool) -> Result<Self, Failure> {
-        let wrong = |error: ReadlineError| {
-            Failure::new(Exit::Io, format!("no prompt can be shown: {error}"))
-        };
+        let wrong = |error: ReadlineError| Failure::io(format!("no prompt can be shown: {error}"));
         let color = if cli::escapes() {
             ColorMode::Enabled
         } else {
@@ -146,10 +144,10 @@ impl Prompt {
 fn unreadable(error: ReadlineError) -> Failure {
     match error {
         ReadlineError::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            Failure::new(Exit::Data, "standard input is not valid UTF-8")
+            Failure::data("standard input is not valid UTF-8")
                 .hint("convert it first: … | iconv -f LATIN1 -t UTF-8 | agent-send --chat")
         }
-        error => Failure::new(Exit::Io, format!("standard input cannot be read: {error}"))
+        error => Failure::io(format!("standard input cannot be read: {error}"))
             .hint("agent-send - < FILE sends a file as one message"),
     }
 }
@@ -199,6 +197,14 @@ impl Hinter for Known {
     type Hint = String;
 }
 
+/// A candidate that is shown as it is put in.
+fn plain(word: String) -> Pair {
+    Pair {
+        display: word.clone(),
+        replacement: word,
+    }
+}
+
 impl Completer for Known {
     type Candidate = Pair;
 
@@ -239,11 +245,7 @@ impl Known {
         // Nobody reads an error behind the tab key.
         let all = complete::after_words(&[flag], &self.env, &self.home).unwrap_or_default();
         let found = all.into_iter().filter(|one| one.starts_with(begun));
-        let pair = |one: String| Pair {
-            display: one.clone(),
-            replacement: one,
-        };
-        Some((before.len() - begun.len(), found.map(pair).collect()))
+        Some((before.len() - begun.len(), found.map(plain).collect()))
     }
 
     /// Returns the places where a conversation may be.
@@ -252,11 +254,7 @@ impl Known {
         let channels = config.open_channels().map(str::to_owned);
         let all = channels.chain(["terminal".to_owned(), "web".to_owned()]);
         let found = all.filter(|place| place.starts_with(begun));
-        let pair = |place: String| Pair {
-            display: place.clone(),
-            replacement: place,
-        };
-        found.map(pair).collect()
+        found.map(plain).collect()
     }
 
     /// Completes the path behind `@`. Names that could command the terminal are left out.
