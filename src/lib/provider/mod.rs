@@ -21,9 +21,11 @@ pub mod transcription;
 mod wire;
 
 #[cfg(any(test, fuzzing))]
-mod stream_invariants;
+mod tests;
 #[cfg(any(test, fuzzing))]
-pub(crate) use stream_invariants::check_events;
+pub(crate) use tests::check_events;
+#[cfg(test)]
+pub(crate) use tests::{test_server, vendor_rules};
 
 pub use api_key::{Credential, Key, KeySource};
 pub use flatten_tools::without_tools;
@@ -194,10 +196,3 @@ impl Error {
         }
     }
 }
-
-#[cfg(test)]
-mod recorded_exchanges;
-#[cfg(test)]
-mod test_server;
-#[cfg(test)]
-pub(crate) mod vendor_rules;

@@ -4,12 +4,8 @@ pub mod argv;
 pub mod front_matter;
 mod hex;
 pub mod hidden_chars;
-#[cfg(test)]
-pub(crate) mod instructions;
 pub(crate) mod json;
 mod line_diff;
-#[cfg(test)]
-pub(crate) mod linear_time;
 mod squeeze;
 pub mod template;
 

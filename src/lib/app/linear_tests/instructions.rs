@@ -8,7 +8,7 @@ const MOST: f64 = 2.5;
 /// Fewer are noise of what the work does once, whatever it is given.
 const FEW: u64 = 20_000;
 /// The function whose calls are counted, as valgrind names it.
-const COUNTED: &str = "agent_toolkit::text::instructions::counted_by_valgrind";
+const COUNTED: &str = "agent_toolkit::app::linear_tests::instructions::counted_by_valgrind";
 /// Characters that a case is tried on before it is counted: what is made once and kept is made then.
 const FIRST: usize = 100;
 

@@ -3,11 +3,14 @@
 //!
 //! By time, at a length at which quadratic work is felt; and by instructions, which no other program disturbs.
 
+mod instructions;
+mod linear_time;
+
 use crate::channel::telegram;
 use crate::parsers::{Check, PARSERS};
-use crate::text::instructions::{Case, measure, not_linear};
-use crate::text::linear_time::check;
 use crate::{agent, control, jobs, language, media, memory, net, secret, text, trust};
+use instructions::{Case, measure, not_linear};
+use linear_time::check;
 
 type Work = (&'static str, fn(&str));
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::test_server::{Reply, Server, attempt, client, system, tools};
-use super::{Error, Provider, Request, Response, anthropic, gemini, openai};
 use crate::message::{Block, Message};
+use crate::provider::{Error, Provider, Request, Response, anthropic, gemini, openai};
 use crate::secret::Secret;
 
 fn files(vendor: &str) -> Vec<PathBuf> {
@@ -79,7 +79,7 @@ fn plain(response: &Response, expected: &Value) -> Value {
     {
         if expected["content"][at]["id"] == "made" {
             let id = block["id"].as_str().unwrap_or_default();
-            assert!(super::partial_message::is_made_id(id), "{id}");
+            assert!(crate::provider::partial_message::is_made_id(id), "{id}");
             block["id"] = json!("made");
         }
         // The files write it always.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::Request;
+use crate::provider::Request;
 
 type Verdict = Result<(), String>;
 
@@ -14,12 +14,17 @@ pub(crate) fn check(request: &Request) -> Verdict {
     let wires: [(&str, Verdict); 3] = [
         (
             "anthropic",
-            anthropic(&super::anthropic::body(request).to_value()),
+            anthropic(&crate::provider::anthropic::body(request).to_value()),
         ),
-        ("gemini", gemini(&super::gemini::body(request).to_value())),
+        (
+            "gemini",
+            gemini(&crate::provider::gemini::body(request).to_value()),
+        ),
         (
             "openai",
-            openai(&super::openai::body(request, super::openai::PLAIN).to_value()),
+            openai(
+                &crate::provider::openai::body(request, crate::provider::openai::PLAIN).to_value(),
+            ),
         ),
     ];
     wires

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::Request;
-use super::anthropic::MessageAnswer;
-use super::gemini::Candidate;
-use super::http::Answer;
-use super::openai::Completion;
 use crate::config::Ttl;
 use crate::net::Timeouts;
 use crate::net::sse::Events;
+use crate::provider::Request;
+use crate::provider::anthropic::MessageAnswer;
+use crate::provider::gemini::Candidate;
+use crate::provider::http::Answer;
+use crate::provider::openai::Completion;
 
 /// Reads bytes as a stream in pieces, as long as the first byte says, for each vendor.
 pub(crate) async fn check_events(bytes: &[u8]) {
@@ -50,5 +50,5 @@ async fn check<A: Answer>(size: usize, bytes: &[u8]) {
     let response = answer
         .into_received()
         .finish(A::PROTOCOL, &request, b"null");
-    let _ = super::repair(&[response.message]);
+    let _ = crate::provider::repair(&[response.message]);
 }

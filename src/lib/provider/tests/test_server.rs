@@ -14,12 +14,12 @@ use futures_util::{StreamExt, stream};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{Error, Provider, Request, Response, SystemBlock, Tier, ToolSpec};
 use crate::message::{Block, Message, Role, Thinking, ToolCall, ToolResult};
+use crate::provider::{Error, Provider, Request, Response, SystemBlock, Tier, ToolSpec};
 
 /// How an answer's body ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum End {
+pub(crate) enum End {
     /// As it should.
     Clean,
     /// The connection is cut in the middle of the body.
@@ -32,7 +32,7 @@ pub(super) enum End {
 
 /// A recorded answer.
 #[derive(Debug, Clone)]
-pub(super) struct Reply {
+pub(crate) struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,
     chunks: Vec<Vec<u8>>,
@@ -41,7 +41,7 @@ pub(super) struct Reply {
 
 impl Reply {
     /// Returns a stream of events, one chunk each.
-    pub(super) fn events(events: &str) -> Self {
+    pub(crate) fn events(events: &str) -> Self {
         let chunks = events
             .split_inclusive("\n\n")
             .map(|event| event.as_bytes().to_vec())
@@ -59,7 +59,7 @@ impl Reply {
     }
 
     /// Returns a JSON answer.
-    pub(super) fn json(status: u16, body: &Value) -> Self {
+    pub(crate) fn json(status: u16, body: &Value) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
         Self {
             status,
@@ -70,7 +70,7 @@ impl Reply {
     }
 
     /// Returns an answer of any type.
-    pub(super) fn raw(status: u16, content_type: &str, body: &str) -> Self {
+    pub(crate) fn raw(status: u16, content_type: &str, body: &str) -> Self {
         let headers = vec![("content-type", content_type.to_owned())];
         Self {
             status,
@@ -80,13 +80,13 @@ impl Reply {
         }
     }
 
-    pub(super) fn header(mut self, name: &'static str, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 
     /// Returns the answer in chunks of `size` bytes, wherever that cuts.
-    pub(super) fn in_chunks_of(mut self, size: usize) -> Self {
+    pub(crate) fn in_chunks_of(mut self, size: usize) -> Self {
         self.chunks = self
             .chunks
             .concat()
@@ -96,7 +96,7 @@ impl Reply {
         self
     }
 
-    pub(super) fn end(mut self, end: End) -> Self {
+    pub(crate) fn end(mut self, end: End) -> Self {
         self.end = end;
         self
     }
@@ -127,12 +127,12 @@ impl Reply {
 
 /// What the server was sent.
 #[derive(Debug, Clone)]
-pub(super) struct Recorded {
-    pub(super) path: String,
-    pub(super) headers: HeaderMap,
+pub(crate) struct Recorded {
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
     /// The client's end of the connection.
-    pub(super) peer: SocketAddr,
-    pub(super) body: String,
+    pub(crate) peer: SocketAddr,
+    pub(crate) body: String,
 }
 
 #[derive(Default)]
@@ -142,14 +142,14 @@ struct Shared {
 }
 
 /// A running server; it ends with the test's runtime.
-pub(super) struct Server {
-    pub(super) url: String,
+pub(crate) struct Server {
+    pub(crate) url: String,
     shared: Arc<Shared>,
 }
 
 impl Server {
     /// Starts a server that gives these answers in turn.
-    pub(super) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let shared = Arc::new(Shared {
             replies: Mutex::new(replies.into_iter().collect()),
             ..Shared::default()
@@ -163,12 +163,12 @@ impl Server {
     }
 
     /// Returns the requests so far.
-    pub(super) fn requests(&self) -> Vec<Recorded> {
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.shared.requests.lock().clone()
     }
 
     /// Returns the only request so far.
-    pub(super) fn request(&self) -> Recorded {
+    pub(crate) fn request(&self) -> Recorded {
         let mut requests = self.requests();
         assert_eq!(requests.len(), 1, "one attempt a call");
         requests.remove(0)
@@ -196,7 +196,7 @@ async fn play(
 }
 
 /// Returns a client that finds 127.0.0.1 whatever the environment says.
-pub(super) fn client() -> reqwest::Client {
+pub(crate) fn client() -> reqwest::Client {
     reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
@@ -205,7 +205,7 @@ pub(super) fn client() -> reqwest::Client {
 }
 
 /// Makes one attempt; returns the outcome and what was streamed.
-pub(super) async fn attempt(
+pub(crate) async fn attempt(
     provider: &dyn Provider,
     request: &Request,
 ) -> (Result<Response, Error>, String) {
@@ -217,7 +217,7 @@ pub(super) async fn attempt(
 }
 
 /// Returns a request without system text, tools or cache.
-pub(super) fn request(messages: Vec<Message>) -> Request {
+pub(crate) fn request(messages: Vec<Message>) -> Request {
     Request {
         model: "test-model".to_owned(),
         max_tokens: 1024,
@@ -234,7 +234,7 @@ pub(super) fn request(messages: Vec<Message>) -> Request {
 }
 
 /// Returns two tools.
-pub(super) fn tools() -> std::sync::Arc<[ToolSpec]> {
+pub(crate) fn tools() -> std::sync::Arc<[ToolSpec]> {
     let schema = |field: &str| serde_json::json!({"type": "object", "properties": {field: {"type": "string"}}, "required": [field]});
     [
         ToolSpec {
@@ -252,7 +252,7 @@ pub(super) fn tools() -> std::sync::Arc<[ToolSpec]> {
 }
 
 /// Returns system text of both tiers, with a blank block that must not be sent.
-pub(super) fn system() -> Vec<SystemBlock> {
+pub(crate) fn system() -> Vec<SystemBlock> {
     let block = |tier, text: &str| SystemBlock {
         tier,
         text: text.to_owned(),
@@ -265,15 +265,15 @@ pub(super) fn system() -> Vec<SystemBlock> {
     ]
 }
 
-pub(super) fn user(text: &str) -> Message {
+pub(crate) fn user(text: &str) -> Message {
     Message::text(Role::User, text)
 }
 
-pub(super) fn assistant(text: &str) -> Message {
+pub(crate) fn assistant(text: &str) -> Message {
     Message::text(Role::Assistant, text)
 }
 
-pub(super) fn call(id: &str, name: &str, input: Value) -> Block {
+pub(crate) fn call(id: &str, name: &str, input: Value) -> Block {
     Block::ToolCall(ToolCall {
         id: id.to_owned(),
         name: name.to_owned(),
@@ -281,7 +281,7 @@ pub(super) fn call(id: &str, name: &str, input: Value) -> Block {
     })
 }
 
-pub(super) fn result(id: &str, text: &str, is_error: bool) -> Block {
+pub(crate) fn result(id: &str, text: &str, is_error: bool) -> Block {
     Block::ToolResult(ToolResult {
         id: id.to_owned(),
         text: text.to_owned(),
@@ -291,20 +291,20 @@ pub(super) fn result(id: &str, text: &str, is_error: bool) -> Block {
     })
 }
 
-pub(super) fn said(text: &str) -> Block {
+pub(crate) fn said(text: &str) -> Block {
     Block::Text {
         text: text.to_owned(),
     }
 }
 
-pub(super) fn thought(by: &str, data: Value) -> Block {
+pub(crate) fn thought(by: &str, data: Value) -> Block {
     Block::Thinking(Thinking {
         by: by.to_owned(),
         data,
     })
 }
 
-pub(super) fn message(role: Role, content: impl Into<Vec<Block>>) -> Message {
+pub(crate) fn message(role: Role, content: impl Into<Vec<Block>>) -> Message {
     Message {
         role,
         content: content.into(),
@@ -313,7 +313,7 @@ pub(super) fn message(role: Role, content: impl Into<Vec<Block>>) -> Message {
 
 /// Returns a conversation with a round trip of two tools, a failed one, merged neighbours, a context
 /// head and blank text.
-pub(super) fn round_trip() -> Vec<Message> {
+pub(crate) fn round_trip() -> Vec<Message> {
     use serde_json::json;
     vec![
         message(
@@ -346,7 +346,7 @@ pub(super) fn round_trip() -> Vec<Message> {
 }
 
 /// Returns a value that a server should not send in the place of another.
-pub(super) fn wrong_value() -> impl Strategy<Value = Value> {
+pub(crate) fn wrong_value() -> impl Strategy<Value = Value> {
     use serde_json::json;
     let values = vec![
         json!(null),
@@ -363,7 +363,7 @@ pub(super) fn wrong_value() -> impl Strategy<Value = Value> {
 }
 
 /// Returns the data of each event in `events` with its `at`-th node (counted through all of them) replaced.
-pub(super) fn with_wrong_node(events: &str, mut at: usize, wrong: &Value) -> Vec<String> {
+pub(crate) fn with_wrong_node(events: &str, mut at: usize, wrong: &Value) -> Vec<String> {
     let data = events
         .lines()
         .filter_map(|line| line.strip_prefix("data: "));
