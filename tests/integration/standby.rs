@@ -228,9 +228,10 @@ fn a_copy_on_a_machine_without_the_agent_becomes_a_home_again() {
         "{taken:?}"
     );
     let _daemon = pair.daemon_there(&["run"]);
-    let items = fs::read_dir(pair.path("home/workspace/memory/items")).expect("items");
-    let texts = items.map(|item| fs::read_to_string(item.expect("an item").path()).expect("text"));
-    assert!(texts.collect::<String>().contains("Lisbon"));
+    let transcripts = fs::read_dir(pair.path("home/state/sessions")).expect("sessions");
+    let mut texts =
+        transcripts.filter_map(|file| fs::read_to_string(file.expect("a file").path()).ok());
+    assert!(texts.any(|text| text.contains("Lisbon")));
     pair.ask("are you there?");
 }
 
