@@ -85,13 +85,22 @@ pub(super) fn secrets(
 ) -> Result<(BTreeMap<String, Secret>, Vec<String>), Failure> {
     let (mut found, mut warnings) = (BTreeMap::new(), Vec::new());
     for (name, hook) in &http.hooks {
-        let variable = hook.secret_name(name);
-        let what = format!("the secret {variable} of [http.hooks.{name}]");
-        let (secret, warning) = token::checked(http, secrets.get(&variable)?, &variable, &what)?;
+        let (secret, warning) = secret_of(http, secrets, (name, hook))?;
         found.insert(name.clone(), secret);
         warnings.extend(warning);
     }
     Ok((found, warnings))
+}
+
+/// Returns the secret of a webhook, and what is to be said of it.
+fn secret_of(
+    http: &Http,
+    secrets: &Secrets,
+    (name, hook): (&str, &Hook),
+) -> Result<(Secret, Option<String>), Failure> {
+    let variable = hook.secret_name(name);
+    let what = format!("the secret {variable} of [http.hooks.{name}]");
+    token::checked(http, secrets.get(&variable)?, &variable, &what)
 }
 
 /// Returns the hooks of the settings.
@@ -142,14 +151,11 @@ pub(crate) fn lines(http: &Http) -> Vec<String> {
 /// Returns what is wrong with the secrets of the hooks: the name of each variable, and why.
 pub(crate) fn trouble(http: &Http, secrets: &Secrets) -> Vec<(String, String)> {
     let fault = |(name, hook): (&String, &Hook)| {
-        let variable = hook.secret_name(name);
-        let what = format!("the secret {variable} of [http.hooks.{name}]");
-        let secret = secrets.get(&variable).ok()?;
-        let why = match token::checked(http, secret, &variable, &what) {
+        let why = match secret_of(http, secrets, (name, hook)) {
             Ok((_, warning)) => warning?,
             Err(failure) => failure.message,
         };
-        Some((variable, why))
+        Some((hook.secret_name(name), why))
     };
     http.hooks.iter().filter_map(fault).collect()
 }

@@ -4,18 +4,24 @@ use std::io::{BufRead, Write};
 
 use crate::app::cli::Failure;
 
-/// What a person answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer<T> {
-    Given(T),
+/// Why a step ends before it is done.
+#[derive(Debug)]
+pub(super) enum Stop {
     /// They want nothing of this step.
     Skipped,
     /// They want nothing any more: the input has ended.
     Ended,
+    Failed(Failure),
+}
+
+impl<E: Into<Failure>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
 }
 
 /// Asks for a line; Enter alone is `usual`.
-pub(super) fn line(question: &str, usual: &str) -> Result<Answer<String>, Failure> {
+pub(super) fn line(question: &str, usual: &str) -> Result<String, Stop> {
     let failed =
         |error: std::io::Error| Failure::io(format!("the terminal cannot be used: {error}"));
     let mut err = std::io::stderr();
@@ -28,61 +34,48 @@ pub(super) fn line(question: &str, usual: &str) -> Result<Answer<String>, Failur
         .and_then(|()| err.flush())
         .map_err(failed)?;
     let mut line = String::new();
-    if std::io::stdin()
+    match std::io::stdin()
         .lock()
         .read_line(&mut line)
         .map_err(failed)?
-        == 0
     {
-        return Ok(Answer::Ended);
+        0 => Err(Stop::Ended),
+        _ => read(&line, usual).ok_or(Stop::Skipped),
     }
-    Ok(read(&line, usual))
 }
 
-fn read(line: &str, usual: &str) -> Answer<String> {
+/// Returns what was answered; `None` skips the step.
+fn read(line: &str, usual: &str) -> Option<String> {
     match line.trim() {
-        "" if usual.is_empty() => Answer::Skipped,
-        "" if usual == "s" => Answer::Skipped,
-        "" => Answer::Given(usual.to_owned()),
-        "s" | "skip" => Answer::Skipped,
-        words => Answer::Given(words.to_owned()),
+        "" if usual.is_empty() || usual == "s" => None,
+        "" => Some(usual.to_owned()),
+        "s" | "skip" => None,
+        words => Some(words.to_owned()),
     }
 }
 
 /// Asks for yes or no.
-pub(super) fn yes(question: &str, usual: bool) -> Result<Answer<bool>, Failure> {
+pub(super) fn yes(question: &str, usual: bool) -> Result<bool, Stop> {
     loop {
-        let answer = match line(question, if usual { "Y/n" } else { "y/N" })? {
-            Answer::Given(answer) => answer,
-            Answer::Skipped => return Ok(Answer::Skipped),
-            Answer::Ended => return Ok(Answer::Ended),
-        };
+        let answer = line(question, if usual { "Y/n" } else { "y/N" })?;
         match answer.to_lowercase().as_str() {
-            "y/n" => return Ok(Answer::Given(usual)),
-            "y" | "yes" => return Ok(Answer::Given(true)),
-            "n" | "no" => return Ok(Answer::Given(false)),
+            "y/n" => return Ok(usual),
+            "y" | "yes" => return Ok(true),
+            "n" | "no" => return Ok(false),
             _ => {}
         }
     }
 }
 
 /// Asks for one of `choices`, by its number or its name; Enter alone is the choice number `usual`.
-pub(super) fn one_of(
-    question: &str,
-    choices: &[String],
-    usual: usize,
-) -> Result<Answer<usize>, Failure> {
+pub(super) fn one_of(question: &str, choices: &[String], usual: usize) -> Result<usize, Stop> {
     for (number, choice) in choices.iter().enumerate() {
         crate::app::cli::err(&format!("  {:>3}  {choice}", number + 1));
     }
     loop {
-        let answer = match line(question, &(usual + 1).to_string())? {
-            Answer::Given(answer) => answer,
-            Answer::Skipped => return Ok(Answer::Skipped),
-            Answer::Ended => return Ok(Answer::Ended),
-        };
+        let answer = line(question, &(usual + 1).to_string())?;
         match chosen(&answer, choices) {
-            Some(at) => return Ok(Answer::Given(at)),
+            Some(at) => return Ok(at),
             None => crate::app::cli::err(&format!(
                 "  no choice is called {}",
                 crate::text::visible(&answer)
@@ -110,12 +103,12 @@ mod tests {
 
     #[test]
     fn an_answer_is_given_usual_or_skipped() {
-        let given = |words: &str| Answer::Given(words.to_owned());
+        let given = |words: &str| Some(words.to_owned());
         assert_eq!(read("\n", "Y/n"), given("Y/n"));
         assert_eq!(read("no\n", "Y/n"), given("no"));
         assert_eq!(
             [read("\n", ""), read("\n", "s"), read(" s \n", "1")],
-            [Answer::Skipped, Answer::Skipped, Answer::Skipped]
+            [None, None, None]
         );
     }
 

@@ -4,19 +4,15 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use super::ask::Answer;
+use super::ask::Stop;
 use super::{Setup, ask};
 use crate::app::cli;
 use crate::app::cli::Failure;
 
 const FIRST: &str = "Hello! Who are you?";
 
-pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
-    let text = match ask::line("Say something to the agent", FIRST)? {
-        Answer::Given(text) => text,
-        Answer::Skipped => return Ok(Answer::Skipped),
-        Answer::Ended => return Ok(Answer::Ended),
-    };
+pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
+    let text = ask::line("Say something to the agent", FIRST)?;
     let said = match setup.is_running() {
         true => by_daemon(setup, &text),
         false => alone(setup, &text),
@@ -27,7 +23,7 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
         "" => cli::err("  there was no answer; agent-daemon doctor says why"),
         answer => cli::err(&format!("\n{}", cli::harmless(answer))),
     }
-    Ok(Answer::Given(()))
+    Ok(())
 }
 
 /// The running daemon is asked as from any shell.

@@ -19,7 +19,7 @@ use crate::config;
 use crate::config::{Environment, Home, machine_zone};
 use crate::workspace;
 use crate::workspace::Fate;
-use ask::Answer;
+use ask::Stop;
 
 /// What each step works with.
 struct Setup<'a> {
@@ -93,11 +93,11 @@ fn guide(shared: &Shared, env: Environment, home: Home) -> Result<Exit, Failure>
     for (number, (name, step)) in steps.iter().enumerate() {
         cli::err(&format!("\n{} of {}: {name}", number + 1, steps.len()));
         match step(&setup) {
-            Ok(Answer::Given(())) => {}
-            Ok(Answer::Skipped) => cli::err("  skipped"),
-            Ok(Answer::Ended) => break,
+            Ok(()) => {}
+            Err(Stop::Skipped) => cli::err("  skipped"),
+            Err(Stop::Ended) => break,
             // What failed can be done again; the other steps do not depend on it.
-            Err(failure) => cli::complain("  agent-daemon", &failure),
+            Err(Stop::Failed(failure)) => cli::complain("  agent-daemon", &failure),
         }
     }
     cli::err("");
@@ -105,7 +105,7 @@ fn guide(shared: &Shared, env: Environment, home: Home) -> Result<Exit, Failure>
     Ok(Exit::Ok)
 }
 
-type Step = fn(&Setup<'_>) -> Result<Answer<()>, Failure>;
+type Step = fn(&Setup<'_>) -> Result<(), Stop>;
 
 impl Setup<'_> {
     fn loaded(&self) -> Result<config::Loaded, Failure> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ask::Answer;
+use super::ask::Stop;
 use super::{Setup, ask, local, settings_file};
 use crate::app::cli;
 use crate::app::cli::Failure;
@@ -22,14 +22,11 @@ const LIMIT: Duration = Duration::from_secs(15);
 /// More models than this are not listed; they can be typed.
 const MOST: usize = 20;
 
-pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
+pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
     if let Some(now) = in_use(setup) {
         cli::err(&format!("  {now}"));
-        match ask::yes("Keep it?", true)? {
-            Answer::Given(false) => {}
-            Answer::Given(true) => return Ok(Answer::Given(())),
-            Answer::Skipped => return Ok(Answer::Skipped),
-            Answer::Ended => return Ok(Answer::Ended),
+        if ask::yes("Keep it?", true)? {
+            return Ok(());
         }
     }
     let servers = setup.runtime.block_on(local::find());
@@ -44,21 +41,18 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
         )
     });
     let choices: Vec<String> = own.chain(vendors).collect();
-    let chosen = match ask::one_of("Which", &choices, 0)? {
-        Answer::Given(chosen) => chosen,
-        Answer::Skipped => {
+    let chosen = ask::one_of("Which", &choices, 0).inspect_err(|stop| {
+        if matches!(stop, Stop::Skipped) {
             cli::err(
                 "  without a model the agent keeps notes, searches them and runs your ! commands",
             );
-            return Ok(Answer::Skipped);
         }
-        Answer::Ended => return Ok(Answer::Ended),
-    };
+    })?;
     match servers.get(chosen) {
         Some(server) => of_server(setup, server),
         None => match VENDORS.get(chosen - servers.len()) {
             Some(vendor) => of_vendor(setup, vendor),
-            None => Ok(Answer::Skipped),
+            None => Err(Stop::Skipped),
         },
     }
 }
@@ -73,7 +67,7 @@ fn in_use(setup: &Setup<'_>) -> Option<String> {
         .then(|| format!("{} of {} answers ({why})", model.model, provider.name))
 }
 
-fn of_vendor(setup: &Setup<'_>, vendor: &Vendor) -> Result<Answer<()>, Failure> {
+fn of_vendor(setup: &Setup<'_>, vendor: &Vendor) -> Result<(), Stop> {
     let home = &setup.home;
     let name = vendor.name;
     let provider = config::provider(home, name)?
@@ -85,7 +79,7 @@ fn of_vendor(setup: &Setup<'_>, vendor: &Vendor) -> Result<Answer<()>, Failure> 
         let typed = prompt::hidden("  API key (it is not shown, Enter skips): ")?;
         let typed = typed.trim();
         if typed.is_empty() {
-            return Ok(Answer::Skipped);
+            return Err(Stop::Skipped);
         }
         let given = Credential {
             secret: Secret::new(typed),
@@ -116,7 +110,7 @@ fn of_vendor(setup: &Setup<'_>, vendor: &Vendor) -> Result<Answer<()>, Failure> 
     }
     tell_to_reload(home, lock::holder(&home.lock())?);
     cli::err(&format!("  {}", in_use(setup).unwrap_or_default()));
-    Ok(Answer::Given(()))
+    Ok(())
 }
 
 /// A home whose settings name its providers loads only those.
@@ -147,7 +141,7 @@ fn set_or_say(setup: &Setup<'_>, section: &str, key: &str, value: &str) -> Resul
 }
 
 /// Offers another model than the usual one. Its price is asked for: without one a capped agent refuses to call it.
-fn choose_model(setup: &Setup<'_>, vendor: &Vendor, models: &[String]) -> Result<(), Failure> {
+fn choose_model(setup: &Setup<'_>, vendor: &Vendor, models: &[String]) -> Result<(), Stop> {
     let loaded = setup.loaded()?;
     let Some(usual) = loaded
         .models
@@ -160,34 +154,34 @@ fn choose_model(setup: &Setup<'_>, vendor: &Vendor, models: &[String]) -> Result
     let more = if models.len() > MOST { ", …" } else { "" };
     cli::err(&format!("  models: {}{more}", few.join(", ")));
     let model = loop {
-        match ask::line("Model", &usual)? {
-            Answer::Given(model) if models.contains(&model) || model == usual => break model,
-            Answer::Given(model) => {
+        match ask::line("Model", &usual) {
+            Ok(model) if models.contains(&model) || model == usual => break model,
+            Ok(model) => {
                 cli::err(&format!(
                     "  {} has no model {}",
                     vendor.name,
                     crate::text::visible(&model)
                 ));
             }
-            Answer::Skipped | Answer::Ended => return Ok(()),
+            Err(Stop::Skipped | Stop::Ended) => return Ok(()),
+            Err(stop) => return Err(stop),
         }
     };
     if model == usual {
         return Ok(());
     }
     let rates = loop {
-        match ask::line(
-            "Its price, US dollars a million tokens: input output (for example 3 15)",
-            "",
-        )? {
-            Answer::Given(words) => match prices(&words) {
+        let question = "Its price, US dollars a million tokens: input output (for example 3 15)";
+        match ask::line(question, "") {
+            Ok(words) => match prices(&words) {
                 Some(rates) => break rates,
                 None => cli::err("  expected two numbers"),
             },
-            Answer::Skipped | Answer::Ended => {
+            Err(Stop::Skipped | Stop::Ended) => {
                 cli::err(&format!("  without a price {usual} stays"));
                 return Ok(());
             }
+            Err(stop) => return Err(stop),
         }
     };
     let path = setup
@@ -236,14 +230,10 @@ fn with_model(text: &str, model: &str, [input, output]: [f64; 2]) -> String {
     lines.collect()
 }
 
-fn of_server(setup: &Setup<'_>, server: &local::Server) -> Result<Answer<()>, Failure> {
-    let at = match ask::one_of("Model", &server.models, 0)? {
-        Answer::Given(at) => at,
-        Answer::Skipped => return Ok(Answer::Skipped),
-        Answer::Ended => return Ok(Answer::Ended),
-    };
+fn of_server(setup: &Setup<'_>, server: &local::Server) -> Result<(), Stop> {
+    let at = ask::one_of("Model", &server.models, 0)?;
     let Some(model) = server.models.get(at) else {
-        return Ok(Answer::Skipped);
+        return Err(Stop::Skipped);
     };
     let home = &setup.home;
     let path = home.providers_dir().join("local.toml");
@@ -259,7 +249,7 @@ fn of_server(setup: &Setup<'_>, server: &local::Server) -> Result<Answer<()>, Fa
     set_or_say_unless_loaded(setup)?;
     tell_to_reload(home, lock::holder(&home.lock())?);
     cli::err(&format!("  {}", in_use(setup).unwrap_or_default()));
-    Ok(Answer::Given(()))
+    Ok(())
 }
 
 /// Nobody signs in at a server without a key: the settings must name it.

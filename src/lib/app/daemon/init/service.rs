@@ -3,34 +3,31 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::ask::Answer;
+use super::ask::Stop;
 use super::{Setup, ask};
 use crate::app::cli;
-use crate::app::cli::Failure;
 use crate::app::doctor;
 
-pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
+pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
     if setup.is_running() {
         cli::err("  the agent runs already");
-        return Ok(Answer::Given(()));
+        return Ok(());
     }
     let run = setup.command("agent-daemon", "run");
     let Some(unit) = doctor::user_unit(setup.shared) else {
         cli::err(&format!(
             "  no unit for this home is installed (scripts/install --user installs one); by hand: {run}"
         ));
-        return Ok(Answer::Skipped);
+        return Err(Stop::Skipped);
     };
     if !is_there(setup) {
         cli::err(&format!(
             "  systemd does not run for you here; by hand: {run}"
         ));
-        return Ok(Answer::Skipped);
+        return Err(Stop::Skipped);
     }
-    match ask::yes(&format!("Start {unit} now and at each login?"), true)? {
-        Answer::Given(true) => {}
-        Answer::Given(false) | Answer::Skipped => return Ok(Answer::Skipped),
-        Answer::Ended => return Ok(Answer::Ended),
+    if !ask::yes(&format!("Start {unit} now and at each login?"), true)? {
+        return Err(Stop::Skipped);
     }
     for arguments in [&["daemon-reload"][..], &["enable", "--now", &unit][..]] {
         let mut systemctl = Command::new("systemctl");
@@ -41,13 +38,13 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
                 "  systemctl --user {} failed: journalctl --user -u {unit} says why",
                 arguments.join(" ")
             ));
-            return Ok(Answer::Given(()));
+            return Ok(());
         }
     }
     cli::err(&format!(
         "  it runs; to keep it after you log out: loginctl enable-linger; its log: journalctl --user -u {unit}"
     ));
-    Ok(Answer::Given(()))
+    Ok(())
 }
 
 /// Returns whether a systemd of the user runs (sd_booted(3), user@.service).

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ask::Answer;
+use super::ask::Stop;
 use super::{Setup, ask, settings_file};
 use crate::app::cli;
 use crate::app::cli::Failure;
@@ -15,20 +15,15 @@ use crate::config::Secrets;
 use crate::people::Store;
 use crate::secret::Secret;
 
-pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
+pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
     let loaded = setup.loaded()?;
     let settings = &loaded.config.telegram;
     let secrets = Secrets::open(&setup.home, &setup.env)?;
     let is_set = secrets.get(&settings.token_env)?.is_some();
     if settings.enabled && is_set {
         cli::err("  the bot is set up");
-        match ask::yes("Keep it?", true)? {
-            Answer::Given(true) => {
-                return owner(setup, &loaded.config, "your bot").map(Answer::Given);
-            }
-            Answer::Given(false) => {}
-            Answer::Skipped => return Ok(Answer::Skipped),
-            Answer::Ended => return Ok(Answer::Ended),
+        if ask::yes("Keep it?", true)? {
+            return Ok(owner(setup, &loaded.config, "your bot")?);
         }
     }
     cli::err("  make a bot: write /newbot to @BotFather in Telegram; it gives you a token");
@@ -36,7 +31,7 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
         let typed = prompt::hidden("  Token (it is not shown, Enter skips): ")?;
         let token = Secret::new(typed.trim());
         if token.expose().is_empty() {
-            return Ok(Answer::Skipped);
+            return Err(Stop::Skipped);
         }
         if !is_bot_token(&token) {
             cli::err("  a token looks like 123456789:AAF…; copy it whole");
@@ -75,7 +70,7 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<Answer<()>, Failure> {
     if setup.is_running() {
         cli::err("  the running daemon takes the bot at its next start");
     }
-    owner(setup, &loaded.config, &shown).map(Answer::Given)
+    Ok(owner(setup, &loaded.config, &shown)?)
 }
 
 fn verify(

@@ -16,7 +16,7 @@ use crate::config::{Environment, Home};
 use crate::message::{Block, Role};
 use crate::people::People;
 use crate::session;
-use crate::session::{Event, Head, Index, Kind, Spoken};
+use crate::session::{Event, Head, Index, Kind};
 use crate::sys;
 use crate::sys::jsonl;
 use crate::text;
@@ -224,46 +224,31 @@ impl Serialize for Events {
 }
 
 /// Returns what a reader wants to see of an event; `None` for what is no conversation.
-fn short(kind: Kind, limits: (usize, usize)) -> Option<Kind> {
-    match kind {
+fn short(mut kind: Kind, limits: (usize, usize)) -> Option<Kind> {
+    match &mut kind {
         Kind::Message(spoken) => {
-            let blocks = spoken.content.into_iter();
-            let content: Vec<Block> = blocks
-                .filter_map(|block| short_block(block, limits))
-                .collect();
-            // A message of context alone is a word of ours to the model.
-            let said =
-                !content.is_empty() || spoken.role == Role::Assistant || spoken.inbox_id.is_some();
-            said.then_some(Kind::Message(Spoken { content, ..spoken }))
+            let blocks = std::mem::take(&mut spoken.content).into_iter();
+            let short = |block| short_block(block, limits);
+            spoken.content = blocks.filter_map(short).collect();
+            let is_said = spoken.role == Role::Assistant || spoken.inbox_id.is_some();
+            if spoken.content.is_empty() && !is_said {
+                return None;
+            }
         }
-        Kind::ToolResult {
-            run_id,
-            name,
-            duration_ms,
-            receipt,
-            mut result,
-        } => {
-            result.text = text::shorten(&result.text, limits.1);
-            Some(Kind::ToolResult {
-                run_id,
-                name,
-                duration_ms,
-                receipt,
-                result,
-            })
-        }
+        Kind::ToolResult { result, .. } => result.text = text::shorten(&result.text, limits.1),
         Kind::Error { .. }
         | Kind::Compaction(_)
         | Kind::Flush { .. }
         | Kind::Pin { .. }
         | Kind::Unpin { .. }
-        | Kind::Setting { .. } => Some(kind),
+        | Kind::Setting { .. } => {}
         Kind::Session(_)
         | Kind::Prompt(_)
         | Kind::ToolCall { .. }
         | Kind::Forgotten { .. }
-        | Kind::Unknown => None,
+        | Kind::Unknown => return None,
     }
+    Some(kind)
 }
 
 fn short_block(block: Block, limits: (usize, usize)) -> Option<Block> {

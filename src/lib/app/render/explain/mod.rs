@@ -87,10 +87,7 @@ impl Page {
         self.cause(it);
         if let Some(key) = &it.session_key {
             let archived = if it.archived { ", archived" } else { "" };
-            let id = it
-                .session_id
-                .as_deref()
-                .map_or_else(String::new, |id| format!("  {}", text::visible(id)));
+            let id = behind("  ", it.session_id.as_ref());
             self.line("session", &format!("{}{id}{archived}", text::visible(key)));
         }
         if let Some(reply) = &it.reply {
@@ -104,10 +101,7 @@ impl Page {
     }
 
     fn run(&mut self, it: &Explain) {
-        let reason = it
-            .reason
-            .as_ref()
-            .map_or_else(String::new, |reason| format!(": {}", words(reason)));
+        let reason = behind(": ", it.reason.as_ref());
         let attempts = it.attempts.filter(|attempts| *attempts > 1);
         let attempts =
             attempts.map_or_else(String::new, |attempts| format!(", begun {attempts} times"));
@@ -140,20 +134,14 @@ impl Page {
     /// What the run was for: a job, or the run that sent a sub-agent.
     fn cause(&mut self, it: &Explain) {
         if let Some(job) = &it.job {
-            let name = job
-                .name
-                .as_deref()
-                .map_or_else(String::new, |name| format!(" {}", words(name)));
+            let name = behind(" ", job.name.as_ref());
             let at = job.at.as_deref().map_or_else(String::new, |at| {
                 format!(", whose time was {}", self.time(at))
             });
             self.line("job", &format!("{}{name}{at}", text::visible(&job.id)));
         }
         if let Some(parent) = &it.parent {
-            let label = parent
-                .label
-                .as_deref()
-                .map_or_else(String::new, |label| format!(" as {}", words(label)));
+            let label = behind(" as ", parent.label.as_ref());
             self.line(
                 "sent by",
                 &format!(
@@ -195,9 +183,7 @@ impl Page {
             ),
             None => String::new(),
         };
-        let model = it.model.as_deref().map_or_else(String::new, |model| {
-            format!(" for {}", text::visible(model))
-        });
+        let model = behind(" for ", it.model.as_ref());
         self.line(
             "prompt",
             &format!("about {} tokens{model}{cached}", text::count(tokens)),
@@ -331,10 +317,7 @@ impl Page {
                 String::new()
             };
             let what = if part.asks { "the question, " } else { "" };
-            let id = part
-                .message_id
-                .as_deref()
-                .map_or_else(String::new, |id| format!(" as {}", text::visible(id)));
+            let id = behind(" as ", part.message_id.as_ref());
             let took = part
                 .took_ms
                 .map_or_else(String::new, |ms| format!(" after {}", span(ms)));
@@ -343,10 +326,7 @@ impl Page {
             } else {
                 format!(", {} tries", part.attempt)
             };
-            let reason = part
-                .reason
-                .as_ref()
-                .map_or_else(String::new, |reason| format!(": {}", words(reason)));
+            let reason = behind(": ", part.reason.as_ref());
             let (state, channel, chat) = (
                 text::visible(&part.state),
                 text::visible(&part.channel),
@@ -458,6 +438,11 @@ fn done(receipt: &str) -> String {
         Some((did, hosts)) => format!("{}{NETWORK}{}", words(did), text::visible(hosts)),
         None => words(receipt),
     }
+}
+
+/// Returns what is there with `before`, or nothing.
+fn behind(before: &str, value: Option<&String>) -> String {
+    value.map_or_else(String::new, |value| format!("{before}{}", words(value)))
 }
 
 fn words(text: &str) -> String {
