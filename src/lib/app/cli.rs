@@ -587,15 +587,7 @@ pub fn stream<T>(write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>) -> Op
     let written = write(&mut stdout).and_then(|value| stdout.flush().map(|()| value));
     // What is still in the buffer was either written or cannot be.
     drop(stdout.into_parts());
-    match written {
-        Ok(value) => Some(value),
-        Err(error) => {
-            if error.kind() != std::io::ErrorKind::BrokenPipe {
-                LOST.store(true, Ordering::Relaxed);
-            }
-            None
-        }
-    }
+    written.map_err(|error| note_loss(Err(error))).ok()
 }
 
 /// Prints words of the agent, which may be words of anybody: on a terminal without the characters

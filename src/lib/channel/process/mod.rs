@@ -457,9 +457,6 @@ impl Process {
     }
 }
 
-/// A channel of this kind in the hands of its own daemon, which also brings its lines in.
-pub type Processes = HashMap<String, Arc<Process>>;
-
 /// What a call of a channel comes to.
 type Told<'a> = BoxFuture<'a, Result<(), SendError>>;
 

@@ -20,6 +20,12 @@ impl Html {
         self
     }
 
+    /// Adds a paragraph of the class `quiet` or `trouble`.
+    pub(super) fn paragraph(&mut self, class: &str, words: &str) {
+        self.raw("<p class=\"").raw(class).raw("\">");
+        self.text(words).raw("</p>");
+    }
+
     /// Adds a name and what it stands for.
     pub(super) fn pair(&mut self, name: &str, value: &str) {
         self.raw("<dt>")
@@ -31,11 +37,9 @@ impl Html {
 
     /// Adds a section that cannot be shown.
     pub(super) fn trouble(&mut self, title: &str, why: &str) {
-        self.raw("<section><h2>")
-            .text(title)
-            .raw("</h2><p class=\"trouble\">")
-            .text(why)
-            .raw("</p></section>");
+        self.raw("<section><h2>").text(title).raw("</h2>");
+        self.paragraph("trouble", why);
+        self.raw("</section>");
     }
 
     /// Adds a table, unless it is empty.

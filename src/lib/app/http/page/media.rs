@@ -121,12 +121,13 @@ pub(in crate::app::http) async fn show(
         page.raw("\"> <button>Search</button></form>");
         let (found, more) = found(&known, &question);
         if found.is_empty() {
-            page.raw("<p class=\"quiet\">Nothing is described.</p>");
+            page.paragraph("quiet", "Nothing is described.");
         }
         if known.curated.is_empty() {
-            page.raw("<p class=\"trouble\">");
-            page.text("Set [agent] config_path in agent.toml: what you write is kept in its first directory.");
-            page.raw("</p>");
+            page.paragraph(
+                "trouble",
+                "Set [agent] config_path in agent.toml: what you write is kept in its first directory.",
+            );
         }
         for record in &found {
             let is_kept = |path: &String| downloads.join(path).is_file();
@@ -139,8 +140,7 @@ pub(in crate::app::http) async fn show(
             );
         }
         if more > 0 {
-            page.raw("<p class=\"quiet\">");
-            page.text(&format!("and {more} more")).raw("</p>");
+            page.paragraph("quiet", &format!("and {more} more"));
         }
         page.raw("</section>");
         end(page, zone)
@@ -184,7 +184,7 @@ fn article(page: &mut Html, (record, kept): (&Record, bool), at: &str, may_write
         page.text(&format!("{PICTURE}?id={}", record.unique_id))
             .raw("\">");
     } else {
-        page.raw("<p class=\"quiet\">no picture is kept</p>");
+        page.paragraph("quiet", "no picture is kept");
     }
     page.raw("<div><h3>").text(&record.kind);
     if let Some((set, name)) = record
@@ -205,7 +205,7 @@ fn article(page: &mut Html, (record, kept): (&Record, bool), at: &str, may_write
     page.text(&format!("{} · {state} · {at}", record.unique_id));
     page.raw("</span></h3>");
     if let Some(why) = &record.failure_reason {
-        page.raw("<p class=\"trouble\">").text(why).raw("</p>");
+        page.paragraph("trouble", why);
     }
     page.raw("<form method=\"post\" action=\"/media\"><input type=\"hidden\" name=\"unique_id\" value=\"");
     page.text(&record.unique_id);

@@ -193,7 +193,7 @@ fn state(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
     }
     page.raw("</dl>");
     if monitor.lanes.is_empty() {
-        page.raw("<p class=\"quiet\">Nothing runs.</p>");
+        page.paragraph("quiet", "Nothing runs.");
     }
     let titles = ["CONVERSATION", "STATE", "STEP", "TOKENS", "SINCE", "TOOLS"];
     let row = |lane: &Lane| {
@@ -231,9 +231,7 @@ fn search(page: &mut Html, memory: &Memory, question: &str, zone: Tz) {
         match memory.search(&Viewer::of_owner(), words) {
             Ok(found) => hits(page, &found),
             Err(error) => {
-                page.raw("<p class=\"trouble\">")
-                    .text(&error.to_string())
-                    .raw("</p>");
+                page.paragraph("trouble", &error.to_string());
             }
         }
     }
@@ -242,7 +240,7 @@ fn search(page: &mut Html, memory: &Memory, question: &str, zone: Tz) {
 
 fn hits(page: &mut Html, found: &Found) {
     if found.hits.is_empty() {
-        page.raw("<p class=\"quiet\">Nothing is found.</p>");
+        page.paragraph("quiet", "Nothing is found.");
     }
     for hit in &found.hits {
         let place = format!("{}:{}-{}", hit.path, hit.start_line, hit.end_line);
@@ -288,14 +286,10 @@ fn costs(page: &mut Html, home: &Home, env: &Environment, zone: Tz, now: i64) {
             page.table(&render::cost::table(&month));
         }
         (Err(failure), _) => {
-            page.raw("<p class=\"trouble\">")
-                .text(&failure.message)
-                .raw("</p>");
+            page.paragraph("trouble", &failure.message);
         }
         (_, Err(error)) => {
-            page.raw("<p class=\"trouble\">")
-                .text(&error.to_string())
-                .raw("</p>");
+            page.paragraph("trouble", &error.to_string());
         }
     }
     page.raw("</section>");
@@ -334,8 +328,7 @@ fn section<T>(
     page.raw("<section><h2>").text(title).raw("</h2>");
     page.table(&table);
     if more > 0 {
-        page.raw("<p class=\"quiet\">");
-        page.text(&format!("and {more} more")).raw("</p>");
+        page.paragraph("quiet", &format!("and {more} more"));
     }
     page.raw("</section>");
 }

@@ -80,35 +80,18 @@ impl Default for Ui {
 
 impl Ui {
     pub(super) fn lane(&self, snapshot: &Snapshot) -> Option<usize> {
-        let lanes = snapshot.lanes();
-        let chosen = self
-            .lane
-            .as_ref()
-            .and_then(|id| lanes.iter().position(|lane| snapshot::id(lane) == id));
-        chosen.or_else(|| (!lanes.is_empty()).then_some(0))
+        let lanes = snapshot.lanes().iter();
+        chosen(lanes.map(snapshot::id), self.lane.as_deref())
     }
 
     pub(super) fn request(&self, snapshot: &Snapshot) -> Option<usize> {
-        let asks = snapshot.requests();
-        let chosen = self
-            .request
-            .as_ref()
-            .and_then(|id| asks.iter().position(|ask| ask.id == *id));
-        chosen.or_else(|| (!asks.is_empty()).then_some(0))
+        let requests = snapshot.requests();
+        let ids = requests.iter().map(|request| request.id.as_str());
+        chosen(ids, self.request.as_deref())
     }
 
     pub(super) fn scroll(&self, pane: Pane) -> usize {
-        Pane::ALL
-            .iter()
-            .position(|one| *one == pane)
-            .and_then(|at| self.scroll.get(at))
-            .copied()
-            .unwrap_or(0)
-    }
-
-    fn scroll_mut(&mut self, pane: Pane) -> Option<&mut usize> {
-        let at = Pane::ALL.iter().position(|one| *one == pane)?;
-        self.scroll.get_mut(at)
+        self.scroll[pane as usize]
     }
 
     pub(super) fn press(&mut self, key: KeyEvent, snapshot: &Snapshot, size: Frame) -> Option<Act> {
@@ -212,9 +195,8 @@ impl Ui {
 
     fn move_text(&mut self, by: isize, snapshot: &Snapshot, size: Frame) {
         let most = draw::hidden(self, snapshot, size, self.focus);
-        if let Some(scroll) = self.scroll_mut(self.focus) {
-            *scroll = (*scroll).min(most).saturating_add_signed(by).min(most);
-        }
+        let scroll = &mut self.scroll[self.focus as usize];
+        *scroll = (*scroll).min(most).saturating_add_signed(by).min(most);
     }
 
     fn ask_to_stop(&mut self, snapshot: &Snapshot) {
@@ -319,6 +301,13 @@ impl Ui {
             words: words.into(),
         });
     }
+}
+
+/// Returns the place of `wanted`, or the first where it is not there.
+fn chosen<'a>(ids: impl ExactSizeIterator<Item = &'a str>, wanted: Option<&str>) -> Option<usize> {
+    let first = (ids.len() > 0).then_some(0);
+    let at = ids.into_iter().position(|id| Some(id) == wanted);
+    at.or(first)
 }
 
 /// Returns by how many lines a key moves.
