@@ -22,9 +22,9 @@ const MESSAGES: usize = 20;
 /// fsync and fdatasync for one message: accepted with its offset, cost reserved, final event, done with its outbox
 /// rows and the first of them sending, sent.
 const SYNCS: usize = 5;
-/// System calls for one message of an unoptimized build, all threads: 300 to 320 on a quiet machine. On a busy one threads wake
+/// System calls for one message of an unoptimized build, all threads: about 280. On a busy machine threads wake
 /// each other more often.
-const SYSTEM_CALLS: usize = 400;
+const SYSTEM_CALLS: usize = 360;
 /// Pages that are mapped for one message, all threads: 10 of an unoptimized build. It is 68 more when the heap of a turn is given back within it.
 const PAGE_FAULTS: u64 = 25;
 /// A checkpoint, every 1,000 pages: the log and the database, of two databases at most meanwhile.

@@ -225,6 +225,21 @@ fn a_message_takes_no_more_in_a_home_of_years() {
         !is_more(small_cpu, grown_cpu, TICKS),
         "{small:?}, then {grown:?}"
     );
+    // All people, jobs and the index of all sessions are read; of what was answered and paid for a few pages.
+    let known = [
+        "state/people.json",
+        "state/cron/jobs.json",
+        "state/sessions/sessions.json",
+    ]
+    .map(|name| fs::metadata(sandbox.path(name)).expect("there").len())
+    .iter()
+    .sum::<u64>();
+    let most = 4 * known + 2_000_000;
+    let read = grown_start.read;
+    assert!(
+        read < most,
+        "{read} bytes were read at the start, {most} are allowed"
+    );
     // The index of all sessions is written now and then.
     let index = fs::metadata(sandbox.path("state/sessions/sessions.json")).expect("there");
     let [small, grown] = [small.written, grown.written].map(|bytes| bytes as f64);

@@ -28,16 +28,21 @@ impl Deaths {
     }
 }
 
+/// What runs, in words that the index of the open inputs is found by: a start does not read all that was ever answered.
+const RUNNING: &str = "state = 'running' AND state IN ('pending', 'running')";
+
 /// Turns what ran into deaths: each is suspended, for longer each time.
 pub(super) fn note_deaths(connection: &Connection, now: i64) -> rusqlite::Result<()> {
     let runs: i64 = connection.query_row(
-        "SELECT count(DISTINCT coalesce(run_id, id)) FROM inbox WHERE state = 'running' AND idle = 0",
+        &format!(
+            "SELECT count(DISTINCT coalesce(run_id, id)) FROM inbox WHERE {RUNNING} AND idle = 0"
+        ),
         [],
         |row| row.get(0),
     )?;
     let dead: Vec<(String, Deaths)> = connection
         .prepare(
-            "SELECT id, deaths + 1, deaths_alone + ?1, coalesce(first_death_at, ?2) FROM inbox WHERE state = 'running' AND idle = 0",
+            &format!("SELECT id, deaths + 1, deaths_alone + ?1, coalesce(first_death_at, ?2) FROM inbox WHERE {RUNNING} AND idle = 0"),
         )?
         .query_map((i64::from(runs == 1), now), |row| {
             let deaths = Deaths {
@@ -69,7 +74,7 @@ pub(super) fn note_deaths(connection: &Connection, now: i64) -> rusqlite::Result
     }
     connection
         .execute(
-            "UPDATE inbox SET state = 'pending', idle = 0 WHERE state = 'running'",
+            &format!("UPDATE inbox SET state = 'pending', idle = 0 WHERE {RUNNING}"),
             [],
         )
         .map(drop)

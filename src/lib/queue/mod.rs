@@ -122,7 +122,12 @@ impl Store {
                 drop(known);
                 let mut unreadable = inbox::bury_unreadable(connection, now)?;
                 unreadable.extend(outbox::bury_unreadable(connection)?);
-                connection.execute("UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE state = 'sending'", [])?;
+                // The second condition is that of the index of the open parts.
+                connection.execute(
+                    "UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1
+                     WHERE state = 'sending' AND state IN ('pending', 'sending', 'unknown')",
+                    [],
+                )?;
                 crash_count::note_deaths(connection, now)?;
                 Ok(Recovered {
                     inbox: inbox::open(connection)?,

@@ -10,6 +10,10 @@ use crate::db;
 use crate::message::{Button, ChatRef, OutFile, Route, SessionKey};
 use crate::text;
 
+/// Parts that are looked through for one that somebody answers; what is older is not known any more. An index of all
+/// would cost every message a page.
+const NEWEST: i64 = 50_000;
+
 /// A part to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPart {
@@ -120,9 +124,10 @@ impl Store {
                 connection
                     .prepare_cached(
                         "SELECT coalesce(max(inbox.tainted), 0) FROM outbox LEFT JOIN inbox ON inbox.run_id = outbox.run_id
-                         WHERE outbox.channel = ?1 AND outbox.chat = ?2 AND outbox.message_id = ?3 GROUP BY outbox.id",
+                         WHERE outbox.channel = ?1 AND outbox.chat = ?2 AND outbox.message_id = ?3
+                           AND outbox.id > (SELECT max(id) FROM outbox) - ?4 GROUP BY outbox.id",
                     )?
-                    .query_row((route.channel, route.chat.chat, message_id), |row| row.get(0))
+                    .query_row((route.channel, route.chat.chat, message_id, NEWEST), |row| row.get(0))
                     .optional()
             })
             .await
@@ -141,9 +146,10 @@ impl Store {
             .read(move |connection| {
                 connection
                     .prepare_cached(
-                        "SELECT plain FROM outbox WHERE channel = ?1 AND chat = ?2 AND message_id = ?3 AND state = 'sent' LIMIT 1",
+                        "SELECT plain FROM outbox WHERE channel = ?1 AND chat = ?2 AND message_id = ?3 AND state = 'sent'
+                           AND id > (SELECT max(id) FROM outbox) - ?4 LIMIT 1",
                     )?
-                    .query_row((route.channel, route.chat.chat, message_id), |row| row.get(0))
+                    .query_row((route.channel, route.chat.chat, message_id, NEWEST), |row| row.get(0))
                     .optional()
             })
             .await
