@@ -333,7 +333,7 @@ impl Store {
             .await
     }
 
-    /// Returns true when the very words `plain` went out for an input of `source` since `since`.
+    /// Returns true when the very words `plain` went out for an input of `source`, whose results are kept, since `since`.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -347,7 +347,7 @@ impl Store {
             .read(move |connection| {
                 let mut query = connection.prepare_cached(
                     "SELECT (SELECT json_group_array(o.plain) FROM (SELECT plain FROM outbox WHERE inbox_id = i.id ORDER BY id) o)
-                     FROM inbox i WHERE i.state = 'done' AND i.finished_at >= ?1 AND i.envelope ->> '$.source' = ?2",
+                     FROM inbox i WHERE i.state = 'done' AND i.result IS NOT NULL AND i.finished_at >= ?1 AND i.envelope ->> '$.source' = ?2",
                 )?;
                 let mut rows = query.query((since, source.as_str()))?;
                 while let Some(row) = rows.next()? {

@@ -195,11 +195,11 @@ pub(super) fn tell_stopped(
             ),
         )?;
         let untold: Vec<Subagent> = connection
-            .prepare_cached(
-                "UPDATE inbox SET told_in = 'stopped' WHERE envelope ->> '$.task.run_id' = ?1 AND told_in IS NULL
+            .prepare_cached(&format!(
+                "UPDATE inbox SET told_in = 'stopped' WHERE {RUN_OF_TASK} = ?1 AND told_in IS NULL
                    AND NOT (envelope ->> '$.task.waits') AND state IN ('done', 'dead') AND coalesce(reason, '') != 'stopped'
                  RETURNING envelope, state, reason, result, tainted",
-            )?
+            ))?
             .query_map([&task.run_id], subagent)?
             .collect::<rusqlite::Result<_>>()?;
         for one in untold {
