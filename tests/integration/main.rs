@@ -14,6 +14,7 @@ mod budget;
 mod channels;
 mod chaos;
 mod codes;
+mod collections;
 mod compaction;
 mod completions;
 mod connection;

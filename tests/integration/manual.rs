@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agent_toolkit::{
     app::{self, cli::Exit},
-    config::{ChannelSettings, Config, Group, Hook, McpServer, ROLES, Tier},
+    config::{ChannelSettings, Collection, Config, Group, Hook, McpServer, ROLES, Tier},
     control::{self, replies},
     monitor_state,
 };
@@ -250,6 +250,7 @@ fn every_key_is_in_agent_toml_5_with_its_default_and_no_other_is() {
     config["context"]["tiers"]["NAME"] = to_json(&Tier::default());
     config["tools"]["policies"]["NAME"] = Value::Null;
     config["http"]["hooks"]["NAME"] = to_json(&Hook::default());
+    config["memory"]["collections"]["NAME"] = to_json(&Collection::default());
     config["mcp"]["servers"]["NAME"] = to_json(&McpServer::default());
     let mut expected = BTreeSet::new();
     flatten("", &config, &mut expected);

@@ -58,7 +58,7 @@ fn call(sandbox: &Sandbox, model: &FakeModel, tool: &str, input: Value) -> Strin
 }
 
 /// The newest tool result of a request.
-fn result(request: &Value) -> String {
+pub(crate) fn result(request: &Value) -> String {
     let messages = request["messages"].as_array().expect("messages");
     let mut blocks = messages
         .iter()

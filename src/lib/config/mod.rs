@@ -43,13 +43,13 @@ pub use share_dir::share_dir;
 pub(crate) use toml_file::check_settings;
 pub use tool_policies::{Subject, names_host, policy_of, without_effect};
 pub use types::{
-    Agent, Backup, Callback, Compaction, Config, Context, Cost, Deliver, DmPolicy, DmScope, Driver,
-    Embeddings, Every, Exec, FactFormat, Group, GroupPolicy, GroupScope, Heartbeat, Hook,
-    HookSession, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp, McpServer, Media, Members,
-    Memory, Mode, Network, OnBusy, Pattern, Pipeline, Policy, Preset, Providers, ROLES, Recall,
-    RecallWeights, ReplyTo, Reset, ResetFor, Sampling, Sandbox, SearchEngine, SearchStrategy,
-    Session, Stickers, Stream, Subagents, Synthesis, Telegram, Thresholds, Tier, TimeOfDay, Tools,
-    Typing, Voice, Web, Zone,
+    Agent, Backup, Callback, Collection, Compaction, Config, Context, Cost, Deliver, DmPolicy,
+    DmScope, Driver, Embeddings, Every, Exec, FactFormat, Group, GroupPolicy, GroupScope,
+    Heartbeat, Hook, HookSession, Http, Keep, Level, Listen, Log, MAX_CARRIED, Mcp, McpServer,
+    Media, Members, Memory, Mode, Network, OnBusy, Pattern, Pipeline, Policy, Preset, Providers,
+    ROLES, Readers, Recall, RecallWeights, ReplyTo, Reset, ResetFor, Sampling, Sandbox,
+    SearchEngine, SearchStrategy, Session, Stickers, Stream, Subagents, Synthesis, Telegram,
+    Thresholds, Tier, TimeOfDay, Tools, Typing, Voice, Web, Zone,
 };
 pub use types::{Channel as ChannelSettings, Display, GroupRules};
 pub use validate::{Note, Warning};

@@ -9,6 +9,7 @@ mod erase;
 mod foreign;
 mod integrity;
 mod log_check;
+pub mod postgres;
 mod quarantine;
 mod read_only;
 mod snapshot;

@@ -8,6 +8,7 @@
 //! Every memory has a [`Scope`], and a turn sees only those of its [`Viewer`]. [`Memory`] is what the
 //! daemon holds of all this.
 
+pub mod collections;
 pub(crate) mod consolidate;
 pub mod embedder;
 pub mod extract;
@@ -23,10 +24,12 @@ mod sources;
 
 pub use scope::{JOINED, MAIN, Scope, Viewer};
 
-use parking_lot::Mutex;
-use std::collections::{HashSet, VecDeque};
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use collections::Collections;
 use consolidate::{Means, Options};
 use facts::commitments;
 use facts::commitments::{Change, Commitment};
@@ -35,7 +38,7 @@ use person_profile::{Known, Partner};
 use recall::{Recall, Recalled, Relevant, Request};
 
 use crate::config;
-use crate::config::Home;
+use crate::config::{Home, Secrets};
 use crate::embedding::Opener;
 use crate::llm::Client;
 use crate::message::{Role, Trust};
@@ -163,6 +166,8 @@ struct Rewritten {
 pub struct Memory {
     place: Place,
     searcher: Mutex<Searcher>,
+    /// What many share, as the settings in force name it.
+    collections: RwLock<Arc<Collections>>,
     recall: Mutex<Recall>,
     rewritten: Mutex<Rewritten>,
     /// Which files rest on untrusted words.
@@ -190,6 +195,7 @@ impl Memory {
         let place = Place::of(home);
         Self {
             searcher: Mutex::new(Searcher::new(&place)),
+            collections: RwLock::new(Arc::new(Collections::none(&place))),
             place,
             recall: Mutex::new(Recall::new(home)),
             rewritten: Mutex::default(),
@@ -215,6 +221,16 @@ impl Memory {
     /// Returns whose memory it is.
     pub fn home(&self) -> &Home {
         self.place.home()
+    }
+
+    /// Searches these collections from now on, instead of those before. Nothing is connected yet.
+    pub fn share(&self, settings: &BTreeMap<String, config::Collection>, secrets: &Secrets) {
+        *self.collections.write() = Arc::new(Collections::new(settings, secrets, &self.place));
+    }
+
+    /// Returns what many share.
+    pub fn collections(&self) -> Arc<Collections> {
+        self.collections.read().clone()
     }
 
     /// Returns what `query` finds of what `viewer` may see; of scopes that it names only these.
@@ -275,10 +291,17 @@ impl Memory {
             share: request.share,
             ..Query::new(recall::without_small_talk(request.words))
         };
+        let everywhere = Query {
+            filter: Filter::default(),
+            ..query.clone()
+        };
         let mut found = self.search(viewer, query).unwrap_or_else(|error| {
             tracing::warn!(%error, "nothing was recalled");
             Found::default()
         });
+        let shared = self.collections().recall(viewer, &everywhere);
+        // What was not searched is in the log: nobody asked for it.
+        drop(shared.merge_into(&mut found.hits, RECALLED));
         // The summary of this conversation stands in it.
         found.hits.retain(|hit| {
             hit.source != Source::Summary.as_str()
@@ -307,8 +330,11 @@ impl Memory {
     }
 
     /// Returns true when the file at `place` (`workspace/memory/items/x.md:3`) was written in a run that had read
-    /// untrusted words.
+    /// untrusted words, or by others: it is in a collection.
     pub fn is_untrusted(&self, place: &str) -> bool {
+        if place.starts_with(collections::PREFIX) {
+            return true;
+        }
         let path = place.rsplit_once(':').map_or(place, |(path, _)| path);
         let key = path.strip_prefix("workspace/").unwrap_or(path);
         self.marks.has(key)

@@ -106,6 +106,7 @@ pub(crate) fn live(
         audit: audit.clone(),
     };
     check_policies(&config)?;
+    memory.share(&config.memory.collections, keys.secrets());
     let tools = tools::all(needs);
     servers.set(server_settings, tools::names_taken(&tools));
     let registry = registry(&config, tools).with_changing(Arc::new({

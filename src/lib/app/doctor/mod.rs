@@ -7,6 +7,7 @@
 
 mod api;
 mod channels;
+mod collections;
 mod databases;
 mod files;
 mod home;
@@ -109,6 +110,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("channels", channels::check),
     ("standby", standby::check),
     ("tool servers", servers::check),
+    ("collections", collections::check),
     ("jobs", jobs::check),
     ("conversations", |patient| {
         transcripts::check(patient).into_iter().collect()

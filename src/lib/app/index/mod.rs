@@ -1,12 +1,14 @@
 //! `agent-index`: brings the search index up to date, and searches it.
 
 mod batch;
+mod collection;
 mod search;
 pub(crate) use search::result;
 mod status;
 mod sync;
 mod watch;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use chrono::NaiveDate;
@@ -18,7 +20,8 @@ use super::cli;
 use super::cli::{Exit, Failure, Shared};
 use crate::clock;
 use crate::config;
-use crate::config::Home;
+use crate::config::{Home, Secrets};
+use crate::memory::collections;
 use crate::memory::embedder;
 use crate::memory::index;
 use crate::memory::index::Place;
@@ -35,7 +38,9 @@ const PROGRAM: &str = "agent-index";
     name = "agent-index",
     version = cli::version(),
     after_help = "Examples:\n  agent-index\n  agent-index search \"what did Ada say about the garden?\"\n  \
-                  echo '{\"id\":1,\"query\":\"garden\",\"k\":3}' | agent-index batch"
+                  echo '{\"id\":1,\"query\":\"garden\",\"k\":3}' | agent-index batch\n  \
+                  agent-index --collection handbook --create /srv/handbook\n  \
+                  agent-index search --collection handbook \"how many days off?\""
 )]
 struct Arguments {
     #[command(flatten)]
@@ -45,8 +50,35 @@ struct Arguments {
     json: bool,
     #[command(flatten)]
     sync: SyncArguments,
+    #[command(flatten)]
+    fill: FillArguments,
+    /// Use this collection of many, in PostgreSQL, instead of the own memory
+    #[arg(long, global = true, value_name = "NAME")]
+    collection: Option<String>,
     #[command(subcommand)]
     verb: Option<Verb>,
+}
+
+#[derive(Debug, Args)]
+struct FillArguments {
+    /// Fill the collection from this directory
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// What the directory is called in the collection; its own name by default
+    #[arg(long = "as", value_name = "SOURCE")]
+    source: Option<String>,
+    /// Who may see what is filled in: a scope that the owner of the tables admits roles to
+    #[arg(long, value_name = "SCOPE", default_value = collections::fill::EVERYBODY)]
+    scope: String,
+    /// What this host is called in the collection; its own name by default
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Make the tables of the collection first
+    #[arg(long)]
+    create: bool,
+    /// Let a directory without documents remove what was filled in from it
+    #[arg(long)]
+    empty: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -134,8 +166,19 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         shared,
         json,
         sync,
+        fill,
+        collection,
         verb,
     } = arguments;
+    if collection.is_none()
+        && let Some(word) = &fill.directory
+    {
+        let word = word.display();
+        let failure = Failure::usage(format!("`{word}` is no verb of {PROGRAM}"));
+        return Err(failure.hint(format!(
+            "{PROGRAM} --help; to fill a collection: {PROGRAM} --collection NAME {word}"
+        )));
+    }
     let (env, home) = shared.home()?;
     cli::must_be_there(&home)?;
     let place = Place::of(&home).with(embedder::opener(&home, &env, None));
@@ -154,6 +197,26 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         );
     }
     cli::must_be_there(&context.home)?;
+    if let Some(name) = collection {
+        let secrets = Secrets::open(&context.home, &env)?;
+        let wanted = collection::Wanted {
+            name,
+            settings: &config.memory.collections,
+            secrets: &secrets,
+            full: sync.full,
+        };
+        return match verb {
+            None if !sync.dry_run => collection::fill(&context, &wanted, fill),
+            Some(Verb::Search(query)) => collection::search(&context, &wanted, query),
+            Some(Verb::Status) => collection::status(&context, &wanted),
+            _ => Err(Failure::usage(
+                "a collection is filled from a directory, searched, or asked for its status",
+            )
+            .hint(format!(
+                "{PROGRAM} --collection {name} DIR, or search QUERY, or status"
+            ))),
+        };
+    }
     match verb {
         None => sync::run(&context, *sync),
         Some(Verb::Sync(own)) => sync::run(

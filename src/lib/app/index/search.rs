@@ -14,7 +14,26 @@ pub(super) const SOURCES: [&str; 5] = ["memory", "session", "item", "summary", "
 pub(super) const STRATEGIES: [&str; 4] = ["hybrid", "fts_first", "fts", "vector"];
 
 pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exit, Failure> {
-    let query = Query {
+    let query = query(context, wanted);
+    let found = index::search(&context.place, &query)?;
+    tell(context, wanted, &found);
+    if !found.indexed && !context.shared.quiet {
+        // What it says of others is no failure of this search.
+        let running = index::status(&context.place)
+            .ok()
+            .and_then(|status| status.running);
+        let hint = running.map_or_else(
+            || PROGRAM.to_owned(),
+            |pid| format!("pid {pid} is indexing just now; try again"),
+        );
+        cli::err(&format!("{PROGRAM}: nothing is indexed yet\nhint: {hint}"));
+    }
+    Ok(Exit::Ok)
+}
+
+/// Returns what is asked.
+pub(super) fn query(context: &Context<'_>, wanted: &SearchArguments) -> Query {
+    Query {
         k: usize::from(wanted.k),
         max_tokens: wanted
             .max_tokens
@@ -35,27 +54,19 @@ pub(super) fn run(context: &Context<'_>, wanted: &SearchArguments) -> Result<Exi
                 .collect::<Vec<_>>()
                 .join(" "),
         )
-    };
-    let found = index::search(&context.place, &query)?;
-    if context.json {
-        cli::json(&document(&found, wanted.explain));
-    } else {
-        print(&found, wanted.explain);
     }
-    if !found.indexed && !context.shared.quiet {
-        // What it says of others is no failure of this search.
-        let running = index::status(&context.place)
-            .ok()
-            .and_then(|status| status.running);
-        let hint = running.map_or_else(
-            || PROGRAM.to_owned(),
-            |pid| format!("pid {pid} is indexing just now; try again"),
-        );
-        cli::err(&format!("{PROGRAM}: nothing is indexed yet\nhint: {hint}"));
-    } else if found.hits.is_empty() && !context.shared.quiet && !context.json {
+}
+
+/// Says what was found.
+pub(super) fn tell(context: &Context<'_>, wanted: &SearchArguments, found: &Found) {
+    if context.json {
+        cli::json(&document(found, wanted.explain));
+    } else {
+        print(found, wanted.explain);
+    }
+    if found.indexed && found.hits.is_empty() && !context.shared.quiet && !context.json {
         cli::err(&format!("{PROGRAM}: nothing found"));
     }
-    Ok(Exit::Ok)
 }
 
 /// Returns the sources that go by `names`, `None` when there is no name.

@@ -7,6 +7,7 @@
 mod callback;
 mod channel_process;
 mod channels;
+mod collections;
 mod compaction;
 mod heartbeat;
 mod hooks;
@@ -28,6 +29,7 @@ pub use channel_process::{Channel, Display, GroupRules};
 pub use channels::{
     DmPolicy, Group, GroupPolicy, Http, Listen, Members, ReplyTo, Stream, Telegram,
 };
+pub use collections::{Collection, Readers};
 pub use compaction::{Compaction, Keep, Preset, Thresholds};
 pub use heartbeat::{Driver, Every, Heartbeat};
 pub use hooks::{Deliver, Hook, HookSession};
@@ -334,6 +336,8 @@ pub struct Memory {
     /// The share of the vectors in a score, 0 to 1; default none: what was measured for the embedder, 0.1 for `local` and
     /// 0.3 for a server.
     pub vector_weight: Option<f32>,
+    /// What many share, in databases of PostgreSQL, by name: a letter, then a-z, 0-9 or `_`, at most 40; default none.
+    pub collections: BTreeMap<String, Collection>,
 }
 
 /// What a search of the memory uses.

@@ -10,8 +10,8 @@ use super::formats::{
 use crate::config::error::Error;
 use crate::config::key_names;
 use crate::config::types::{
-    Agent, Backup, Callback, Config, Hook, Http, Keep, MAX_CARRIED, McpServer, Media, Memory,
-    Pattern, SearchEngine, Session, Subagents, Telegram, Tools, Typing,
+    Agent, Backup, Callback, Collection, Config, Hook, Http, Keep, MAX_CARRIED, McpServer, Media,
+    Memory, Pattern, SearchEngine, Session, Subagents, Telegram, Tools, Typing,
 };
 use crate::text::template::Template;
 
@@ -57,6 +57,17 @@ pub(in crate::config) fn values(
     for (name, server) in &config.mcp.servers {
         if let Some((field, message)) = tool_server(name, server) {
             let table = key_names::join("mcp.servers", name);
+            let key = if field.is_empty() {
+                table
+            } else {
+                key_names::join(&table, field)
+            };
+            return Err(fault(key, message.to_owned()));
+        }
+    }
+    for (name, settings) in &config.memory.collections {
+        if let Some((field, message)) = collection(name, settings) {
+            let table = key_names::join("memory.collections", name);
             let key = if field.is_empty() {
                 table
             } else {
@@ -230,6 +241,44 @@ fn http(http: &Http) -> Vec<Rule> {
             "expected at least 1",
         ),
     ]
+}
+
+/// Returns what is wrong with a collection: the key, empty for the table, and what is expected.
+fn collection(name: &str, collection: &Collection) -> Option<(&'static str, &'static str)> {
+    let is_name = (1..=40).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    let Collection {
+        url, password_env, ..
+    } = collection;
+    let after = ["postgres://", "postgresql://"]
+        .iter()
+        .find_map(|scheme| url.strip_prefix(scheme));
+    let has_password = after.is_some_and(|rest| {
+        let account = rest.split(['/', '?']).next().unwrap_or_default();
+        let account = account.rsplit_once('@').map_or("", |(account, _)| account);
+        account.contains(':') || url.to_ascii_lowercase().contains("password=")
+    });
+    match () {
+        () if !is_name => Some((
+            "",
+            "a collection is called by a letter, then a-z, 0-9 or `_`, at most 40",
+        )),
+        () if after.is_none() => Some((
+            "url",
+            "expected the address of a database: postgres://USER@HOST/DATABASE",
+        )),
+        () if has_password => Some((
+            "url",
+            "expected no password: write the NAME of a variable in `password_env`, and the password in .env",
+        )),
+        () if !password_env.is_empty() && !is_variable(password_env) => {
+            Some(("password_env", NO_VARIABLE))
+        }
+        () => None,
+    }
 }
 
 /// Returns what is wrong with a webhook: the key, empty for the table, and what is expected.

@@ -22,13 +22,18 @@ mod vector_bytes;
 pub use super::sources::Source;
 #[cfg(any(test, fuzzing))]
 pub(crate) use blocks::check_row;
+pub(super) use blocks::day_of;
+pub(super) use build::document::Document;
+pub(super) use build::rows::chunk_rows;
 pub(crate) use build::rows::{Text, texts_of};
 pub use build::sync::{Mode, Outcome, Report, sync};
 pub use build::vectors::Made;
+pub(super) use build::vectors::embed;
 pub use erase::{holds, remove};
 pub use query::passage::MAX_CHARS;
 pub use query::request::{Filter, Query, Strategy};
 pub use query::search::{Found, Hit, Searcher, search};
+pub(super) use schema::{ROWS, rules, unpack};
 pub use status::{Status, examine, lack, status};
 
 use std::path::PathBuf;

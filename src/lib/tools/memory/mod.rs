@@ -16,6 +16,7 @@ use super::typed::{About, Property, TypedTool, tool};
 use super::{Needs, blocking};
 use crate::agent::{Context, Reach, Tool, ToolOutput};
 use crate::clock;
+use crate::memory::collections;
 use crate::memory::index::{Filter, Hit, Query, Source, Strategy};
 use crate::memory::items;
 use crate::memory::items::Item;
@@ -31,6 +32,8 @@ const MAX_RESULTS: usize = 20;
 const MIN_SCORE: f32 = 0.35;
 /// The most characters of a result (specification §12).
 const MAX_PASSAGE: usize = 700;
+/// Characters of a token, for `max_tokens`.
+const CHARS_PER_TOKEN: usize = 4;
 /// Characters of an item that are shown when no limit is named (specification §12).
 const READ_CHARS: usize = 1_000;
 
@@ -166,7 +169,7 @@ impl TypedTool for Search {
                 today: Some(clock::local_date(clock::now_ms(), needs.zone)),
                 ..Query::new(&args.query)
             };
-            search(&needs.memory, &sight, query)
+            search(&needs.memory, &sight, &query)
         })
         .await
     }
@@ -198,31 +201,66 @@ fn day(name: &str, text: &str) -> Result<Option<NaiveDate>, String> {
     day.map_err(|_| format!("`{name}` must be a day like 2026-05-31"))
 }
 
-fn search(memory: &Memory, sight: &Sight, query: Query) -> Result<ToolOutput, String> {
+fn search(memory: &Memory, sight: &Sight, query: &Query) -> Result<ToolOutput, String> {
     // What was written by hand a moment ago is found, too.
     match sight.viewer.may_see(&Scope::Owner) {
         true => memory.refresh(),
         false => memory.refresh_for_others(),
     };
-    let mut found = memory.search(&sight.viewer, query).map_err(|error| {
-        match sight.viewer.may_see(&Scope::Owner) {
+    let mut found = memory
+        .search(&sight.viewer, query.clone())
+        .map_err(|error| match sight.viewer.may_see(&Scope::Owner) {
             true => format!("{error}; the owner can run: agent-index rebuild"),
             false => "the memory cannot be searched now".to_owned(),
-        }
-    })?;
+        })?;
     found
         .hits
         .retain(|hit| !sight.is_of_group(hit) || hit.path.starts_with(GROUPS));
-    if found.hits.is_empty() {
-        return Ok(ToolOutput::ok("nothing was found"));
-    }
-    let hits: Vec<String> = (1..)
+    let shared = memory.collections().search(&sight.viewer, query);
+    let not_searched = shared.merge_into(&mut found.hits, query.k);
+    cut(&mut found.hits, query.max_tokens);
+    let mut parts: Vec<String> = (1..)
         .zip(&found.hits)
         .map(|(number, hit)| shown(number, hit))
         .collect();
-    let is_marked = |hit: &&Hit| memory.is_untrusted(&hit.path) || sight.is_of_group(hit);
+    if parts.is_empty() {
+        parts.push("nothing was found".to_owned());
+    }
+    // A model that is not told takes what is missing for what is not so.
+    parts.extend(missed(&not_searched, sight.viewer.may_see(&Scope::Owner)));
+    let is_marked = |hit: &&Hit| {
+        is_shared(&hit.path) || memory.is_untrusted(&hit.path) || sight.is_of_group(hit)
+    };
     let marked = found.hits.iter().find(is_marked);
-    Ok(ToolOutput::ok(hits.join("\n\n")).marked(marked.map(|hit| of_file(&hit.path))))
+    Ok(ToolOutput::ok(parts.join("\n\n")).marked(marked.map(|hit| of_file(&hit.path))))
+}
+
+/// Returns true for what is in a collection: other people wrote it.
+fn is_shared(path: &str) -> bool {
+    path.starts_with(collections::PREFIX)
+}
+
+/// Keeps what fits into so many tokens: each search had as many.
+fn cut(hits: &mut Vec<Hit>, max_tokens: Option<usize>) {
+    let mut left = max_tokens.map_or(usize::MAX, |tokens| tokens.saturating_mul(CHARS_PER_TOKEN));
+    hits.retain(|hit| {
+        let length = hit.text.chars().count();
+        let fits = length <= left;
+        left -= if fits { length } else { 0 };
+        fits
+    });
+}
+
+/// Returns what is said of collections that could not be searched; why is the owner's.
+fn missed(missed: &[(String, String)], is_owner: bool) -> Option<String> {
+    let lines: Vec<String> = missed
+        .iter()
+        .map(|(name, why)| match is_owner {
+            true => format!("not searched: the collection {name} ({})", visible(why)),
+            false => format!("not searched: the collection {name}"),
+        })
+        .collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn of_file(path: &str) -> Provenance {
@@ -287,12 +325,19 @@ impl TypedTool for Get {
         let (first, last) = (args.start_line.map(number), args.end_line.map(number));
         blocking(move || {
             let memory = &needs.memory;
+            if is_shared(&args.path) {
+                let path = &args.path;
+                let lines = memory.collections().lines(&viewer, path, (first, last))?;
+                let unknown = || format!("{} is no document that this conversation may see; memory_search names those", visible(path));
+                let lines = lines.ok_or_else(unknown)?;
+                return Ok(ToolOutput::ok(lines).marked(Some(of_file(path))));
+            }
             let of_group = sight.of_group.is_some() && args.path.starts_with(GROUPS);
             let viewer = if of_group { &sight.viewer } else { &viewer };
             let lines = show_lines::lines(memory.home(), viewer, &args.path, first, last);
             let is_marked = of_group || memory.is_untrusted(&args.path);
             let marked = is_marked.then(|| of_file(&args.path));
-            ToolOutput::from(lines.map_err(|error| error.to_string())).marked(marked)
+            Ok::<_, String>(ToolOutput::from(lines.map_err(|error| error.to_string())).marked(marked))
         })
         .await
     }
@@ -375,6 +420,19 @@ mod tests {
         assert!(wrong.iter().all(Option::is_some), "{wrong:?}");
         let right = fault("tea", Some(1.0), days("2026-05-01", "2026-05-01"));
         assert_eq!(right, None);
+    }
+
+    #[test]
+    fn only_the_owner_is_told_why_a_collection_was_not_searched() {
+        let why = [("docs".to_owned(), "db.example.org: no".to_owned())];
+        assert_eq!(
+            [missed(&why, true), missed(&why, false), missed(&[], true)],
+            [
+                Some("not searched: the collection docs (db.example.org: no)".to_owned()),
+                Some("not searched: the collection docs".to_owned()),
+                None
+            ]
+        );
     }
 
     #[test]

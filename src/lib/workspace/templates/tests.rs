@@ -26,6 +26,7 @@ fn keys(value: &serde_json::Value, path: &str, out: &mut BTreeSet<String>) {
         "context.tiers",
         "http.hooks",
         "mcp.servers",
+        "memory.collections",
     ]
     .contains(&path);
     match value {
@@ -103,6 +104,7 @@ fn the_commented_lines_are_the_defaults_and_every_key_is_there() {
     written.context.tiers.clear();
     written.http.hooks.clear();
     written.mcp.servers.clear();
+    written.memory.collections.clear();
     written.session.reset_for = crate::config::ResetFor::default();
     written.compaction.keep = None;
     written.telegram.pace = None;

@@ -118,12 +118,7 @@ impl<'c> Writer<'c> {
     fn add_text(&mut self, text: &Text, stamp: Stamp, sha256: &[u8]) -> rusqlite::Result<()> {
         let document = &text.document;
         let (source, scope) = (text.source.as_str(), text.scope.to_string());
-        let words: Vec<Vec<Word>> = document
-            .units
-            .iter()
-            .map(|unit| self.words.of(&unit.text))
-            .collect();
-        let count = words.iter().map(Vec::len).sum::<usize>();
+        let (count, chunks) = chunk_rows(&mut self.words, document, name_of(&text.path));
         self.connection
             .prepare_cached(
                 "INSERT INTO files(path, source, scope, size, mtime, ctime, sha256, time, units, words, kind, tags)
@@ -144,45 +139,25 @@ impl<'c> Writer<'c> {
                 tags_column(&document.tags),
             ))?;
         let file = self.connection.last_insert_rowid();
-        let name = self.words.of(&document::date_words(name_of(&text.path)));
         let entry = Entry {
             group: self.blocks.group(&scope, source)?,
             day: blocks::day_of(text.time),
         };
-        for range in chunks(document, &words) {
-            let mut context = name.clone();
-            context.extend(self.words.of(document.section(range.start)));
+        for chunk in chunks {
             self.blocks.set(self.next, entry)?;
-            let lines = (&document.units[range.clone()], &words[range.clone()]);
-            self.add_chunk(file, range.start, &context, lines)?;
+            self.add_chunk(file, &chunk)?;
         }
         Ok(())
     }
 
-    fn add_chunk(
-        &mut self,
-        file: i64,
-        start: usize,
-        context: &[Word],
-        (units, words): (&[chunk::Unit], &[Vec<Word>]),
-    ) -> rusqlite::Result<()> {
-        let packed = schema::pack(
-            start,
-            context,
-            units.iter().zip(words.iter().map(Vec::as_slice)),
-        );
-        let line = |unit: Option<&chunk::Unit>| unit.map_or(0, |unit| unit.line);
-        let lines = (line(units.first()), line(units.last()));
+    fn add_chunk(&mut self, file: i64, chunk: &ChunkRow) -> rusqlite::Result<()> {
+        let (first, last) = chunk.lines;
         self.connection
             .prepare_cached("INSERT INTO chunks(id, file, start_line, end_line, units, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-            .execute((self.next, file, lines.0, lines.1, packed, text_of(units)))?;
-        let mut distinct: Vec<&Word> = context.iter().chain(words.iter().flatten()).collect();
-        distinct.sort_unstable_by_key(|word| word.code);
-        distinct.dedup_by_key(|word| word.code);
-        let distinct: Vec<&str> = distinct.iter().map(|word| &*word.text).collect();
+            .execute((self.next, file, first, last, &chunk.packed, &chunk.text))?;
         self.connection
             .prepare_cached("INSERT INTO chunks_fts(rowid, words) VALUES (?1, ?2)")?
-            .execute((self.next, distinct.join(" ")))?;
+            .execute((self.next, &chunk.words))?;
         self.next += 1;
         Ok(())
     }
@@ -247,6 +222,48 @@ impl<'c> Writer<'c> {
         )?;
         Ok(())
     }
+}
+
+/// A chunk as a row, of whatever database.
+pub(crate) struct ChunkRow {
+    /// Its first and its last line.
+    pub lines: (u32, u32),
+    /// See [`schema::pack`].
+    pub packed: Vec<u8>,
+    pub text: String,
+    /// Its words and those that belong to it, stemmed, each once, apart by blanks.
+    pub words: String,
+}
+
+/// Returns how many words a document of this name has, and its chunks.
+pub(crate) fn chunk_rows(
+    known: &mut Words,
+    document: &Document,
+    name: &str,
+) -> (usize, Vec<ChunkRow>) {
+    let units = &document.units;
+    let words: Vec<Vec<Word>> = units.iter().map(|unit| known.of(&unit.text)).collect();
+    let name = known.of(&document::date_words(name));
+    let line = |unit: Option<&chunk::Unit>| unit.map_or(0, |unit| unit.line);
+    let row = |range: Range<usize>| {
+        let mut context = name.clone();
+        context.extend(known.of(document.section(range.start)));
+        let (units, words) = (&units[range.clone()], &words[range.clone()]);
+        let lists = words.iter().map(Vec::as_slice);
+        let mut distinct: Vec<&Word> = context.iter().chain(words.iter().flatten()).collect();
+        distinct.sort_unstable_by_key(|word| word.code);
+        distinct.dedup_by_key(|word| word.code);
+        let distinct: Vec<&str> = distinct.iter().map(|word| &*word.text).collect();
+        ChunkRow {
+            lines: (line(units.first()), line(units.last())),
+            packed: schema::pack(range.start, &context, units.iter().zip(lists)),
+            text: text_of(units),
+            words: distinct.join(" "),
+        }
+    };
+    let count = words.iter().map(Vec::len).sum();
+    let rows = chunks(document, &words).map(row).collect();
+    (count, rows)
 }
 
 /// Returns tags as the column has them: each between two line feeds.

@@ -210,7 +210,8 @@ fn pending(connection: &Connection, last: i64, count: usize) -> rusqlite::Result
     rows.collect()
 }
 
-fn embed(
+/// Returns the vectors of passages; of each none without words that the embedder knows.
+pub(crate) fn embed(
     embedder: &mut Embedder,
     texts: &[&str],
 ) -> Result<Vec<Option<Vec<f32>>>, embedding::Error> {

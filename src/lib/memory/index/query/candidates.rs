@@ -153,18 +153,20 @@ fn add(sums: &mut [f32], ids: &[usize], weight: f32) {
     }
 }
 
+/// Returns what a word says that stands in so many of all chunks.
 #[expect(
     clippy::cast_precision_loss,
     reason = "counts of chunks; the weight is a logarithm of them"
 )]
-fn weight(found: usize, chunks: f32) -> f32 {
+pub(crate) fn weight(found: usize, chunks: f32) -> f32 {
     let found = (found as f32).min(chunks);
     let chunks = chunks + AT_LEAST;
     (1.0 + (chunks - found + 0.5) / (found + 0.5)).ln()
 }
 
+/// Returns true for a word that finds nothing alone.
 #[expect(clippy::cast_precision_loss, reason = "counts of chunks")]
-fn is_frequent(found: usize, chunks: f32) -> bool {
+pub(crate) fn is_frequent(found: usize, chunks: f32) -> bool {
     // In a small index every word is in half of it.
     chunks > 100.0 && found as f32 > chunks / 2.0
 }

@@ -72,9 +72,9 @@ pub(crate) struct Line<'a> {
 pub(crate) type Ranked<'a> = BTreeMap<i64, BTreeMap<usize, Line<'a>>>;
 
 /// What scores depend on beside the words of the query.
-pub(crate) struct Mix<'a> {
+pub(crate) struct Mix<'a, 'm> {
     /// The meaning of the query; `None` for keywords alone.
-    pub meaning: Option<&'a mut Meaning<'a>>,
+    pub meaning: Option<&'a mut Meaning<'m>>,
     /// The share of the vectors, 0–1.
     pub share: f32,
     /// The cosines of chunks that were looked up.
@@ -93,7 +93,7 @@ pub(crate) fn score_lines<'a>(
     terms: &[Term],
     totals: Totals,
     files: &Files,
-    mix: &mut Mix<'_>,
+    mix: &mut Mix<'_, '_>,
 ) -> Ranked<'a> {
     let scale = Scale::new(terms, totals);
     let mut by_file: BTreeMap<i64, Vec<&Chunk>> = BTreeMap::new();
@@ -117,7 +117,11 @@ pub(crate) fn score_lines<'a>(
 }
 
 /// Adds the vectors of the lines themselves and their bonuses to the best lines.
-pub(crate) fn rerank<'a>(mut ranked: Ranked<'a>, terms: &[Term], mix: &mut Mix<'_>) -> Ranked<'a> {
+pub(crate) fn rerank<'a>(
+    mut ranked: Ranked<'a>,
+    terms: &[Term],
+    mix: &mut Mix<'_, '_>,
+) -> Ranked<'a> {
     let lines = ranked
         .iter_mut()
         .flat_map(|(file, lines)| lines.iter_mut().map(|(at, line)| ((*file, *at), line)));
@@ -269,7 +273,7 @@ fn lines<'a>(
     chunks: &[&'a Chunk],
     scale: &Scale,
     length: Option<f32>,
-    mix: &mut Mix<'_>,
+    mix: &mut Mix<'_, '_>,
 ) -> BTreeMap<usize, Line<'a>> {
     let mut file = FileLines {
         places: Vec::new(),
@@ -290,7 +294,7 @@ fn lines<'a>(
 
 impl<'a> FileLines<'a> {
     /// Adds the lines of a chunk; lines that an earlier chunk held already only get its share.
-    fn add(&mut self, chunk: &'a Chunk, scale: &Scale, mix: &mut Mix<'_>) {
+    fn add(&mut self, chunk: &'a Chunk, scale: &Scale, mix: &mut Mix<'_, '_>) {
         let mut whole = Counted::NOTHING;
         whole.add_words(&chunk.packed.context, &scale.codes);
         let mut rest = chunk.text.as_str();
@@ -388,7 +392,7 @@ impl<'a> FileLines<'a> {
 
 impl<'a> Unscored<'a> {
     /// Returns the line with its score; `near` and `of_file` are the shares of its neighbourhood and its file.
-    fn scored(self, near: f32, of_file: f32, scale: &Scale, mix: &Mix<'_>) -> Line<'a> {
+    fn scored(self, near: f32, of_file: f32, scale: &Scale, mix: &Mix<'_, '_>) -> Line<'a> {
         let [w_line, w_near, w_chunk, w_file] = WEIGHTS;
         let mut line = self.line;
         line.text_score = w_line * scale.part(&self.counted, 0)

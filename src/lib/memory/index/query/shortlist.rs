@@ -22,8 +22,8 @@ const COMPARED: usize = 200;
 const MANY: usize = 32_768;
 /// The share of the vectors in a score, and the chunks that are looked at closely because they are the nearest: by the
 /// table, which knows little that the words do not say, and by a model. Measured, see docs/memory.md.
-const BY_TABLE: (f32, usize) = (0.1, 20);
-const BY_MODEL: (f32, usize) = (0.3, 30);
+pub(crate) const BY_TABLE: (f32, usize) = (0.1, 20);
+pub(crate) const BY_MODEL: (f32, usize) = (0.3, 30);
 
 /// What was found.
 pub(crate) struct Shortlist {

@@ -8,7 +8,7 @@ use chrono::NaiveDate;
 use rusqlite::Connection;
 
 use super::candidates;
-use super::candidates::Term;
+use super::candidates::{Term, Totals};
 use super::line_signals::LineSignals;
 use super::passage;
 use super::passage::{Limits, Passage, Seed};
@@ -28,7 +28,7 @@ use crate::memory::index::{Error, Place};
 use crate::memory::sources::Source;
 
 /// Keyword hits with which [`Strategy::FtsFirst`] needs no vectors (specification §12).
-const ENOUGH: usize = 3;
+pub(crate) const ENOUGH: usize = 3;
 /// Characters of a token, for `max_tokens`.
 const CHARS_PER_TOKEN: usize = 4;
 
@@ -245,8 +245,54 @@ fn run(
         let others: Vec<i64> = ids.filter(|id| !cosines.contains_key(id)).collect();
         cosines.extend(cosines_of(&view, others.into_iter(), meaning.vector())?);
     }
+    let looked_at = LookedAt {
+        chunks,
+        files,
+        terms,
+        totals,
+        cosines,
+        share,
+    };
+    order(
+        looked_at,
+        query,
+        (meaning.as_mut(), known),
+        |mut beside, files| {
+            beside.retain(|id| usize::try_from(*id).is_ok_and(|id| allowed(id) && !is_fact(id)));
+            load(&view, &beside, files)
+        },
+    )
+}
+
+/// What is looked at closely, from whatever database.
+pub(crate) struct LookedAt {
+    pub chunks: Vec<Chunk>,
+    pub files: Files,
+    pub terms: Vec<Term>,
+    pub totals: Totals,
+    /// How near those chunks are whose vectors were looked up.
+    pub cosines: HashMap<i64, f32>,
+    /// The share of the vectors in a score.
+    pub share: f32,
+}
+
+/// Returns what of it is found. `load_beside` reads those of the chunks that may be found, and adds their files.
+pub(crate) fn order<E>(
+    looked_at: LookedAt,
+    query: &Query,
+    (meaning, known): (Option<&mut Meaning<'_>>, &mut Words),
+    load_beside: impl FnOnce(Vec<i64>, &mut Files) -> Result<Vec<Chunk>, E>,
+) -> Result<Found, E> {
+    let LookedAt {
+        mut chunks,
+        mut files,
+        terms,
+        totals,
+        cosines,
+        share,
+    } = looked_at;
     let mut mix = Mix {
-        meaning: meaning.as_mut(),
+        meaning,
         share,
         cosines: &cosines,
         stated: evidence::merge_facts(&mut chunks, &files),
@@ -261,9 +307,8 @@ fn run(
     adjust(&mut ranked, &files, days.as_ref());
     let seeds = passage::seeds(&ranked, &files);
     // The chunks beside the best, so that results can grow: they change the scores of the other lines of their files.
-    let mut beside = chunks_beside(&ranked, &seeds, query.k, &chunks);
-    beside.retain(|id| usize::try_from(*id).is_ok_and(|id| allowed(id) && !is_fact(id)));
-    let beside = load(&view, &beside, &mut files)?;
+    let beside = chunks_beside(&ranked, &seeds, query.k, &chunks);
+    let beside = load_beside(beside, &mut files)?;
     let changed: BTreeSet<i64> = beside.iter().map(|chunk| chunk.file).collect();
     let in_changed = chunks
         .iter()

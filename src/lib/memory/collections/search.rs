@@ -1,0 +1,361 @@
+//! Searches a collection: the server brings candidates, by words and by vectors; the ranker of the own index orders them.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::store::{About, Store};
+use super::{Error, PREFIX};
+use crate::db::postgres::{Parameter, Row, ServerError, Type};
+use crate::language::tokenize::{Word, Words};
+use crate::memory::index::query::candidates::{MAX_WORDS, Term, Totals, is_frequent, weight};
+use crate::memory::index::query::query_vector::{QueryEmbedder, QueryVector};
+use crate::memory::index::query::rank::Chunk;
+use crate::memory::index::query::search::{ENOUGH, File, Files, LookedAt, order};
+use crate::memory::index::query::semantic::Meaning;
+use crate::memory::index::query::shortlist::{BY_MODEL, BY_TABLE};
+use crate::memory::index::{Found, Query, Strategy, unpack};
+
+/// Chunks that are weighed: the rarest words of a query lead to them, and more words than that only help to weigh.
+const WEIGHED: i64 = 20_000;
+/// Vectors of which the nearest chunks are taken: one text may be in several, or outside of what is asked.
+const NEAR: usize = 4;
+/// What the source of a hit is called.
+pub(super) const SOURCE: &str = "collection";
+
+/// Returns what `query` finds.
+///
+/// # Errors
+/// See [`Error`].
+pub(super) fn search(
+    store: &mut Store,
+    embedder: &mut QueryEmbedder,
+    known: &mut Words,
+    query: &Query,
+) -> Result<Found, Error> {
+    let about = store.about()?;
+    let (terms, totals, driving) = terms(store, known.of_question(&query.text))?;
+    let mut search = Search {
+        store,
+        query,
+        about: &about,
+        totals,
+        driving,
+    };
+    let mut strategy = query.strategy;
+    if strategy == Strategy::FtsFirst {
+        let found = search.run(terms.clone(), None, known)?;
+        if found.hits.len() >= ENOUGH {
+            return Ok(found);
+        }
+        strategy = Strategy::Hybrid;
+    }
+    let vector = match strategy {
+        Strategy::Fts => Ok(None),
+        _ => embedder.vector(&query.text, &about.model).map(Some),
+    };
+    let fits = |vector: &QueryVector<'_>| usize::try_from(about.dims) == Ok(vector.numbers.len());
+    let vector = match vector {
+        Ok(Some(vector)) if !fits(&vector) => Err(format!(
+            "the vectors of {} have {} numbers in this collection, and {} in the question",
+            about.model,
+            about.dims,
+            vector.numbers.len()
+        )),
+        vector => vector,
+    };
+    match vector {
+        Err(why) if strategy == Strategy::Vector => Err(Error::NoVectors {
+            name: search.store.name().to_owned(),
+            why,
+        }),
+        Err(why) => Ok(Found {
+            without_vectors: Some(why),
+            ..search.run(terms, None, known)?
+        }),
+        Ok(vector) => search.run(terms, vector, known),
+    }
+}
+
+/// Returns the words of a question with their weights, what there is in all, and which of the words lead to chunks.
+fn terms(
+    store: &mut Store,
+    mut words: Vec<(String, Word)>,
+) -> Result<(Vec<Term>, Totals, Vec<usize>), Error> {
+    words.truncate(MAX_WORDS);
+    let texts: Vec<String> = words
+        .iter()
+        .map(|(_, word)| word.text.to_string())
+        .collect();
+    let (totals, counts) = store.run(async |client| {
+        // Sums are as large as the server says; floats have room for them.
+        let totals = client.query_typed_one(
+            "SELECT coalesce(sum(files), 0)::float4, coalesce(sum(chunks), 0)::float4,
+               coalesce(sum(units), 0)::float4, coalesce(sum(words), 0)::float4 FROM totals",
+            &[],
+        );
+        let wanted: [Parameter<'_>; 1] = [(&texts, Type::TEXT_ARRAY)];
+        let counts = client.query_typed(
+            "SELECT word, sum(chunks)::int8 FROM word_counts WHERE word = ANY ($1) GROUP BY word",
+            &wanted,
+        );
+        let (totals, counts) = tokio::try_join!(totals, counts)?;
+        let counts = counts
+            .iter()
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+        let counts = counts.collect::<Result<HashMap<String, i64>, ServerError>>()?;
+        let totals = Totals {
+            files: totals.try_get(0)?,
+            chunks: totals.try_get(1)?,
+            units: totals.try_get(2)?,
+            words: totals.try_get(3)?,
+        };
+        Ok((totals, counts))
+    })?;
+    let mut by_count: Vec<(i64, usize)> = Vec::new();
+    let mut terms = Vec::new();
+    for (at, (raw, word)) in words.into_iter().enumerate() {
+        let count = counts.get(&*word.text).copied().unwrap_or(0).max(0);
+        let weight = weight(usize::try_from(count).unwrap_or(0), totals.chunks);
+        by_count.push((count, at));
+        terms.push(Term { raw, word, weight });
+    }
+    Ok((terms, totals, driving(by_count, totals.chunks)))
+}
+
+/// Returns which words lead to chunks: the rarest, as long as all of them stand in no more than [`WEIGHED`]; those that
+/// are in more than half of all only where there are no others.
+fn driving(mut by_count: Vec<(i64, usize)>, chunks: f32) -> Vec<usize> {
+    by_count.sort_unstable();
+    let is_rare =
+        |(count, _): &(i64, usize)| !is_frequent(usize::try_from(*count).unwrap_or(0), chunks);
+    if by_count.iter().any(is_rare) {
+        by_count.retain(is_rare);
+    }
+    let mut sum = 0;
+    let fits = |(first, (count, _)): &(usize, (i64, usize))| {
+        sum += *count;
+        *first == 0 || sum <= WEIGHED
+    };
+    let fitting = by_count.into_iter().enumerate().take_while(fits);
+    fitting.map(|(_, (_, at))| at).collect()
+}
+
+/// One search.
+struct Search<'a> {
+    store: &'a mut Store,
+    query: &'a Query,
+    about: &'a About,
+    totals: Totals,
+    driving: Vec<usize>,
+}
+
+impl Search<'_> {
+    fn run(
+        &mut self,
+        terms: Vec<Term>,
+        vector: Option<QueryVector<'_>>,
+        known: &mut Words,
+    ) -> Result<Found, Error> {
+        let query = self.query;
+        let by_words = query.strategy != Strategy::Vector;
+        let most = query.candidates.max(query.k * 4);
+        let (share, nearest) = match &vector {
+            None => (0.0, 0),
+            Some(_) if !by_words => (1.0, most),
+            Some(QueryVector { table: Some(_), .. }) => {
+                (query.share.unwrap_or(BY_TABLE.0), BY_TABLE.1)
+            }
+            Some(_) => (query.share.unwrap_or(BY_MODEL.0), BY_MODEL.1),
+        };
+        let mut ids = match by_words {
+            true => self.by_words(&terms, most)?,
+            false => Vec::new(),
+        };
+        let mut cosines = HashMap::new();
+        if let Some(vector) = &vector {
+            cosines = self.by_vector(&vector.numbers, nearest)?;
+            ids.extend(cosines.keys());
+            ids.sort_unstable();
+            ids.dedup();
+        }
+        let similar = if by_words { terms.as_slice() } else { &[] };
+        let mut meaning = vector.map(|vector| Meaning::new(vector, similar));
+        let mut files = Files::new();
+        let chunks = load(self.store, &ids, &mut files)?;
+        if let Some(meaning) = meaning.as_ref().filter(|meaning| !meaning.knows_lines()) {
+            let others: Vec<i64> = ids
+                .into_iter()
+                .filter(|id| !cosines.contains_key(id))
+                .collect();
+            cosines.extend(self.cosines(&others, meaning.vector())?);
+        }
+        let looked_at = LookedAt {
+            chunks,
+            files,
+            terms,
+            totals: self.totals,
+            cosines,
+            share,
+        };
+        order(
+            looked_at,
+            query,
+            (meaning.as_mut(), known),
+            |beside, files| load(self.store, &beside, files),
+        )
+    }
+
+    /// Returns the chunks with the most of the query's weight in them.
+    fn by_words(&mut self, terms: &[Term], most: usize) -> Result<Vec<i64>, Error> {
+        if terms.is_empty() {
+            return Ok(Vec::new());
+        }
+        let quoted: Vec<String> = terms.iter().map(|term| lexeme(&term.word.text)).collect();
+        let driving = self.driving.iter().filter_map(|at| quoted.get(*at));
+        let driving = driving.cloned().collect::<Vec<_>>().join(" | ");
+        let weights: Vec<f32> = terms.iter().map(|term| term.weight).collect();
+        let filter = &self.query.filter;
+        let asked = |name: &Option<String>| name.as_ref().map(|name| name.trim().to_lowercase());
+        let (kind, tag) = (asked(&filter.kind), asked(&filter.tag));
+        let (first, last) = self.days();
+        let most = i32::try_from(most).unwrap_or(i32::MAX);
+        let sql = "SELECT id FROM word_candidates($1::text::tsquery, $2::text[]::tsquery[], $3, $4, $5, $6, $7, $8)";
+        let parameters: [Parameter<'_>; 8] = [
+            (&driving, Type::TEXT),
+            (&quoted, Type::TEXT_ARRAY),
+            (&weights, Type::FLOAT4_ARRAY),
+            (&first, Type::INT4),
+            (&last, Type::INT4),
+            (&kind, Type::TEXT),
+            (&tag, Type::TEXT),
+            (&most, Type::INT4),
+        ];
+        self.store.query(sql, &parameters, |row| row.try_get(0))
+    }
+
+    fn days(&self) -> (i32, i32) {
+        let days = &self.query.filter.days;
+        (i32::from(*days.start()), i32::from(*days.end()))
+    }
+
+    /// Returns the chunks whose vectors are the nearest, and how near they are.
+    fn by_vector(&mut self, vector: &[f32], most: usize) -> Result<HashMap<i64, f32>, Error> {
+        let filter = &self.query.filter;
+        if filter.kind.is_some() || filter.tag.is_some() {
+            // A few of many: they are found by their words.
+            return Ok(HashMap::new());
+        }
+        let kind = self.about.comparable();
+        let sql = format!(
+            "SELECT c.id, (1 - v.distance)::float4
+             FROM (SELECT scope, hash, embedding::{kind} <=> $1::text::{kind} AS distance FROM vectors
+               WHERE embedding IS NOT NULL ORDER BY embedding::{kind} <=> $1::text::{kind} LIMIT $2) v
+             JOIN chunks c ON c.scope = v.scope AND c.hash = v.hash
+             WHERE c.day BETWEEN $3 AND $4 ORDER BY v.distance, c.id DESC LIMIT $5"
+        );
+        let (vector, (first, last)) = (shown(vector), self.days());
+        let limit = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let (looked_at, most) = (limit(most * NEAR), limit(most));
+        let parameters: [Parameter<'_>; 5] = [
+            (&vector, Type::TEXT),
+            (&looked_at, Type::INT8),
+            (&first, Type::INT4),
+            (&last, Type::INT4),
+            (&most, Type::INT8),
+        ];
+        let found = self.store.query(&sql, &parameters, pair)?;
+        Ok(found.into_iter().collect())
+    }
+
+    /// Returns how near these chunks are.
+    fn cosines(&mut self, ids: &[i64], vector: &[f32]) -> Result<HashMap<i64, f32>, Error> {
+        let sql = "SELECT c.id, (1 - (v.embedding <=> $2::text::vector))::float4
+                   FROM chunks c JOIN vectors v ON v.scope = c.scope AND v.hash = c.hash
+                   WHERE c.id = ANY ($1) AND v.embedding IS NOT NULL";
+        let vector = shown(vector);
+        let parameters: [Parameter<'_>; 2] = [(&ids, Type::INT8_ARRAY), (&vector, Type::TEXT)];
+        let found = self.store.query(sql, &parameters, pair)?;
+        Ok(found.into_iter().collect())
+    }
+}
+
+fn pair(row: &Row) -> Result<(i64, f32), ServerError> {
+    Ok((row.try_get(0)?, row.try_get(1)?))
+}
+
+/// Returns these chunks, and adds their files.
+fn load(store: &mut Store, ids: &[i64], files: &mut Files) -> Result<Vec<Chunk>, Error> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let name = store.name().to_owned();
+    let sql =
+        "SELECT c.id, c.file, c.units, c.text, f.source, f.path, f.scope, f.time, f.words, f.kind
+               FROM chunks c JOIN files f ON f.id = c.file WHERE c.id = ANY ($1) ORDER BY c.id";
+    store.query(sql, &[(&ids, Type::INT8_ARRAY)], |row| {
+        chunk(row, &name, files)
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "words of a file")]
+fn chunk(row: &Row, name: &str, files: &mut Files) -> Result<Chunk, ServerError> {
+    let chunk = Chunk {
+        id: row.try_get(0)?,
+        file: row.try_get(1)?,
+        packed: unpack(row.try_get(2)?),
+        text: row.try_get(3)?,
+    };
+    if let Entry::Vacant(vacant) = files.entry(chunk.file) {
+        let (source, path): (&str, &str) = (row.try_get(4)?, row.try_get(5)?);
+        vacant.insert(File {
+            path: format!("{PREFIX}{name}/{source}/{path}"),
+            source: SOURCE.to_owned(),
+            // No scope of the own memory, whatever it is called there.
+            scope: format!("{SOURCE} {name} {}", row.try_get::<_, &str>(6)?),
+            time: row.try_get(7)?,
+            words: row.try_get::<_, i64>(8)? as f32,
+            kind: row.try_get(9)?,
+        });
+    }
+    Ok(chunk)
+}
+
+/// Returns a vector as pgvector reads it.
+pub(super) fn shown(vector: &[f32]) -> String {
+    let numbers: Vec<String> = vector.iter().map(f32::to_string).collect();
+    format!("[{}]", numbers.join(","))
+}
+
+/// Returns a word as a query of the full-text search.
+fn lexeme(word: &str) -> String {
+    format!("'{}'", word.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rarest_words_lead_and_the_others_weigh() {
+        let check = |counts: &[i64], chunks: f32, expected: &[usize]| {
+            let by_count = counts.iter().copied().zip(0..).collect();
+            assert_eq!(
+                driving(by_count, chunks),
+                expected,
+                "{counts:?} of {chunks}"
+            );
+        };
+        check(&[3, 0, 2], 10.0, &[1, 2, 0]);
+        check(&[15_000, 4_000, 5_000], 1e6, &[1, 2]);
+        check(&[90_000, 80_000], 1e6, &[1]);
+        check(&[900, 10], 1e3, &[1]);
+        check(&[900, 800], 1e3, &[1, 0]);
+        check(&[], 1e3, &[]);
+    }
+
+    #[test]
+    fn a_word_is_one_lexeme_whatever_is_in_it() {
+        assert_eq!(lexeme(r"o'b\|c"), r"'o''b\\|c'");
+        assert_eq!(shown(&[0.5, -1.0]), "[0.5,-1]");
+    }
+}
