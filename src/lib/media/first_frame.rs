@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pictures::MAX_PICTURE;
 use crate::sandbox;
-use crate::sandbox::{Root, Spec, Status};
+use crate::sandbox::{Program, Root, Status};
 use crate::sys::{ScratchDir, atomic};
 
 /// How long ffmpeg may take; one picture is a matter of milliseconds.
@@ -29,14 +29,10 @@ const COMMAND: &str =
 /// Where ffmpeg runs.
 #[derive(Debug, Clone)]
 pub struct Films {
-    /// Where directories for it are made.
+    /// Where it gets a directory for its work.
     pub scratch: PathBuf,
-    /// What it must not see.
-    pub hidden: Vec<PathBuf>,
-    /// Where programs are looked for.
-    pub search_path: String,
-    /// True when the owner wrote `sandbox = "off"`.
-    pub off: bool,
+    /// The walls around ffmpeg.
+    pub walls: Program,
 }
 
 /// Why there is no picture.
@@ -73,7 +69,10 @@ impl Films {
         let scratch = made
             .await
             .map_err(|error| again("there is no place for a copy", &error))?;
-        let ended = sandbox::run(self.spec(scratch.path()), cancel.clone(), &|_| {}).await;
+        let spec = self
+            .walls
+            .spec(COMMAND.to_owned(), scratch.path(), TIMEOUT, MAX_OUTPUT);
+        let ended = sandbox::run(spec, cancel.clone(), &|_| {}).await;
         let outcome = ended.map_err(|error| again("ffmpeg was not run", &error))?;
         match outcome.status {
             Status::Exited(0) => {}
@@ -97,25 +96,5 @@ impl Films {
                 .map_err(|error| error.to_string())
         });
         kept.await.map_err(FrameError::Never)
-    }
-
-    fn spec(&self, dir: &Path) -> Spec {
-        Spec {
-            command: COMMAND.to_owned(),
-            cwd: dir.to_owned(),
-            workspace: dir.to_owned(),
-            writable: Vec::new(),
-            hidden: self.hidden.clone(),
-            read_only: Vec::new(),
-            exit: None,
-            env: vec![
-                ("PATH".to_owned(), self.search_path.clone()),
-                ("HOME".to_owned(), dir.display().to_string()),
-            ],
-            timeout: TIMEOUT,
-            max_output: MAX_OUTPUT,
-            off: self.off,
-            disk_reserve: 0,
-        }
     }
 }

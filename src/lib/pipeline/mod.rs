@@ -33,7 +33,6 @@ pub use plan::rounds::carry_out;
 use schedule::debounce::Bundle;
 pub use schedule::scheduler::drive;
 pub use turn::attachments::kept_files;
-pub use turn::transcribe::Listener;
 
 use schedule::slots::Handle;
 
@@ -57,6 +56,7 @@ use crate::media::Films;
 use crate::memory::Memory;
 use crate::message::{Address, SessionKey};
 use crate::queue::{Accepted, Suspended};
+use crate::sandbox::Program;
 use crate::workspace::PathPolicy;
 use crate::{audit, db, people, prompt, queue, session, undo};
 
@@ -162,7 +162,7 @@ pub struct Live {
     /// The loop.
     pub agent: Agent,
     /// The program that puts recordings into words, when there is one.
-    pub listener: Option<Listener>,
+    pub listener: Option<Program>,
     /// Where pictures are cut out of films.
     pub films: Films,
     /// Who speaks, when somebody does.

@@ -50,6 +50,7 @@ mod launcher;
 mod memory;
 mod mount_root;
 mod output_cap;
+mod program;
 mod restrict;
 mod run;
 mod seccomp;
@@ -69,6 +70,7 @@ pub use cover::will_write;
 pub use detect::{level, probe};
 pub use exit::{EXIT_PORT, Exit};
 pub use launcher::launcher_main;
+pub use program::Program;
 pub use run::{run, run_at, set_launcher};
 pub use service::{Life, Service, serve, serve_at};
 

@@ -33,7 +33,7 @@ pub use changed_files::ChangedFiles;
 pub use exec::{ExecSettings, KNOWN_PROGRAMS, known_programs};
 pub use mcp::{SERVER_FILES, names_taken, of_servers};
 pub use media::copy_of_outbox;
-pub use speech::{SpeakProgram, Speaker};
+pub use speech::Speaker;
 #[cfg(any(test, fuzzing))]
 pub(crate) use web::check_page;
 pub use web::{HTML_ARG, Web, html_main};

@@ -23,7 +23,7 @@ use crate::agent::{Context, Reach, ToolOutput};
 use crate::llm::{Client, Purpose};
 use crate::provider::speech::MAX_CHARS;
 use crate::sandbox;
-use crate::sandbox::{Root, Spec, Status};
+use crate::sandbox::{Program, Root, Status};
 use crate::sys::{ScratchDir, atomic};
 
 /// How long the program may take.
@@ -33,27 +33,12 @@ const MAX_OUTPUT: usize = 4 << 10;
 /// The largest recording, bytes.
 const MAX_SOUND: u64 = 20 << 20;
 
-/// The program that speaks: `[media] speak`.
-#[derive(Debug, Clone)]
-pub struct SpeakProgram {
-    /// The program and its arguments; `{text}` and `{out}` stand for its files.
-    pub argv: Vec<String>,
-    /// What it may read beside the system.
-    pub reads: Vec<PathBuf>,
-    /// What it must not see, whatever it may read.
-    pub hidden: Vec<PathBuf>,
-    /// Where programs are looked for.
-    pub search_path: String,
-    /// True when the owner wrote `sandbox = "off"`.
-    pub off: bool,
-}
-
 /// Who speaks.
 pub struct Speaker {
     /// The metered client.
     pub client: Arc<Client>,
     /// The program that goes before the model.
-    pub program: Option<SpeakProgram>,
+    pub program: Option<Program>,
     /// Where directories of the program are made.
     pub scratch: PathBuf,
 }
@@ -79,7 +64,7 @@ impl Speaker {
             return Err(format!("1 to {MAX_CHARS} characters can be spoken"));
         }
         let sound = match &self.program {
-            Some(program) => program.run(&self.scratch, text, cancel).await?,
+            Some(program) => run(program, &self.scratch, text, cancel).await?,
             None => {
                 let model = self.client.models().for_role("text_to_speech");
                 let model = model.ok_or(
@@ -115,71 +100,45 @@ fn ending(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-impl SpeakProgram {
-    async fn run(
-        &self,
-        scratch: &Path,
-        text: &str,
-        cancel: &CancellationToken,
-    ) -> Result<Vec<u8>, String> {
-        let (parent, words) = (scratch.to_owned(), text.to_owned());
-        let made = crate::sys::blocking(move || {
-            let room = ScratchDir::make(&parent, "voice").map_err(|error| error.to_string())?;
-            let text = room.path().join("text");
-            atomic::write(&text, words.as_bytes(), atomic::Durability::Rename)
-                .map_err(|error| error.to_string())?;
-            Ok::<_, String>(room)
-        });
-        let room = made
-            .await
-            .map_err(|why| format!("there is no place to speak: {why}"))?;
-        let dir = room.path();
-        let spec = Spec {
-            command: self.command(dir),
-            cwd: dir.to_owned(),
-            workspace: dir.to_owned(),
-            writable: vec![dir.to_owned()],
-            hidden: self.hidden.clone(),
-            read_only: self.reads.clone(),
-            exit: None,
-            env: vec![
-                ("PATH".to_owned(), self.search_path.clone()),
-                ("HOME".to_owned(), dir.display().to_string()),
-            ],
-            timeout: TIMEOUT,
-            max_output: MAX_OUTPUT,
-            off: self.off,
-            disk_reserve: 0,
-        };
-        let program = self.argv.first().map_or("", String::as_str);
-        let ended = sandbox::run(spec, cancel.clone(), &|_| {}).await;
-        let outcome = ended.map_err(|error| format!("`{program}` was not run: {error}"))?;
-        if outcome.status != Status::Exited(0) {
-            let said = crate::text::shorten(outcome.output.trim(), 300);
-            return Err(format!("`{program}` failed: {said}"));
-        }
-        let sound = crate::sys::blocking(move || {
-            let root = Root::open(room.path()).map_err(|error| error.to_string())?;
-            let read = root.read(Path::new("out"), MAX_SOUND);
-            drop(room);
-            read.map_err(|error| error.to_string())
-        });
-        sound
-            .await
-            .map_err(|why| format!("`{program}` left no recording: {why}"))
+async fn run(
+    program: &Program,
+    scratch: &Path,
+    text: &str,
+    cancel: &CancellationToken,
+) -> Result<Vec<u8>, String> {
+    let (parent, words) = (scratch.to_owned(), text.to_owned());
+    let made = crate::sys::blocking(move || {
+        let room = ScratchDir::make(&parent, "voice").map_err(|error| error.to_string())?;
+        let text = room.path().join("text");
+        atomic::write(&text, words.as_bytes(), atomic::Durability::Rename)
+            .map_err(|error| error.to_string())?;
+        Ok::<_, String>(room)
+    });
+    let room = made
+        .await
+        .map_err(|why| format!("there is no place to speak: {why}"))?;
+    let dir = room.path();
+    let (text, out) = (dir.join("text"), dir.join("out"));
+    let words = program.words(&[("{text}", &text), ("{out}", &out)]);
+    let command = format!("exec {words} 2>&1");
+    let mut spec = program.spec(command, dir, TIMEOUT, MAX_OUTPUT);
+    spec.writable.push(dir.to_owned());
+    let program = program.name();
+    let ended = sandbox::run(spec, cancel.clone(), &|_| {}).await;
+    let outcome = ended.map_err(|error| format!("`{program}` was not run: {error}"))?;
+    if outcome.status != Status::Exited(0) {
+        let said = crate::text::shorten(outcome.output.trim(), 300);
+        return Err(format!("`{program}` failed: {said}"));
     }
-
-    /// Returns the words for the shell; each stays one, whatever is in it.
-    fn command(&self, dir: &Path) -> String {
-        let place = |name: &str| dir.join(name).display().to_string();
-        let (text, out) = (place("text"), place("out"));
-        let quoted = |word: &String| {
-            let word = word.replace("{text}", &text).replace("{out}", &out);
-            format!("'{}'", word.replace('\'', r"'\''"))
-        };
-        let argv: Vec<String> = self.argv.iter().map(quoted).collect();
-        format!("exec {} 2>&1", argv.join(" "))
-    }
+    let sound = crate::sys::blocking(move || {
+        let root = Root::open(room.path()).map_err(|error| error.to_string())?;
+        let read = root.read(Path::new("out"), MAX_SOUND);
+        drop(room);
+        read.map_err(|error| error.to_string())
+    });
+    sound
+        .await
+        .map_err(|why| format!("`{program}` left no recording: {why}"))
 }
 
 pub(super) struct Tts(pub(super) Arc<Needs>);
@@ -233,21 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_stays_a_word_and_only_sound_is_sent() {
-        let program = SpeakProgram {
-            argv: ["sh", "-c", "it's $1", "{text}", "{out}"]
-                .map(str::to_owned)
-                .to_vec(),
-            reads: Vec::new(),
-            hidden: Vec::new(),
-            search_path: String::new(),
-            off: true,
-        };
-        let command = program.command(Path::new("/d"));
-        assert_eq!(
-            command,
-            r"exec 'sh' '-c' 'it'\''s $1' '/d/text' '/d/out' 2>&1"
-        );
+    fn only_sound_is_sent() {
         let endings = [
             b"OggS\0".as_slice(),
             b"ID3\x04",

@@ -27,12 +27,12 @@ use crate::media::{Films, Pictures};
 use crate::memory::Memory;
 use crate::message::AgentEvent;
 use crate::net::Callback;
-use crate::pipeline::{Listener, Live};
-use crate::sandbox::Root;
+use crate::pipeline::Live;
+use crate::sandbox::{Program, Root};
 use crate::secret::Secret;
 use crate::skills::Skills;
 use crate::tools;
-use crate::tools::{ExecSettings, Needs, SpeakProgram, Speaker, Web};
+use crate::tools::{ExecSettings, Needs, Speaker, Web};
 use crate::undo;
 use crate::workspace::{Marks, PathPolicy};
 
@@ -116,8 +116,7 @@ pub(crate) fn live(
     let limits = limits(&config);
     let callback = callback(&config, keys.secrets())?;
     let pictures = Pictures::new(home.downloads());
-    let listener = listener(home, env, &config);
-    let films = films(home, env, &config);
+    let (listener, films) = listener_and_films(home, env, &config);
     let agent = Agent::new(
         client,
         registry,
@@ -165,9 +164,11 @@ fn speaker(
     config: &Config,
     client: &Arc<Client>,
 ) -> Option<Arc<Speaker>> {
+    let media = &config.media;
     let speaker = Arc::new(Speaker {
         client: client.clone(),
-        program: speak_program(home, env, config),
+        program: (!media.speak.is_empty())
+            .then(|| program((home, env, config), &media.speak, &media.speak_reads)),
         scratch: home.downloads(),
     });
     speaker.can_speak().then_some(speaker)
@@ -232,28 +233,6 @@ pub(crate) fn undo(home: &Home) -> undo::Store {
     undo::Store::new(home.undo(), Marks::new(&home.untrusted()))
 }
 
-/// Returns the program that puts recordings into words; `None` when none is configured.
-fn listener(home: &Home, env: &Environment, config: &Config) -> Option<Listener> {
-    let media = &config.media;
-    (!media.transcribe.is_empty()).then(|| Listener {
-        argv: media.transcribe.clone(),
-        reads: media.transcribe_reads.clone(),
-        hidden: hidden_from_programs(home),
-        search_path: search_path(env),
-        off: config.tools.exec.sandbox == config::Sandbox::Off,
-    })
-}
-
-/// Returns where ffmpeg runs.
-fn films(home: &Home, env: &Environment, config: &Config) -> Films {
-    Films {
-        scratch: home.downloads(),
-        hidden: hidden_from_programs(home),
-        search_path: search_path(env),
-        off: config.tools.exec.sandbox == config::Sandbox::Off,
-    }
-}
-
 /// Returns the stickers that the tool `sticker` sends; a persona's are tasks of its plans.
 pub(crate) fn stickers_of_tools(config: &Config) -> config::Stickers {
     match config.agent.mode {
@@ -262,28 +241,34 @@ pub(crate) fn stickers_of_tools(config: &Config) -> config::Stickers {
     }
 }
 
-/// Returns the program that speaks; `None` when none is configured.
-fn speak_program(home: &Home, env: &Environment, config: &Config) -> Option<SpeakProgram> {
-    let media = &config.media;
-    (!media.speak.is_empty()).then(|| SpeakProgram {
-        argv: media.speak.clone(),
-        reads: media.speak_reads.clone(),
-        hidden: hidden_from_programs(home),
-        search_path: search_path(env),
+/// Returns what puts recordings into words, when a program is configured for it, and what looks into films.
+fn listener_and_films(home: &Home, env: &Environment, config: &Config) -> (Option<Program>, Films) {
+    let (media, own) = (&config.media, (home, env, config));
+    let listener = (!media.transcribe.is_empty())
+        .then(|| program(own, &media.transcribe, &media.transcribe_reads));
+    let films = Films {
+        scratch: home.downloads(),
+        walls: program(own, &[], &[]),
+    };
+    (listener, films)
+}
+
+/// Returns a program that works on files in a directory of its own.
+fn program(
+    (home, env, config): (&Home, &Environment, &Config),
+    argv: &[String],
+    reads: &[PathBuf],
+) -> Program {
+    let search_path = env.get("PATH").and_then(|path| path.into_string().ok());
+    Program {
+        argv: argv.to_vec(),
+        reads: reads.to_vec(),
+        hidden: [home.config_dir(), home.state(), home.workspace()]
+            .map(std::path::Path::to_owned)
+            .to_vec(),
+        search_path: search_path.unwrap_or_default(),
         off: config.tools.exec.sandbox == config::Sandbox::Off,
-    })
-}
-
-fn hidden_from_programs(home: &Home) -> Vec<PathBuf> {
-    [home.config_dir(), home.state(), home.workspace()]
-        .map(std::path::Path::to_owned)
-        .to_vec()
-}
-
-fn search_path(env: &Environment) -> String {
-    env.get("PATH")
-        .and_then(|path| path.into_string().ok())
-        .unwrap_or_default()
+    }
 }
 
 /// Returns the variables that hold secrets: no command sees them, whatever the settings say.

@@ -21,7 +21,7 @@ use crate::llm::{Away, Purpose};
 use crate::pipeline::Live;
 use crate::provider::transcription::{MAX_BYTES, Recording};
 use crate::sandbox;
-use crate::sandbox::{Root, Spec, Status};
+use crate::sandbox::{Program, Root, Status};
 use crate::sys::ScratchDir;
 use crate::text;
 
@@ -35,21 +35,6 @@ const MAX_COMPLAINTS: u64 = 1 << 20;
 const MAX_REASON: usize = 300;
 /// Where its complaints stand, in its directory.
 const COMPLAINTS: &str = "stderr";
-
-/// The program that puts recordings into words: `[media]` of agent.toml.
-#[derive(Debug, Clone)]
-pub struct Listener {
-    /// The program and its arguments, `{file}` for the recording.
-    pub argv: Vec<String>,
-    /// What it may read beside the system.
-    pub reads: Vec<PathBuf>,
-    /// What it must not see, whatever it may read.
-    pub hidden: Vec<PathBuf>,
-    /// Where programs are looked for: the daemon's `PATH`.
-    pub search_path: String,
-    /// True when the owner wrote `sandbox = "off"`.
-    pub off: bool,
-}
 
 /// Why the words of a recording are not known.
 #[derive(Debug)]
@@ -93,7 +78,7 @@ pub(crate) async fn words(
     cancel: &CancellationToken,
 ) -> Result<String, Unheard> {
     let words = match &live.listener {
-        Some(listener) => listener.listen(path, cancel).await?,
+        Some(program) => listen(program, path, cancel).await?,
         None => {
             let asked = ask(live, run_id, session_id, path, seconds);
             cancel
@@ -178,66 +163,37 @@ fn ending(bytes: &[u8]) -> &'static str {
     }
 }
 
-impl Listener {
-    /// Runs the program and returns what it wrote, without space around it.
-    async fn listen(&self, path: &Path, cancel: &CancellationToken) -> Result<String, String> {
-        let from = path.to_owned();
-        let room = blocking(move || Room::make(&from)).await?;
-        let spec = Spec {
-            command: self.command(&room.audio),
-            cwd: room.dir.path().to_owned(),
-            workspace: room.dir.path().to_owned(),
-            writable: Vec::new(),
-            hidden: self.hidden.clone(),
-            read_only: self.reads.iter().chain([&room.audio]).cloned().collect(),
-            exit: None,
-            env: vec![
-                ("PATH".to_owned(), self.search_path.clone()),
-                ("HOME".to_owned(), room.dir.path().display().to_string()),
-            ],
-            timeout: TIMEOUT,
-            max_output: MAX_WORDS,
-            off: self.off,
-            disk_reserve: 0,
-        };
-        let ended = sandbox::run(spec, cancel.clone(), &|_| {}).await;
-        let outcome =
-            ended.map_err(|error| format!("`{}` was not run: {error}", self.program()))?;
-        let complaint = blocking(move || Ok(room.complaint())).await?;
-        let failed = |how: String| match &complaint {
-            Some(complaint) => Err(complaint.clone()),
-            None => Err(format!("`{}` {how}", self.program())),
-        };
-        match outcome.status {
-            Status::Exited(0) => Ok(outcome.output.trim().to_owned()),
-            Status::Exited(code) => failed(format!("failed with exit code {code}")),
-            Status::Signaled(signal) => failed(format!("was killed by signal {signal}")),
-            Status::OutOfMemory => Err("the program held too much memory".to_owned()),
-            Status::TimedOut => Err(format!(
-                "`{}` took longer than {} s",
-                self.program(),
-                TIMEOUT.as_secs()
-            )),
-            Status::DiskFull => Err("the disk is nearly full".to_owned()),
-            Status::Cancelled => Err("it was stopped".to_owned()),
-        }
-    }
-
-    fn program(&self) -> &str {
-        self.argv.first().map_or("", String::as_str)
-    }
-
-    /// Returns the words for the shell; each stays one, whatever is in it.
-    fn command(&self, audio: &Path) -> String {
-        let audio = audio.display().to_string();
-        let quoted = |word: &String| {
-            format!(
-                "'{}'",
-                word.replace("{file}", &audio).replace('\'', r"'\''")
-            )
-        };
-        let argv: Vec<String> = self.argv.iter().map(quoted).collect();
-        format!("exec {} 2>{COMPLAINTS}", argv.join(" "))
+/// Runs the program and returns what it wrote, without space around it.
+async fn listen(
+    program: &Program,
+    path: &Path,
+    cancel: &CancellationToken,
+) -> Result<String, String> {
+    let from = path.to_owned();
+    let room = blocking(move || Room::make(&from)).await?;
+    let words = program.words(&[("{file}", &room.audio)]);
+    let command = format!("exec {words} 2>{COMPLAINTS}");
+    let mut spec = program.spec(command, room.dir.path(), TIMEOUT, MAX_WORDS);
+    spec.read_only.push(room.audio.clone());
+    let ended = sandbox::run(spec, cancel.clone(), &|_| {}).await;
+    let outcome = ended.map_err(|error| format!("`{}` was not run: {error}", program.name()))?;
+    let complaint = blocking(move || Ok(room.complaint())).await?;
+    let failed = |how: String| match &complaint {
+        Some(complaint) => Err(complaint.clone()),
+        None => Err(format!("`{}` {how}", program.name())),
+    };
+    match outcome.status {
+        Status::Exited(0) => Ok(outcome.output.trim().to_owned()),
+        Status::Exited(code) => failed(format!("failed with exit code {code}")),
+        Status::Signaled(signal) => failed(format!("was killed by signal {signal}")),
+        Status::OutOfMemory => Err("the program held too much memory".to_owned()),
+        Status::TimedOut => Err(format!(
+            "`{}` took longer than {} s",
+            program.name(),
+            TIMEOUT.as_secs()
+        )),
+        Status::DiskFull => Err("the disk is nearly full".to_owned()),
+        Status::Cancelled => Err("it was stopped".to_owned()),
     }
 }
 
@@ -318,22 +274,5 @@ mod tests {
             heads.map(ending),
             ["ogg", "wav", "flac", "mp3", "mp3", "m4a", "webm", "ogg"]
         );
-    }
-
-    #[test]
-    fn a_word_stays_a_word_and_the_file_may_stand_within_one() {
-        let argv = ["my whisper", "--in={file}", "it's; rm -rf $HOME"]
-            .map(str::to_owned)
-            .to_vec();
-        let listener = Listener {
-            argv,
-            reads: Vec::new(),
-            hidden: Vec::new(),
-            search_path: String::new(),
-            off: false,
-        };
-        let expected =
-            r"exec 'my whisper' '--in=/d/it'\''s/audio.ogg' 'it'\''s; rm -rf $HOME' 2>stderr";
-        assert_eq!(listener.command(Path::new("/d/it's/audio.ogg")), expected);
     }
 }
