@@ -90,7 +90,7 @@ impl Server {
         );
         let port = free_port();
         let process = run(&programs, place.path(), port);
-        let server = Self {
+        let mut server = Self {
             programs,
             place,
             port,
@@ -108,8 +108,13 @@ impl Server {
         Some(server)
     }
 
-    fn wait(&self) {
+    /// Waits until it serves. It ends at once while a process of the one before it lives, or another test has the port for
+    /// a moment.
+    fn wait(&mut self) {
         wait_for("PostgreSQL to accept connections", SOON, || {
+            if self.process.try_wait().expect("own child").is_some() {
+                self.process = run(&self.programs, self.place.path(), self.port);
+            }
             self.with(("postgres", "postgres"), async |client| {
                 client.batch_execute("").await
             })
@@ -135,7 +140,7 @@ impl Server {
         // The processes of its connections, and itself.
         let pid = i32::try_from(self.process.id()).expect("a pid");
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        let children = children.expect("it runs");
+        let children = children.unwrap_or_default();
         for pid in children
             .split_whitespace()
             .filter_map(|pid| pid.parse().ok())
