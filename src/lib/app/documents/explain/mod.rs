@@ -246,7 +246,7 @@ impl Known {
 }
 
 /// Explains the run, the input or the sent message `target`: see agent-send(1). A daemon need not run. Fails when
-/// nothing is known of it ([`Exit::Failed`]) or it may mean several ([`Exit::Usage`]).
+/// nothing is known of it (1) or it may mean several (2).
 pub(crate) fn explain(home: &Home, target: &str) -> Result<Explain, Failure> {
     let target = target.trim();
     if target.is_empty() {
