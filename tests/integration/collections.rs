@@ -108,6 +108,17 @@ fn a_directory_is_filled_in_searched_and_follows_its_changes() {
             .iter()
             .any(|path| path.contains("hidden"))
     );
+    let asked = "{\"id\": 7, \"query\": \"where is the printer?\"}\n";
+    let answer = sandbox
+        .run("agent-index", &["batch", "--collection", "docs"], asked)
+        .json();
+    assert_eq!(
+        (&answer["id"], &answer["results"][0]["path"]),
+        (
+            &json!(7),
+            &json!("collections/docs/handbook/it/printer.txt")
+        )
+    );
     // A PDF is read by a process of its own.
     let pdf = directory.join("plan.pdf");
     fs::write(&pdf, pdf_of("The warehouse has a gate")).expect("writable");

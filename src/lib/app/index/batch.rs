@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::{Context, search};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
-use crate::memory::index::{Filter, Query, Searcher};
+use crate::memory::index::{Filter, Found, Query};
 
 /// A longer line is no question.
 const MAX_LINE: u64 = 1 << 20;
@@ -45,8 +45,10 @@ struct Asked {
     min_score: Option<f32>,
 }
 
-pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
-    let mut searcher = Searcher::new(&context.place);
+/// Answers one query.
+pub(super) type Answer<'a> = dyn FnMut(&Query) -> Result<Found, Failure> + 'a;
+
+pub(super) fn run(context: &Context<'_>, find: &mut Answer<'_>) -> Result<Exit, Failure> {
     let mut stdin = std::io::stdin().lock();
     loop {
         let mut line = Vec::new();
@@ -67,7 +69,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
                 &Failure::data("the line is longer than 1 MiB").hint("ask shorter questions"),
             )
         } else {
-            answer(&mut searcher, context, &line)
+            answer(find, context, &line)
         };
         // Whoever listened has gone.
         if cli::stream(|out| writeln!(out, "{answer}")).is_none() {
@@ -89,7 +91,7 @@ fn skip_line(input: &mut impl BufRead) {
     }
 }
 
-fn answer(searcher: &mut Searcher, context: &Context<'_>, line: &[u8]) -> Value {
+fn answer(find: &mut Answer<'_>, context: &Context<'_>, line: &[u8]) -> Value {
     let asked: Asked = match serde_json::from_slice(line) {
         Ok(asked) => asked,
         Err(why) => {
@@ -130,11 +132,11 @@ fn answer(searcher: &mut Searcher, context: &Context<'_>, line: &[u8]) -> Value 
         today: context.today(),
         ..Query::new(asked.query)
     };
-    match searcher.search(&query) {
+    match find(&query) {
         Ok(found) => {
             json!({"id": asked.id, "results": found.hits.iter().map(search::result).collect::<Vec<_>>()})
         }
-        Err(why) => error(asked.id, &Failure::from(why)),
+        Err(failure) => error(asked.id, &failure),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Context, FillArguments, PROGRAM, SearchArguments, search};
+use super::{Context, FillArguments, PROGRAM, SearchArguments, batch, search};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::progress_bar::Bar;
@@ -140,9 +140,19 @@ pub(super) fn search(
     }
     let mut store = wanted.open(PATIENCE)?;
     let query = search::query(context, arguments);
-    let found = collections::search_one(&mut store, &context.place, &query)?;
+    let found = collections::Searcher::new(&context.place).search(&mut store, &query)?;
     search::tell(context, arguments, &found);
     Ok(Exit::Ok)
+}
+
+/// Answers queries of standard input.
+pub(super) fn batch(context: &Context<'_>, wanted: &Wanted<'_>) -> Result<Exit, Failure> {
+    let mut store = wanted.open(PATIENCE)?;
+    let mut searcher = collections::Searcher::new(&context.place);
+    batch::run(
+        context,
+        &mut |query| Ok(searcher.search(&mut store, query)?),
+    )
 }
 
 pub(super) fn status(context: &Context<'_>, wanted: &Wanted<'_>) -> Result<Exit, Failure> {

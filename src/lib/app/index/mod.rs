@@ -24,7 +24,7 @@ use crate::config::{Home, Secrets};
 use crate::memory::collections;
 use crate::memory::embedder;
 use crate::memory::index;
-use crate::memory::index::Place;
+use crate::memory::index::{Place, Searcher};
 
 const PROGRAM: &str = "agent-index";
 
@@ -208,6 +208,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         return match verb {
             None if !sync.dry_run => collection::fill(&context, &wanted, fill),
             Some(Verb::Search(query)) => collection::search(&context, &wanted, query),
+            Some(Verb::Batch) => collection::batch(&context, &wanted),
             Some(Verb::Status) => collection::status(&context, &wanted),
             _ => Err(Failure::usage(
                 "a collection is filled from a directory, searched, or asked for its status",
@@ -234,7 +235,10 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             },
         ),
         Some(Verb::Search(wanted)) => search::run(&context, wanted),
-        Some(Verb::Batch) => batch::run(&context),
+        Some(Verb::Batch) => {
+            let mut searcher = Searcher::new(&context.place);
+            batch::run(&context, &mut |query| Ok(searcher.search(query)?))
+        }
         Some(Verb::Status) => status::run(&context),
         Some(Verb::Watch) => watch::run(&context),
     }

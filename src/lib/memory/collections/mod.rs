@@ -192,17 +192,28 @@ pub fn open(
     Ok(store)
 }
 
-/// Searches one collection for a program at the shell.
-///
-/// # Errors
-/// See [`Error`].
-pub fn search_one(store: &mut Store, place: &Place, query: &Query) -> Result<Found, Error> {
-    search::search(
-        store,
-        &mut QueryEmbedder::new(place),
-        &mut Words::new(),
-        query,
-    )
+/// Searches one collection after another, or the same again and again.
+pub struct Searcher {
+    embedder: QueryEmbedder,
+    words: Words,
+}
+
+impl Searcher {
+    /// Returns one whose vectors of questions are made as those of the index at `place`.
+    pub fn new(place: &Place) -> Self {
+        Self {
+            embedder: QueryEmbedder::new(place),
+            words: Words::new(),
+        }
+    }
+
+    /// Returns what `query` finds in `store`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn search(&mut self, store: &mut Store, query: &Query) -> Result<Found, Error> {
+        search::search(store, &mut self.embedder, &mut self.words, query)
+    }
 }
 
 /// What was found in several, and what could not be searched: the name of a collection, and why.
@@ -241,7 +252,7 @@ impl Searched {
 /// The collections of one agent, for a process that stays. Nothing is connected before the first search.
 pub struct Collections {
     slots: Vec<Slot>,
-    embedder: Mutex<QueryEmbedder>,
+    searcher: Mutex<Searcher>,
 }
 
 struct Slot {
@@ -273,7 +284,7 @@ impl Collections {
         };
         Self {
             slots: settings.iter().map(slot).collect(),
-            embedder: Mutex::new(QueryEmbedder::new(place)),
+            searcher: Mutex::new(Searcher::new(place)),
         }
     }
 
@@ -281,7 +292,7 @@ impl Collections {
     pub(super) fn none(place: &Place) -> Self {
         Self {
             slots: Vec::new(),
-            embedder: Mutex::new(QueryEmbedder::new(place)),
+            searcher: Mutex::new(Searcher::new(place)),
         }
     }
 
@@ -314,10 +325,10 @@ impl Collections {
             .filter(|slot| slot.is_for(viewer) && wanted(slot))
         {
             let done = slot.with(until, |store| {
-                let Some(mut embedder) = self.embedder.try_lock_until(until) else {
+                let Some(mut searcher) = self.searcher.try_lock_until(until) else {
                     return Ok(None);
                 };
-                search::search(store, &mut embedder, &mut Words::new(), query).map(Some)
+                searcher.search(store, query).map(Some)
             });
             match done {
                 Ok(Some(found)) => searched.found.push(found),
