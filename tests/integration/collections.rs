@@ -424,10 +424,8 @@ fn the_agent_searches_it_and_says_when_it_could_not() {
     let transcript: String = transcript
         .filter_map(|file| fs::read_to_string(file.expect("a file").path()).ok())
         .collect();
-    assert!(
-        transcript.contains(r#""from":{"kind":"file""#) || transcript.contains(r#""from""#),
-        "{transcript}"
-    );
+    let of_a_file = r#""from":{"file":"collections/docs/handbook/"#;
+    assert!(transcript.contains(of_a_file), "{transcript}");
     let get = json!({"path": "collections/docs/handbook/holidays.md", "start_line": 3});
     model.push(Reply::Tool("memory_get".to_owned(), get));
     assert_eq!(sandbox.send(&["--wait", "and the line"]).code, 0);
@@ -461,6 +459,39 @@ fn the_agent_searches_it_and_says_when_it_could_not() {
     let log = daemon.log();
     assert!(!log.contains(PASSWORD), "the password is in the log");
     drop(daemon);
+}
+
+#[test]
+fn with_recall_it_is_searched_before_a_message_and_what_is_found_is_untrusted() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let model = FakeModel::start();
+    let recall = format!("{}recall = true\n", server.settings("agent"));
+    let sandbox = Sandbox::new()
+        .config(&recall)
+        .config("[tools.exec]\npolicy = \"sandboxed\"\n")
+        .env("DOCS_PASSWORD", PASSWORD)
+        .with_anthropic(&model);
+    let directory = documents(&sandbox, "handbook", &HANDBOOK);
+    fill(&sandbox, &directory, &["--create"]);
+    let _daemon = sandbox.ready();
+    let ask = |words: &str| {
+        let told = sandbox.send(&["--wait", words]);
+        assert_eq!(told.code, 0, "{}", told.stderr);
+        model.requests().pop().expect("a request").to_string()
+    };
+    let touch = |name: &str| {
+        let command = json!({"command": format!("touch {name}")});
+        model.push(Reply::Tool("exec".to_owned(), command));
+        sandbox.send(&["--wait=20", &format!("make a file {name}")]);
+        sandbox.path(&format!("workspace/{name}")).exists()
+    };
+    assert!(touch("before"), "nothing untrusted was read yet");
+    let told = ask("how many days off do we have a year?");
+    assert!(told.contains("30 days off"), "{told}");
+    // It stands in the conversation as what others wrote: whatever acts asks now.
+    assert!(!touch("after"));
 }
 
 #[test]
