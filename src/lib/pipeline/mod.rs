@@ -113,6 +113,7 @@ pub struct Pipeline {
     trouble: Mutex<Option<String>>,
     /// The newest input that was accepted: its row and when it was received.
     newest_input: Mutex<(i64, i64)>,
+    input_came: Notify,
     changed: Arc<Notify>,
     /// Albums of groups that are said to us, the newest last.
     albums: Mutex<Vec<String>>,
@@ -263,6 +264,7 @@ impl Pipeline {
             scheduled: Mutex::new(Some(scheduled)),
             trouble: Mutex::default(),
             newest_input: Mutex::default(),
+            input_came: Notify::new(),
             changed: services.changed,
             albums: Mutex::default(),
             unknown_groups: Mutex::default(),
@@ -447,10 +449,15 @@ impl Pipeline {
         *self.newest_input.lock()
     }
 
+    /// Notified when the newest input is another one.
+    pub fn input_came(&self) -> &Notify {
+        &self.input_came
+    }
+
     fn note_newest(&self, row: &Accepted) {
         let mut newest = self.newest_input.lock();
         *newest = (*newest).max((row.seq, row.envelope.received_at));
-        self.changed.notify_one();
+        self.input_came.notify_one();
     }
 
     /// Notes a trouble for status and monitor; the log has it too.

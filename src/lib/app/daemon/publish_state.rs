@@ -51,8 +51,8 @@ impl Sums {
     }
 }
 
-/// Writes monitor.json until the daemon is `over`: after events of runs, when something else `changed` (the health of a
-/// channel, the newest input), and now and then. The last one says that the daemon ended by itself. What is wrong with a
+/// Writes monitor.json until the daemon is `over`: after inputs and events of runs, when something else `changed` (the health
+/// of a channel, a trouble), and now and then. The last one says that the daemon ended by itself. What is wrong with a
 /// channel is told to `systemd`, too.
 pub(super) async fn show(
     pipeline: Arc<Pipeline>,
@@ -80,12 +80,11 @@ pub(super) async fn show(
             () = pipeline.closing().cancelled(), if !state.stopping => state.stopping = true,
             () = tokio::time::sleep(PACE.1) => {}
             () = changed.notified() => {}
-            event = events.recv() => apply(&mut state, event),
-        }
-        // What happens in a row is written once.
-        over.run_until_cancelled(tokio::time::sleep(PACE.0)).await;
-        while let Ok(event) = events.try_recv() {
-            state.apply(&event);
+            () = pipeline.input_came().notified() => gather(&mut state, &mut events, &over).await,
+            event = events.recv() => {
+                apply(&mut state, event);
+                gather(&mut state, &mut events, &over).await;
+            }
         }
     }
     sums = Sums::default();
@@ -95,6 +94,18 @@ pub(super) async fn show(
     state.settle();
     state.ended_at = Some(state.updated_at.clone());
     write(&home, &state).await;
+}
+
+/// Waits for what follows at once, so that it is written together.
+async fn gather(
+    state: &mut State,
+    events: &mut broadcast::Receiver<AgentEvent>,
+    over: &CancellationToken,
+) {
+    over.run_until_cancelled(tokio::time::sleep(PACE.0)).await;
+    while let Ok(event) = events.try_recv() {
+        state.apply(&event);
+    }
 }
 
 async fn write(home: &Home, state: &State) {

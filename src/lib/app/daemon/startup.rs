@@ -69,7 +69,7 @@ pub(super) struct News {
     pub(super) doorbell: File,
     /// Events of runs, for monitor.json.
     pub(super) events: broadcast::Receiver<AgentEvent>,
-    /// Notified when the health of a channel changed, or the newest input.
+    /// Notified when the health of a channel changed, or there is a trouble.
     pub(super) changed: Arc<Notify>,
     /// Troubles of tool servers.
     pub(super) troubles: mpsc::UnboundedReceiver<String>,
