@@ -42,7 +42,7 @@ pub struct Source<'a> {
     pub name: Option<&'a str>,
     /// Who may see it.
     pub scope: &'a str,
-    /// What this host is called; by itself its name, which a container has anew with each start.
+    /// What this host is called; by itself its name, which changes with each start of a container.
     pub host: Option<&'a str>,
     /// Read every file again.
     pub full: bool,
