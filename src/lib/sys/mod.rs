@@ -6,6 +6,7 @@ mod blocking;
 mod dir_watch;
 pub mod fifo;
 mod file_stamp;
+mod file_watcher;
 pub mod jsonl;
 pub mod lock;
 pub mod machine_lock;
@@ -17,6 +18,7 @@ pub mod sd_notify;
 pub use blocking::blocking;
 pub use dir_watch::DirWatch;
 pub use file_stamp::Version;
+pub use file_watcher::file_watcher;
 pub use opened_files::OpenedFiles;
 pub use scratch_dir::ScratchDir;
 

@@ -100,13 +100,16 @@ fn watch(
     dirs: &[PathBuf],
     rings: mpsc::Sender<Ring>,
 ) -> notify::Result<notify::RecommendedWatcher> {
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        let news = event.is_ok_and(|event| event.kind.is_create() || event.kind.is_modify());
-        if news {
-            // A full channel will be worked off and then looks at the spool anyway.
-            let _ = rings.try_send(Ring::Look);
-        }
-    })?;
+    let mut watcher = sys::file_watcher(
+        move |event: notify::Result<notify::Event>| {
+            let news = event.is_ok_and(|event| event.kind.is_create() || event.kind.is_modify());
+            if news {
+                // A full channel will be worked off and then looks at the spool anyway.
+                let _ = rings.try_send(Ring::Look);
+            }
+        },
+        notify::Config::default(),
+    )?;
     for dir in dirs {
         watcher.watch(dir, RecursiveMode::NonRecursive)?;
     }

@@ -16,7 +16,7 @@ use crate::config::Sandbox;
 use crate::sandbox;
 use crate::sandbox::Level;
 use crate::tools::KNOWN_PROGRAMS;
-use crate::{app, clock};
+use crate::{app, clock, sys};
 
 /// Less than this is too little for a day of the agent's files.
 const LITTLE: u64 = 100 << 20;
@@ -153,7 +153,7 @@ fn watches(patient: &Patient) -> Option<Finding> {
     ]
     .into_iter()
     .find(|dir| dir.is_dir())?;
-    let watched = notify::recommended_watcher(|_| {})
+    let watched = sys::file_watcher(|_| {}, notify::Config::default())
         .and_then(|mut watcher| watcher.watch(&dir, RecursiveMode::NonRecursive));
     // What may not be looked at is told with the modes.
     let error = watched.err().filter(|error| !is_refusal(error))?;

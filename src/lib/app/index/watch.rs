@@ -12,6 +12,7 @@ use super::{Context, PROGRAM, sync as once};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::memory::index::{Mode, Outcome};
+use crate::sys;
 
 /// Quiet after a change before it is indexed (specification §2), and the longest wait for it.
 const QUIET: Duration = Duration::from_millis(1500);
@@ -45,8 +46,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Exit, Failure> {
         let _ = sender.send(());
     };
     let settings = notify::Config::default().with_follow_symlinks(false);
-    let mut watcher =
-        notify::RecommendedWatcher::new(handler, settings).map_err(|error| refused(&error))?;
+    let mut watcher = sys::file_watcher(handler, settings).map_err(|error| refused(&error))?;
     loop {
         // Again each time: a directory may have come, or another one in its place.
         for (dir, depth) in directories(context) {

@@ -195,20 +195,23 @@ fn tell_health(home: &Home, zone: Tz, tell: &Sender<Update>) {
 /// Rings when monitor.json is written.
 fn watch(home: &Home, wake: Sender<()>) -> notify::Result<notify::RecommendedWatcher> {
     let name = home.monitor().file_name().map(std::ffi::OsStr::to_owned);
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Our own looking makes events too.
-        let is_ours = |event: notify::Event| {
-            (event.kind.is_create() || event.kind.is_modify())
-                && event
-                    .paths
-                    .iter()
-                    .any(|path| path.file_name() == name.as_deref())
-        };
-        if event.is_ok_and(is_ours) {
-            // The receiver is gone when the program ends.
-            let _ = wake.send(());
-        }
-    })?;
+    let mut watcher = crate::sys::file_watcher(
+        move |event: notify::Result<notify::Event>| {
+            // Our own looking makes events too.
+            let is_ours = |event: notify::Event| {
+                (event.kind.is_create() || event.kind.is_modify())
+                    && event
+                        .paths
+                        .iter()
+                        .any(|path| path.file_name() == name.as_deref())
+            };
+            if event.is_ok_and(is_ours) {
+                // The receiver is gone when the program ends.
+                let _ = wake.send(());
+            }
+        },
+        notify::Config::default(),
+    )?;
     watcher.watch(home.state(), RecursiveMode::NonRecursive)?;
     Ok(watcher)
 }
