@@ -33,3 +33,53 @@ pub fn file_watcher(
     }
     Ok(watcher)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::resource::{Resource, setrlimit};
+    use std::process::Command;
+
+    /// Set for the copy of this test that gets no thread.
+    const POOR: &str = "AGENT_TEST_WITHOUT_THREADS";
+
+    #[test]
+    fn without_a_thread_there_is_an_error_and_nothing_panics() {
+        let name =
+            "sys::file_watcher::tests::without_a_thread_there_is_an_error_and_nothing_panics";
+        if std::env::var_os(POOR).is_none() {
+            let program = std::env::current_exe().expect("this program");
+            let said = Command::new(program)
+                .args([name, "--exact", "--test-threads=1"])
+                .env(POOR, "1")
+                // A stack that has no room below the limit that is set then.
+                .env("RUST_MIN_STACK", (16_usize << 30).to_string())
+                .output()
+                .expect("started");
+            assert!(said.status.success(), "{said:?}");
+            return;
+        }
+        setrlimit(Resource::RLIMIT_AS, 8 << 30, 8 << 30).expect("limited");
+        let refused = file_watcher(|_| {}, Config::default()).expect_err("no thread");
+        assert!(
+            matches!(&refused.kind, notify::ErrorKind::Io(error) if error.kind() == io::ErrorKind::WouldBlock),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn a_new_file_is_told() {
+        let dir = tempfile::tempdir().expect("dir");
+        let (sender, news) = std::sync::mpsc::channel();
+        let mut watcher = file_watcher(
+            move |event| drop(sender.send(event.is_ok())),
+            Config::default(),
+        )
+        .expect("a watcher");
+        let once = notify::RecursiveMode::NonRecursive;
+        watcher.watch(dir.path(), once).expect("watched");
+        std::fs::create_dir(dir.path().join("new")).expect("made");
+        let patience = std::time::Duration::from_secs(10);
+        assert_eq!(news.recv_timeout(patience), Ok(true));
+    }
+}
