@@ -72,7 +72,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let (sender, news) = std::sync::mpsc::channel();
         let mut watcher = file_watcher(
-            move |event| drop(sender.send(event.is_ok())),
+            move |event| {
+                let _ = sender.send(event.is_ok());
+            },
             Config::default(),
         )
         .expect("a watcher");
