@@ -11,6 +11,7 @@ pub mod consolidate;
 pub mod daemon;
 pub(crate) mod doctor;
 pub(crate) mod documents;
+mod failure;
 pub(crate) mod http;
 pub mod index;
 #[cfg(test)]

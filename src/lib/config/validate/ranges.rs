@@ -54,45 +54,29 @@ pub(in crate::config) fn values(
     if let Some(message) = config.tools.exec.patterns.iter().find_map(Pattern::fault) {
         return Err(fault("tools.exec.patterns".to_owned(), message));
     }
-    for (name, server) in &config.mcp.servers {
-        if let Some((field, message)) = tool_server(name, server) {
-            let table = key_names::join("mcp.servers", name);
-            let key = if field.is_empty() {
-                table
-            } else {
-                key_names::join(&table, field)
-            };
-            return Err(fault(key, message.to_owned()));
-        }
-    }
-    for (name, settings) in &config.memory.collections {
-        if let Some((field, message)) = collection(name, settings) {
-            let table = key_names::join("memory.collections", name);
-            let key = if field.is_empty() {
-                table
-            } else {
-                key_names::join(&table, field)
-            };
-            return Err(fault(key, message.to_owned()));
-        }
-    }
-    for (name, settings) in &config.http.hooks {
-        if let Some((field, message)) = hook(name, settings) {
-            let table = key_names::join("http.hooks", name);
-            let key = if field.is_empty() {
-                table
-            } else {
-                key_names::join(&table, field)
-            };
-            return Err(fault(key, message));
-        }
+    let servers = config.mcp.servers.iter().filter_map(|(name, server)| {
+        let (field, message) = tool_server(name, server)?;
+        Some(("mcp.servers", name, field, message.to_owned()))
+    });
+    let collections = config.memory.collections.iter();
+    let collections = collections.filter_map(|(name, settings)| {
+        let (field, message) = collection(name, settings)?;
+        Some(("memory.collections", name, field, message.to_owned()))
+    });
+    let hooks = config.http.hooks.iter().filter_map(|(name, settings)| {
+        let (field, message) = hook(name, settings)?;
+        Some(("http.hooks", name, field, message))
+    });
+    let mut tables = servers.chain(collections).chain(hooks);
+    if let Some((table, name, field, message)) = tables.next() {
+        return Err(fault(key_of(table, name, field), message));
     }
     if let Some((key, message)) = channels::fault(config) {
         return Err(fault(key, message));
     }
     for (name, tier) in &config.context.tiers {
         if let Some(path) = tier.files.iter().find(|path| !is_below(path)) {
-            let key = key_names::join(&key_names::join("context.tiers", name), "files");
+            let key = key_of("context.tiers", name, "files");
             let message = format!(
                 "`{path}` is no file of the workspace: expected paths like `SOUL.md` or `notes/ops.md`"
             );
@@ -100,6 +84,16 @@ pub(in crate::config) fn values(
         }
     }
     Ok(())
+}
+
+/// Returns the key of a field of the table `name` in `table`; of that table itself where `field` is empty.
+fn key_of(table: &str, name: &str, field: &str) -> String {
+    let table = key_names::join(table, name);
+    if field.is_empty() {
+        table
+    } else {
+        key_names::join(&table, field)
+    }
 }
 
 fn agent(agent: &Agent) -> Vec<Rule> {
