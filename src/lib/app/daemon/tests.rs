@@ -14,7 +14,7 @@ use crate::channel::{Batch, Channel, Health, Incoming, Outgoing, Rendered, SendE
 use crate::config::{self, Environment, Home};
 use crate::control;
 use crate::cost::Ledger;
-use crate::message::{ChatRef, Sender};
+use crate::message::{ChatRef, Route, Sender};
 use crate::pipeline::{self, Pipeline, Services, Stores};
 use crate::provider::BoxFuture;
 use crate::{clock, people, prompt, queue, session};
@@ -245,6 +245,34 @@ async fn a_permanent_error_of_the_queue_is_given_up_and_the_lane_continues() {
         .expect("it can again");
     fixture.raw("and this").await;
     fixture.hears("and this").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_noted_as_being_sent_through_a_channel_that_is_off_is_pending_again() {
+    let fixture = Fixture::new().await;
+    let rows = rusqlite::Connection::open(fixture.home.queue_db()).expect("queue");
+    rows.execute_batch(
+        "INSERT INTO outbox(id, channel, chat, part, parts, plain, created_at, state)
+         VALUES (7, 'gone', '1001', 1, 1, 'hi', 5, 'sending')",
+    )
+    .expect("a part");
+    let route = Route {
+        channel: "gone".to_owned(),
+        chat: ChatRef::default(),
+    };
+    fixture.pipeline.deliver(vec![queue::Part {
+        id: 7,
+        content: queue::NewPart::plain(route, "hi".to_owned()),
+        unknowns: 0,
+        sending_at: None,
+        created_at: 5,
+        task: None,
+        is_claimed: true,
+    }]);
+    fixture.pipeline.sends_end(Duration::from_secs(20)).await;
+    let outbox = queue::listing(&fixture.home.queue_db()).expect("listing");
+    let states: Vec<String> = outbox.outbox.into_iter().map(|row| row.state).collect();
+    assert_eq!(states, ["pending"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -230,6 +230,7 @@ impl Pipeline {
                 // The channel is switched off: its parts stay pending until it is on again.
                 let channel = &work.key.channel;
                 tracing::warn!(channel, "an answer waits for a channel that is off");
+                self.unclaim(&part).await;
                 continue;
             };
             let (sender, sent) = (self.clone(), part.clone());
@@ -259,9 +260,13 @@ impl Pipeline {
                 () = tokio::time::sleep(wait) => {}
             }
         }
+        self.unclaim(&part).await;
+    }
+
+    /// Takes back that a part is noted as being sent, when it was not even tried: the next daemon is to know that.
+    async fn unclaim(&self, part: &Part) {
         if part.is_claimed {
-            // The daemon ends, and the next one is to know that nothing was sent.
-            self.settle(&part, Aftermath::NotSent).await;
+            self.settle(part, Aftermath::NotSent).await;
         }
     }
 
