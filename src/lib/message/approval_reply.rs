@@ -23,23 +23,6 @@ impl Approval {
         };
         format!("a:{verdict}:{id}")
     }
-
-    /// Returns its name in a command of the shell.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::Session => "session",
-            Self::Always => "always",
-            Self::Deny => "deny",
-        }
-    }
-
-    /// Returns the verdict of this name.
-    pub fn of_name(name: &str) -> Option<Self> {
-        [Self::Approve, Self::Session, Self::Always, Self::Deny]
-            .into_iter()
-            .find(|verdict| verdict.as_str() == name)
-    }
 }
 
 /// Returns true for what may be the id of a request: 1 to 32 of `a-z0-9`.
@@ -178,7 +161,6 @@ mod tests {
         ] {
             assert_eq!(verdict.data("k3f9w2"), data);
             assert_eq!(pressed(data), Some(word("k3f9w2", verdict, None)));
-            assert_eq!(Approval::of_name(verdict.as_str()), Some(verdict));
         }
         let long = format!("a:y:{}", "k".repeat(33));
         for data in [

@@ -90,11 +90,6 @@ impl Process {
         })
     }
 
-    /// Returns its directory.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     /// Returns what it can do, as its process last said.
     pub fn capabilities(&self) -> Capabilities {
         let path = self.layout.capabilities();

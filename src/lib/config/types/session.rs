@@ -67,16 +67,6 @@ impl Session {
             .find(|(_, links)| links.iter().any(is))
             .map(|(person, _)| person.as_str())
     }
-
-    /// Returns the ids of `person` on `channel`.
-    pub fn ids_of<'a>(&'a self, person: &str, channel: &'a str) -> impl Iterator<Item = &'a str> {
-        let links = self.identity_links.get(person).into_iter().flatten();
-        links.filter_map(move |link| {
-            link.split_once(':')
-                .filter(|(of, _)| *of == channel)
-                .map(|(_, id)| id)
-        })
-    }
 }
 
 /// When a conversation is over.
@@ -233,10 +223,5 @@ mod tests {
         check("cli", "ada", None);
         check("telegram", "100", None);
         check("", "telegram:1001", None);
-        assert_eq!(
-            session.ids_of("bob", "telegram").collect::<Vec<_>>(),
-            ["10"]
-        );
-        assert_eq!(session.ids_of("eve", "telegram").count(), 0);
     }
 }
