@@ -115,6 +115,18 @@ pub fn count(number: u64) -> String {
     }
 }
 
+/// Returns a span of time in its two largest units: `120 ms`, `1.2 s`, `3 min 5 s`, `2 h 5 min`, `1 d 1 h`.
+pub fn span(ms: i64) -> String {
+    let secs = ms / 1_000;
+    match secs {
+        ..1 => format!("{} ms", ms.max(0)),
+        1..60 => format!("{secs}.{} s", ms % 1_000 / 100),
+        60..3_600 => format!("{} min {} s", secs / 60, secs % 60),
+        3_600..86_400 => format!("{} h {} min", secs / 3_600, secs % 3_600 / 60),
+        _ => format!("{} d {} h", secs / 86_400, secs % 86_400 / 3_600),
+    }
+}
+
 /// Returns words on one line, with single spaces between them.
 pub fn one_line(words: &str) -> String {
     words.split_whitespace().collect::<Vec<_>>().join(" ")

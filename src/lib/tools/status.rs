@@ -8,7 +8,7 @@ use crate::agent::{Context, Reach, ToolOutput};
 use crate::memory::Scope;
 use crate::session;
 use crate::session::State;
-use crate::{clock, cost, monitor_state};
+use crate::{clock, cost, monitor_state, text};
 
 pub(super) struct SessionStatus(pub(super) Arc<Needs>);
 
@@ -40,7 +40,7 @@ impl TypedTool for SessionStatus {
             let home = needs.memory.home();
             let daemon = monitor_state::read(&home.monitor()).ok().flatten();
             let started = daemon.and_then(|daemon| clock::parse_rfc3339(&daemon.started_at));
-            lines.extend(started.map(|at| format!("uptime: {}", span((now - at).max(0) / 1000))));
+            lines.extend(started.map(|at| format!("uptime: {}", text::span(now - at))));
             if of_owner {
                 let since = cost::start_of_day(now, needs.zone);
                 let spent =
@@ -51,16 +51,6 @@ impl TypedTool for SessionStatus {
             Ok(lines.join("\n"))
         })
         .await
-    }
-}
-
-/// Returns a time as people say it: `2 h 5 min`.
-fn span(seconds: i64) -> String {
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
-    match (days, hours) {
-        (0, 0) => format!("{minutes} min"),
-        (0, hours) => format!("{hours} h {minutes} min"),
-        (days, hours) => format!("{days} d {hours} h"),
     }
 }
 
@@ -108,9 +98,5 @@ mod tests {
             "{told}"
         );
         assert!(!told.contains("cost"), "{told}");
-        assert_eq!(
-            [span(59), span(7_500), span(90_000)],
-            ["0 min", "2 h 5 min", "1 d 1 h"]
-        );
     }
 }

@@ -1,10 +1,10 @@
 //! The turns that run, as a table: who, doing what, for how long. A wide frame says more about each,
 //! a narrow one leaves the least telling columns out.
 
-use super::numbers::{count, list, span, took};
+use super::numbers::{list, span, took};
 use super::styled_line::{Ink, Line, clean, cut, cut_front, width};
-use crate::clock;
 use crate::monitor_state::{Lane, TurnLine};
+use crate::{clock, text};
 
 const GAP: usize = 2;
 const ROOMY: usize = 60;
@@ -67,11 +67,7 @@ pub(super) fn table(lanes: &[Lane], now: i64, wanted: Wanted) -> Vec<Line> {
         let names = list(rest.iter().map(|lane| lane.contact.as_str()));
         lines.push(Line::of(
             Ink::Dim,
-            &format!(
-                "… {} more {}: {names}",
-                rest.len(),
-                if rest.len() == 1 { "lane" } else { "lanes" }
-            ),
+            &format!("… {}: {names}", text::counted(rest.len(), "more lane")),
         ));
     }
     lines
@@ -163,7 +159,7 @@ fn choose(lanes: &[Lane], now: i64, room: usize) -> Vec<Column> {
         (Ink::Plain, lane.turn.to_string())
     });
     let tokens = column("tokens", true, (6, 6), &|lane| {
-        (Ink::Plain, count(lane.tokens))
+        (Ink::Plain, text::count(lane.tokens))
     });
     let model = column("model", false, (5, 20), &|lane| {
         (Ink::Plain, clean(&lane.model))
@@ -285,7 +281,7 @@ fn so_far(lane: &Lane, wide: bool) -> String {
         format!(
             "{} {} tokens → {what}",
             took(turn.duration_ms),
-            count(turn.tokens)
+            text::count(turn.tokens)
         )
     };
     clean(&lane.turns.iter().map(call).collect::<Vec<_>>().join(" · "))

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::View;
 use super::health::Life;
 use super::lane_table;
-use super::numbers::{dollars, some, span};
+use super::numbers::{dollars, span};
 use super::styled_line::clean;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
@@ -135,7 +135,10 @@ fn troubles(view: &View) -> Vec<(Level, String)> {
         found.push((grave(down.len() == providers.len()), words));
     }
     if totals.queue.dead > 0 {
-        found.push((Level::Warning, some(totals.queue.dead, "dead letter")));
+        found.push((
+            Level::Warning,
+            text::counted(totals.queue.dead, "dead letter"),
+        ));
     }
     if let (count @ 1.., since) = totals.questions {
         let waiting = crate::text::counted(count, "question");

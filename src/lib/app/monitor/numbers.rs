@@ -21,30 +21,12 @@ pub(super) fn took(millis: u64) -> String {
     }
 }
 
-/// Returns a count in at most four letters up to a thousand millions: `950`, `1.2k`, `12k`, `3.4M`.
-pub(super) fn count(n: u64) -> String {
-    let short = |unit: u64, letter: char| match n / unit {
-        whole @ 0..10 => format!("{whole}.{}{letter}", n % unit * 10 / unit),
-        whole => format!("{whole}{letter}"),
-    };
-    match n {
-        0..1_000 => n.to_string(),
-        1_000..1_000_000 => short(1_000, 'k'),
-        _ => short(1_000_000, 'M'),
-    }
-}
-
 pub(super) fn dollars(usd: f64) -> String {
     if usd > 0.0 && usd < 1.0 {
         format!("${usd:.4}")
     } else {
         format!("${usd:.2}")
     }
-}
-
-/// Returns `1 letter`, `2 letters`.
-pub(super) fn some<N: Copy + PartialEq + From<u8> + std::fmt::Display>(n: N, what: &str) -> String {
-    format!("{n} {what}{}", if n == N::from(1) { "" } else { "s" })
 }
 
 /// Returns the names, the same one in a row once with how often: `read ×3, exec`.

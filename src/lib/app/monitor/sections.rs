@@ -6,11 +6,10 @@ use super::frame::{Page, join};
 use super::health::Life;
 use super::lane_table;
 use super::lane_table::Wanted;
-use super::numbers::{dollars, list, some, span};
+use super::numbers::{dollars, list, span};
 use super::styled_line::{Ink, Line, clean};
-use crate::clock;
 use crate::monitor_state::{Lane, ProviderState};
-use crate::text::counted;
+use crate::{clock, text};
 
 const BAR: (usize, usize) = (60, 20);
 const OLD_TROUBLE_MS: i64 = 3_600_000;
@@ -141,7 +140,7 @@ pub(super) fn troubles(page: &mut Page, view: &View) {
         }
     }
     if view.totals.queue.dead > 0 {
-        let letters = some(view.totals.queue.dead, "dead letter");
+        let letters = text::counted(view.totals.queue.dead, "dead letter");
         page.say(
             "given up",
             Ink::Red,
@@ -149,7 +148,7 @@ pub(super) fn troubles(page: &mut Page, view: &View) {
         );
     }
     if let (count @ 1.., at) = view.totals.questions {
-        let (waiting, so_long) = (counted(count, "question"), span(now - at));
+        let (waiting, so_long) = (text::counted(count, "question"), span(now - at));
         let words = format!("{waiting} for you, for {so_long}: agent-send --queue");
         page.say("asks", Ink::Yellow, &words);
     }
@@ -174,11 +173,11 @@ pub(super) fn troubles(page: &mut Page, view: &View) {
         let dated = error.split_once(' ');
         let dated = dated.and_then(|(at, text)| Some((clock::parse_rfc3339(at)?, text)));
         let age = dated.map(|(at, _)| now - at);
-        let text = dated.map_or(error.as_str(), |(_, text)| text);
+        let words = dated.map_or(error.as_str(), |(_, words)| words);
         let is_old = age.is_some_and(|age| age > OLD_TROUBLE_MS);
         let ink = if is_old { Ink::Plain } else { Ink::Red };
         let age = age.map_or_else(String::new, |age| format!("{} ago: ", span(age)));
-        page.say("trouble", ink, &format!("{age}{text}"));
+        page.say("trouble", ink, &format!("{age}{words}"));
     }
 }
 
@@ -305,7 +304,7 @@ pub(super) fn unpriced(calls: i64) -> Option<(Ink, String)> {
     (calls > 0).then(|| {
         (
             Ink::Yellow,
-            format!("  and {} without a price", some(calls, "call")),
+            format!("  and {} without a price", text::counted(calls, "call")),
         )
     })
 }

@@ -110,7 +110,7 @@ fn shown(kind: Kind, run: &str) -> Vec<(bool, Option<String>)> {
             result,
             ..
         } if run_id == run => {
-            let took = took(duration_ms);
+            let took = text::span(i64::try_from(duration_ms).unwrap_or(i64::MAX));
             if result.is_error {
                 let why = result.text.lines().find(|line| !line.trim().is_empty());
                 let why = why.unwrap_or_default();
@@ -140,13 +140,6 @@ fn call_line(name: &str, input: &Value) -> String {
         Some(words) => line(&format!("{name}: {words}")),
         None if fields.is_none_or(serde_json::Map::is_empty) => line(name),
         None => line(&format!("{name}: {input}")),
-    }
-}
-
-fn took(ms: u64) -> String {
-    match ms {
-        0..1_000 => format!("{ms} ms"),
-        _ => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
     }
 }
 

@@ -6,9 +6,9 @@ use super::snapshot;
 use super::snapshot::Snapshot;
 use crate::app::documents::queue::Waiting;
 use crate::app::monitor::frame::Frame;
-use crate::app::monitor::numbers::{some, span};
+use crate::app::monitor::numbers::span;
 use crate::app::monitor::styled_line::{Ink, Line, chop, clean, cut_front, wrap};
-use crate::clock;
+use crate::{clock, text};
 
 const WIDEST: usize = 100;
 const SMALL: Frame = Frame {
@@ -125,7 +125,7 @@ fn stop(run_id: &str, contact: &str, snapshot: &Snapshot, room: Frame) -> Vec<Li
     let session = clean(&lane.session);
     let also = match lane.children.len() {
         0 => String::new(),
-        count => format!(", with {}", some(count, "sub-agent")),
+        count => format!(", with {}", text::counted(count, "sub-agent")),
     };
     let what = match lane.run_id.as_str() {
         "" => format!("Stop what {contact} sent{also}? Session {session}"),
@@ -170,7 +170,10 @@ fn decide(decision: &Decision, now: i64, room: Frame) -> Vec<Line> {
     lines.extend(question.into_iter().skip(scroll).take(rows));
     let more = |line: &mut Line| {
         if below > 0 {
-            line.push(Ink::Yellow, &format!("   ↓ {}", some(below, "more line")));
+            line.push(
+                Ink::Yellow,
+                &format!("   ↓ {}", text::counted(below, "more line")),
+            );
         }
     };
     match why {

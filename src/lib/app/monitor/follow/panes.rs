@@ -11,11 +11,11 @@ use crate::app::monitor::frame::{Detail, Page};
 use crate::app::monitor::health::Life;
 use crate::app::monitor::lane_table;
 use crate::app::monitor::lane_table::Wanted;
-use crate::app::monitor::numbers::{count, dollars, some, span};
+use crate::app::monitor::numbers::{dollars, span};
 use crate::app::monitor::sections;
 use crate::app::monitor::styled_line::{Ink, Line, clean, cut, width, wrap};
-use crate::clock;
 use crate::memory::index;
+use crate::{clock, text};
 
 const MARK: &str = "▸ ";
 /// A reason why something was given up takes so many lines at most.
@@ -148,7 +148,7 @@ pub(super) fn header(scene: &Scene<'_>, columns: usize, rows: usize) -> Vec<Line
         page.lines.truncate(rows - 1);
         page.lines.push(Line::of(
             Ink::Dim,
-            &format!("… {}", some(rest + 1, "more line")),
+            &format!("… {}", text::counted(rest + 1, "more line")),
         ));
     }
     page.lines.truncate(rows);
@@ -357,8 +357,8 @@ fn money(costs: &Costs, columns: usize) -> Vec<Line> {
             Ink::Dim,
             &format!(
                 "  {}, {} tokens",
-                some(numbers.calls, "call"),
-                count(tokens)
+                text::counted(numbers.calls, "call"),
+                text::count(tokens)
             ),
         );
         lines.push(line);
@@ -390,7 +390,11 @@ fn remembered(scene: &Scene<'_>, memory: &Memory, columns: usize) -> Vec<Line> {
             "facts",
             &[(
                 Ink::Plain,
-                format!("{}, {}", memory.facts, some(memory.episodes, "episode")),
+                format!(
+                    "{}, {}",
+                    memory.facts,
+                    text::counted(memory.episodes, "episode")
+                ),
             )],
         ),
         fact("index", &indexed(&memory.index, now)),
@@ -428,8 +432,8 @@ fn indexed(index: &index::Status, now: i64) -> Vec<(Ink, String)> {
                 Ink::Plain,
                 format!(
                     "{} of {}",
-                    some(index.chunks, "chunk"),
-                    some(index.files, "file")
+                    text::counted(index.chunks, "chunk"),
+                    text::counted(index.files, "file")
                 ),
             ),
             (

@@ -108,7 +108,7 @@ impl Page {
         let took = it.started_at.as_deref().zip(it.finished_at.as_deref());
         let took = took
             .and_then(|(from, to)| Some(clock::parse_rfc3339(to)? - clock::parse_rfc3339(from)?));
-        let took = took.map_or_else(String::new, |took| format!(" in {}", span(took)));
+        let took = took.map_or_else(String::new, |took| format!(" in {}", text::span(took)));
         let budget = it
             .budget_usd
             .map_or_else(String::new, |budget| format!(" of at most ${budget:.4}"));
@@ -164,7 +164,7 @@ impl Page {
         let said: Vec<String> = all
             .iter()
             .filter_map(|(ms, what)| Some((ms.filter(|ms| *ms > 0)?, what)))
-            .map(|(ms, what)| format!("{} {what}", span(ms)))
+            .map(|(ms, what)| format!("{} {what}", text::span(ms)))
             .collect();
         if !said.is_empty() {
             self.line("waits", &said.join(", "));
@@ -258,7 +258,7 @@ impl Page {
             Step::Model(call) => vec![
                 self.clock(Some(&call.at)),
                 text::visible(&call.model_call),
-                call.duration_ms.map_or_else(|| "-".to_owned(), span),
+                call.duration_ms.map_or_else(|| "-".to_owned(), text::span),
                 model_call(call),
             ],
             Step::Tool(call) => vec![
@@ -266,7 +266,7 @@ impl Page {
                 format!("· {}", text::visible(&call.tool)),
                 call.duration_ms.filter(|_| call.at.is_some()).map_or_else(
                     || "-".to_owned(),
-                    |ms| span(ms.try_into().unwrap_or(i64::MAX)),
+                    |ms| text::span(ms.try_into().unwrap_or(i64::MAX)),
                 ),
                 tool_call(call),
             ],
@@ -285,7 +285,7 @@ impl Page {
                 "{} {}{answer} after {}, {}: {}",
                 text::visible(&one.id),
                 text::visible(&one.state),
-                span(one.waited_ms),
+                text::span(one.waited_ms),
                 text::visible(&one.tool),
                 words(&one.text)
             )
@@ -303,7 +303,7 @@ impl Page {
                 "{} {} in {}{cost}  {id}",
                 words(&child.label),
                 child.state,
-                span(child.duration_ms)
+                text::span(child.duration_ms)
             )
         };
         self.list("sub-agents", it.children.iter().map(said).collect());
@@ -320,7 +320,7 @@ impl Page {
             let id = behind(" as ", part.message_id.as_ref());
             let took = part
                 .took_ms
-                .map_or_else(String::new, |ms| format!(" after {}", span(ms)));
+                .map_or_else(String::new, |ms| format!(" after {}", text::span(ms)));
             let tries = if part.attempt == 1 {
                 String::new()
             } else {
@@ -447,15 +447,6 @@ fn behind(before: &str, value: Option<&String>) -> String {
 
 fn words(text: &str) -> String {
     text::visible(&text::shorten(text, WORDS))
-}
-
-fn span(ms: i64) -> String {
-    match ms {
-        ..1_000 => format!("{} ms", ms.max(0)),
-        1_000..60_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
-        60_000..3_600_000 => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
-        _ => format!("{} h {} min", ms / 3_600_000, ms % 3_600_000 / 60_000),
-    }
 }
 
 #[cfg(test)]
