@@ -27,7 +27,7 @@ mod types;
 mod validate;
 mod vendors;
 
-pub use command_patterns::runs_others;
+pub use command_patterns::{SYSTEM, runs_others};
 pub use environment::{Environment, machine_zone};
 pub use error::{Error, Kind};
 pub use home::{Home, HomeFlags, RESTORING};

@@ -9,7 +9,7 @@ use super::session_key::SessionKey;
 use crate::trust::Provenance;
 
 /// Where an input came from; decides framing, priority and whether the reply is delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A message in Telegram.

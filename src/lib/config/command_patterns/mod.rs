@@ -13,8 +13,9 @@ const ONE: &str = "*";
 /// Stands for all that follows, be it nothing; last only.
 const REST: &str = "**";
 
-/// Directories whose programs only the system's administrator changes.
-const SYSTEM: [&str; 9] = [
+/// Directories whose programs come with the system, and only its administrator changes. Of other programs a command
+/// sees those of the workspace alone.
+pub const SYSTEM: [&str; 9] = [
     "/usr",
     "/bin",
     "/sbin",

@@ -24,6 +24,8 @@ use std::path::PathBuf;
 use chrono_tz::Tz;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::message::Source;
+
 pub use callback::Callback;
 pub use channel_process::{Channel, Display, GroupRules};
 pub use channels::{
@@ -124,7 +126,7 @@ pub struct Agent {
     /// Model calls a turn may make, at least 1; default 50.
     pub max_turns: u32,
     /// The same for single sources (`telegram`, `cli`, `system`, `notify`); default none.
-    pub max_turns_for: BTreeMap<String, u32>,
+    pub max_turns_for: BTreeMap<Source, u32>,
     /// Seconds one model call may take, at least 1; default 600.
     pub call_timeout_secs: u64,
     /// Seconds a whole turn may take, at least 1; default 1800: three calls that time out.

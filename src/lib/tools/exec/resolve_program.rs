@@ -4,20 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::ExecSettings;
-
-/// Where programs are that come with the system; what else there is a command does not see, but for the
-/// workspace.
-const SYSTEM: [&str; 9] = [
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib64",
-    "/opt",
-    "/nix/store",
-    "/gnu/store",
-    "/run/current-system",
-];
+use crate::config::SYSTEM;
 
 const OTHERS_WRITE: u32 = 0o022;
 
