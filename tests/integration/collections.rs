@@ -338,7 +338,7 @@ fn the_server_keeps_scopes_apart_whatever_a_role_asks() {
         ("SELECT directory FROM collection_docs.fills", 1, 2),
         ("SELECT role::text FROM collection_docs.readers", 1, 2),
         (
-            "SELECT id::text FROM collection_docs.word_candidates('''noon''', ARRAY['''noon''']::tsquery[], ARRAY[1]::real[], 0, 99999, NULL, NULL, 9)",
+            "SELECT id::text FROM collection_docs.word_candidates(ARRAY['''noon''']::tsquery[], ARRAY[1]::real[], 0, 99999, NULL, NULL, 9, 9)",
             1,
             2,
         ),
@@ -574,15 +574,15 @@ fn tables_that_are_not_ours_are_named() {
     );
     for (sql, says) in [
         (
-            "UPDATE collection_docs.about SET version = 2",
+            "UPDATE collection_docs.about SET version = 3",
             "a newer version",
         ),
         (
-            "UPDATE collection_docs.about SET version = 0",
+            "UPDATE collection_docs.about SET version = 1",
             "an older version",
         ),
         (
-            "UPDATE collection_docs.about SET version = 1, format = 'x'",
+            "UPDATE collection_docs.about SET version = 2, format = 'x'",
             "another version",
         ),
         ("DROP TABLE collection_docs.about", "is not there yet"),

@@ -120,7 +120,9 @@ impl Error {
                 format!("psql with the `url` of [memory.collections.{name}]; agent-daemon doctor")
             }
             Self::Absent(name) => format!("agent-index --collection {name} --create"),
-            Self::Version { .. } => "use the same version everywhere".to_owned(),
+            Self::Version { name, .. } => format!(
+                "use the same version everywhere; what an older one made is made again from its directories, after: DROP SCHEMA collection_{name} CASCADE"
+            ),
             Self::NoVectorType { .. } => {
                 "as a superuser, in that database: CREATE EXTENSION vector (pgvector 0.7 or later)"
                     .to_owned()

@@ -15,10 +15,15 @@ use crate::memory::index::query::semantic::Meaning;
 use crate::memory::index::query::shortlist::{BY_MODEL, BY_TABLE};
 use crate::memory::index::{Found, Query, Strategy, unpack};
 
-/// Chunks that are weighed: the rarest words of a query lead to them, and more words than that only help to weigh.
-const WEIGHED: i64 = 20_000;
+/// Chunks that are weighed, as far as the counts of words tell. With so many, 99 of 100 of the first ten are those of all chunks
+/// that have a word; with 4,000 no more are, and it takes half as long again (docs/performance.md).
+const WEIGHED: f32 = 2_000.0;
+/// What a term may lead to at most, where words stand together more often than chance has it.
+const LED_TO: i32 = 10_000;
 /// Vectors of which the nearest chunks are taken: one text may be in several, or outside of what is asked.
 const NEAR: usize = 4;
+/// Words of a question by their places, those together that lead to chunks only together.
+type Groups = Vec<Vec<usize>>;
 /// What the source of a hit is called.
 pub(super) const SOURCE: &str = "collection";
 
@@ -80,7 +85,7 @@ pub(super) fn search(
 fn terms(
     store: &mut Store,
     mut words: Vec<(String, Word)>,
-) -> Result<(Vec<Term>, Totals, Vec<usize>), Error> {
+) -> Result<(Vec<Term>, Totals, Groups), Error> {
     words.truncate(MAX_WORDS);
     let texts: Vec<String> = words
         .iter()
@@ -122,22 +127,76 @@ fn terms(
     Ok((terms, totals, driving(by_count, totals.chunks)))
 }
 
-/// Returns which words lead to chunks: the rarest, as long as all of them stand in no more than [`WEIGHED`]; those that
-/// are in more than half of all only where there are no others.
-fn driving(mut by_count: Vec<(i64, usize)>, chunks: f32) -> Vec<usize> {
+/// Returns which words lead to chunks, in groups: a chunk is weighed when it has all words of one. The rarest words are
+/// groups of their own as long as there is room for all their chunks, then pairs of the others, then as many words together
+/// as are rare enough. Words that are in more than half of all chunks count only where there are no others.
+#[expect(clippy::cast_precision_loss, reason = "counts of chunks")]
+fn driving(mut by_count: Vec<(i64, usize)>, chunks: f32) -> Groups {
     by_count.sort_unstable();
     let is_rare =
         |(count, _): &(i64, usize)| !is_frequent(usize::try_from(*count).unwrap_or(0), chunks);
     if by_count.iter().any(is_rare) {
         by_count.retain(is_rare);
     }
-    let mut sum = 0;
-    let fits = |(first, (count, _)): &(usize, (i64, usize))| {
-        sum += *count;
-        *first == 0 || sum <= WEIGHED
+    let words: Vec<(f32, usize)> = by_count
+        .into_iter()
+        .map(|(count, at)| (count as f32, at))
+        .collect();
+    let mut room = WEIGHED;
+    let mut fits = |expected: f32| {
+        let fits = expected <= room;
+        room -= if fits { expected } else { 0.0 };
+        fits
     };
-    let fitting = by_count.into_iter().enumerate().take_while(fits);
-    fitting.map(|(_, (_, at))| at).collect()
+    let alone = words.iter().take_while(|(count, _)| fits(*count));
+    let mut groups: Vec<Vec<usize>> = alone.map(|(_, at)| vec![*at]).collect();
+    let others = words.get(groups.len()..).unwrap_or_default();
+    for (place, (count, at)) in others.iter().enumerate() {
+        for (rarer, other) in others.iter().take(place) {
+            if fits(count * rarer / chunks) {
+                groups.push(vec![*other, *at]);
+            }
+        }
+    }
+    if groups.is_empty() && !words.is_empty() {
+        let (mut expected, mut group) = (chunks, Vec::new());
+        for (count, at) in words {
+            group.push(at);
+            expected *= count / chunks;
+            if expected <= WEIGHED {
+                break;
+            }
+        }
+        groups.push(group);
+    }
+    groups
+}
+
+/// Returns what the server is asked for, and the weight of a chunk that has it: each word alone where it leads to chunks, else
+/// beside the groups that do. Words that lead only together are one.
+fn asked_for(words: &[(String, f32)], driving: &[Vec<usize>]) -> (Vec<String>, Vec<f32>) {
+    let all_of = |group: &[usize]| {
+        let words = group.iter().filter_map(|at| words.get(*at));
+        let words: Vec<&str> = words.map(|(word, _)| word.as_str()).collect();
+        words.join(" & ")
+    };
+    let mut asked: Vec<(String, f32)> = Vec::new();
+    for (at, (word, weight)) in words.iter().enumerate() {
+        let is_alone = driving.iter().any(|group| *group == [at]);
+        let one = match driving {
+            _ if is_alone => word.clone(),
+            [group] if group.contains(&at) => all_of(group),
+            groups => {
+                let groups: Vec<String> = groups.iter().map(|group| all_of(group)).collect();
+                format!("{word} & ({})", groups.join(" | "))
+            }
+        };
+        match asked.iter_mut().find(|(other, _)| *other == one) {
+            Some((_, sum)) => *sum += weight,
+            None => asked.push((one, *weight)),
+        }
+    }
+    asked.into_iter().unzip()
 }
 
 /// One search.
@@ -146,7 +205,7 @@ struct Search<'a> {
     query: &'a Query,
     about: &'a About,
     totals: Totals,
-    driving: Vec<usize>,
+    driving: Groups,
 }
 
 impl Search<'_> {
@@ -210,24 +269,26 @@ impl Search<'_> {
         if terms.is_empty() {
             return Ok(Vec::new());
         }
-        let quoted: Vec<String> = terms.iter().map(|term| lexeme(&term.word.text)).collect();
-        let driving = self.driving.iter().filter_map(|at| quoted.get(*at));
-        let driving = driving.cloned().collect::<Vec<_>>().join(" | ");
-        let weights: Vec<f32> = terms.iter().map(|term| term.weight).collect();
+        let words = terms
+            .iter()
+            .map(|term| (lexeme(&term.word.text), term.weight));
+        let words: Vec<(String, f32)> = words.collect();
+        let (asked_for, weights) = asked_for(&words, &self.driving);
         let filter = &self.query.filter;
         let asked = |name: &Option<String>| name.as_ref().map(|name| name.trim().to_lowercase());
         let (kind, tag) = (asked(&filter.kind), asked(&filter.tag));
         let (first, last) = self.days();
         let most = i32::try_from(most).unwrap_or(i32::MAX);
-        let sql = "SELECT id FROM word_candidates($1::text::tsquery, $2::text[]::tsquery[], $3, $4, $5, $6, $7, $8)";
+        let sql =
+            "SELECT id FROM word_candidates($1::text[]::tsquery[], $2, $3, $4, $5, $6, $7, $8)";
         let parameters: [Parameter<'_>; 8] = [
-            (&driving, Type::TEXT),
-            (&quoted, Type::TEXT_ARRAY),
+            (&asked_for, Type::TEXT_ARRAY),
             (&weights, Type::FLOAT4_ARRAY),
             (&first, Type::INT4),
             (&last, Type::INT4),
             (&kind, Type::TEXT),
             (&tag, Type::TEXT),
+            (&LED_TO, Type::INT4),
             (&most, Type::INT4),
         ];
         self.store.query(sql, &parameters, |row| row.try_get(0))
@@ -336,8 +397,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rarest_words_lead_and_the_others_weigh() {
-        let check = |counts: &[i64], chunks: f32, expected: &[usize]| {
+    fn rare_words_lead_alone_and_common_ones_together() {
+        let check = |counts: &[i64], chunks: f32, expected: &[&[usize]]| {
             let by_count = counts.iter().copied().zip(0..).collect();
             assert_eq!(
                 driving(by_count, chunks),
@@ -345,12 +406,43 @@ mod tests {
                 "{counts:?} of {chunks}"
             );
         };
-        check(&[3, 0, 2], 10.0, &[1, 2, 0]);
-        check(&[15_000, 4_000, 5_000], 1e6, &[1, 2]);
-        check(&[90_000, 80_000], 1e6, &[1]);
-        check(&[900, 10], 1e3, &[1]);
-        check(&[900, 800], 1e3, &[1, 0]);
+        check(&[3, 0, 2], 10.0, &[&[1], &[2], &[0]]);
+        check(&[15_000, 800, 1_200], 1e6, &[&[1], &[2]]);
+        check(&[20_000, 90_000, 10], 1e6, &[&[2], &[0, 1]]);
+        check(&[90_000, 30_000, 60_000], 1e6, &[&[1, 2]]);
+        check(&[300_000, 200_000, 400_000], 1e6, &[&[1, 0, 2]]);
+        check(&[200_000, 20_000, 400_000, 450_000], 1e6, &[&[1, 0, 2]]);
+        check(&[90_000], 1e6, &[&[0]]);
+        check(&[900, 10], 1e3, &[&[1]]);
+        check(&[900, 800], 1e3, &[&[1], &[0]]);
         check(&[], 1e3, &[]);
+    }
+
+    #[test]
+    fn a_word_that_does_not_lead_is_asked_for_beside_those_that_do() {
+        let words = [("'a'", 1.0), ("'b'", 2.0), ("'c'", 4.0)];
+        let words = words.map(|(word, weight)| (word.to_owned(), weight));
+        let check = |driving: &[Vec<usize>], expected: &[(&str, f32)]| {
+            let (asked, weights) = asked_for(&words, driving);
+            let found: Vec<(&str, f32)> = asked.iter().map(String::as_str).zip(weights).collect();
+            assert_eq!(found, expected);
+        };
+        check(
+            &[vec![0], vec![1], vec![2]],
+            &[("'a'", 1.0), ("'b'", 2.0), ("'c'", 4.0)],
+        );
+        check(
+            &[vec![0], vec![1, 2]],
+            &[
+                ("'a'", 1.0),
+                ("'b' & ('a' | 'b' & 'c')", 2.0),
+                ("'c' & ('a' | 'b' & 'c')", 4.0),
+            ],
+        );
+        check(
+            &[vec![1, 0]],
+            &[("'b' & 'a'", 3.0), ("'c' & ('b' & 'a')", 4.0)],
+        );
     }
 
     #[test]

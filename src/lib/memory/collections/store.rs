@@ -11,7 +11,7 @@ use crate::memory::index::{Place, ROWS};
 /// The tables, see there.
 const SCHEMA: &str = include_str!("schema.sql");
 /// Their version. Another one is another program's.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 /// The oldest pgvector with vectors of half precision, which let an index hold up to [`MAX_DIMS`].
 const OLDEST_VECTOR: (u32, u32) = (0, 7);
 /// From here on an index goes on searching until enough rows are seen that the role may see.
@@ -129,7 +129,7 @@ impl Store {
             .map(drop)
     }
 
-    /// Makes names in statements mean this collection.
+    /// Makes names in statements mean this collection. To compile a search takes longer than the search.
     fn prepare(&mut self) -> Result<(), Error> {
         let (schema, found) = (quoted(&self.schema()), self.vector_extension()?);
         let (place, settings) = match &found {
@@ -143,7 +143,7 @@ impl Store {
             ),
         };
         let sql = format!(
-            "SET search_path = {schema}, {}, pg_temp; SET hnsw.ef_search = {EF_SEARCH}; {settings}",
+            "SET search_path = {schema}, {}, pg_temp; SET jit = off; SET hnsw.ef_search = {EF_SEARCH}; {settings}",
             quoted(&place)
         );
         self.run(async |client| client.batch_execute(&sql).await)
