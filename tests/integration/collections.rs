@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test writes files plainly")]
 
 mod server;
+mod tls;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -534,6 +535,54 @@ fn the_password_is_nowhere_but_where_it_was_put() {
 }
 
 #[test]
+fn over_tls_the_certificate_of_the_server_must_be_of_the_named_authority() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let certificates = tls::Certificates::make();
+    let (authority, other) = (certificates.authority(), certificates.other_authority());
+    let port = tls::front(server.port, Some(&certificates));
+    let at = |host: &str, port: u16, authority: Option<&Path>| {
+        Sandbox::new()
+            .config(&tls::settings(host, port, authority))
+            .env("DOCS_PASSWORD", PASSWORD)
+    };
+    let sandbox = at("localhost", port, Some(&authority));
+    let directory = documents(&sandbox, "handbook", &HANDBOOK);
+    fill(&sandbox, &directory, &["--create"]);
+    assert_eq!(
+        found(&sandbox, "how many days off?")[0],
+        "collections/docs/handbook/holidays.md"
+    );
+    // Another authority, the public ones, a name that is not in the certificate.
+    for (host, authority) in [
+        ("localhost", Some(other.as_path())),
+        ("localhost", None),
+        ("127.0.0.1", Some(&authority)),
+    ] {
+        let told = index(&at(host, port, authority), &["status"]);
+        assert!(
+            told.code == 1
+                && told.stderr.contains("invalid peer certificate")
+                && told
+                    .stderr
+                    .contains("hint: [memory.collections.docs]: `url` with the host")
+                && told.stderr.contains("?sslrootcert=FILE"),
+            "{host} {authority:?}: {}",
+            told.stderr
+        );
+    }
+    // Where the server has no TLS nothing goes on without.
+    let plain = tls::front(server.port, None);
+    let told = index(&at("localhost", plain, Some(&authority)), &["status"]);
+    assert!(
+        told.code != 0 && told.stderr.contains("does not support TLS"),
+        "{}",
+        told.stderr
+    );
+}
+
+#[test]
 fn doctor_names_what_is_wrong_with_a_collection() {
     let Some(server) = Server::start() else {
         return;
@@ -556,6 +605,21 @@ fn doctor_names_what_is_wrong_with_a_collection() {
         "{}",
         doctor()
     );
+    // It came every hour, and does not any more.
+    let sql = "UPDATE collection_docs.fills SET began_at = now() - interval '4 days', ended_at = now() - interval '4 days',
+        times = 90, pause_ms = 3600000";
+    server.sql("agent", "knowledge", sql);
+    assert!(doctor().contains("\"collection-old\""), "{}", doctor());
+    fill(&sandbox, &directory, &[]);
+    assert!(!doctor().contains("\"collection-"), "{}", doctor());
+    let pause = "SELECT (times || ' ' || pause_ms / 3600000) FROM collection_docs.fills";
+    assert_eq!(server.ask("agent", pause).expect("a row"), ["91 24"]);
+    server.sql(
+        "agent",
+        "knowledge",
+        "DROP INDEX collection_docs.vectors_near",
+    );
+    assert!(doctor().contains("\"collection-slow\""), "{}", doctor());
     clock.later(Duration::from_secs(3_600));
     assert!(doctor().contains("\"collection-clock\""), "{}", doctor());
 }

@@ -41,6 +41,14 @@ pub enum Error {
         /// How long it had.
         secs: u64,
     },
+    /// Its certificate does not vouch for it.
+    #[error("{server}: {why}")]
+    Certificate {
+        /// The host.
+        server: String,
+        /// In one line.
+        why: String,
+    },
     /// It refused, or is not there.
     #[error("{server}: {why}")]
     Failed {
@@ -248,9 +256,13 @@ impl Connection {
         if error.code() == Some(&SqlState::QUERY_CANCELED) {
             return self.timed_out();
         }
+        let (server, why) = (self.server.clone(), whole(error));
+        if tls::is_certificate(error) {
+            return Error::Certificate { server, why };
+        }
         Error::Failed {
-            server: self.server.clone(),
-            why: whole(error),
+            server,
+            why,
             code: error.code().map(|state| state.code().to_owned()),
         }
     }

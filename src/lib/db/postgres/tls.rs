@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client;
+use tokio_rustls::rustls;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -46,6 +47,21 @@ impl Tls {
             .with_no_client_auth();
         Ok(Self(Arc::new(config)))
     }
+}
+
+/// Returns true when the certificate of the server was refused.
+pub(super) fn is_certificate(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        // An error of the system holds that of rustls, and is not caused by it.
+        let within = error.downcast_ref::<io::Error>();
+        let within = within.and_then(|error| error.get_ref()?.downcast_ref::<rustls::Error>());
+        if matches!(within, Some(rustls::Error::InvalidCertificate(_))) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Tls {

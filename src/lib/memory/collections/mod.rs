@@ -116,6 +116,12 @@ impl Error {
             }
             Self::NoPassword { variable, .. } => format!("write {variable}=… in .env"),
             Self::Secret(_) => "agent-daemon check".to_owned(),
+            Self::Server {
+                name,
+                source: postgres::Error::Certificate { .. },
+            } => format!(
+                "[memory.collections.{name}]: `url` with the host that the certificate names, and ?sslrootcert=FILE with the authority that signed it"
+            ),
             Self::Server { name, .. } => {
                 format!("psql with the `url` of [memory.collections.{name}]; agent-daemon doctor")
             }
@@ -296,6 +302,12 @@ impl Collections {
             slots: Vec::new(),
             searcher: Mutex::new(Searcher::new(place)),
         }
+    }
+
+    /// Returns their names, and for whom each is searched.
+    pub fn names(&self) -> impl Iterator<Item = (&str, Readers)> {
+        let slots = self.slots.iter();
+        slots.map(|slot| (slot.name.as_str(), slot.settings.readers))
     }
 
     /// Returns what `query` finds in those that `viewer` may see. Its scopes and sources are those of the own memory: a

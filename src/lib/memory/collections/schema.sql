@@ -50,6 +50,8 @@ CREATE TABLE fills(
   scope text NOT NULL, source text NOT NULL, host text NOT NULL, directory text NOT NULL,
   began_at timestamptz NOT NULL DEFAULT now(), ended_at timestamptz, skew_ms bigint NOT NULL,
   files bigint NOT NULL DEFAULT 0, lacking text NOT NULL DEFAULT '',
+  -- How often it was filled, and the usual pause between two fills.
+  times bigint NOT NULL DEFAULT 1, pause_ms bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (scope, source, host));
 
 -- Row level security. The list of scopes is worked out once a statement.

@@ -16,6 +16,8 @@ pub struct Status {
     pub pgvector: Option<String>,
     /// The model of the vectors, `None` when there are none.
     pub model: Option<String>,
+    /// Whether vectors are found by an index (HNSW); without it each is compared.
+    pub vector_index: bool,
     /// Files.
     pub files: i64,
     /// Chunks.
@@ -47,6 +49,10 @@ pub struct Fill {
     pub files: i64,
     /// Why vectors are missing; empty for none.
     pub lacking: String,
+    /// How often it was filled.
+    pub times: i64,
+    /// The usual pause between two fills, milliseconds; 0 after the first.
+    pub pause_ms: i64,
     /// How far the clock of that host was before that of the server, milliseconds.
     pub skew_ms: i64,
 }
@@ -67,12 +73,14 @@ impl Store {
                    coalesce((SELECT sum(chunks) FROM files), 0)::int8,
                    coalesce((SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c
                      JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'), 0)::int8,
-                   $2 - (extract(epoch FROM clock_timestamp()) * 1000)::int8",
+                   $2 - (extract(epoch FROM clock_timestamp()) * 1000)::int8,
+                   EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = 'vectors'::regclass AND i.indisvalid
+                     AND i.indexrelid::regclass::text ~ 'vectors_near$')",
                 &parameters,
             );
             let fills = client.query_typed(
                 "SELECT source, host, directory, scope, (extract(epoch FROM began_at) * 1000)::int8,
-                   (extract(epoch FROM ended_at) * 1000)::int8, files, lacking, skew_ms
+                   (extract(epoch FROM ended_at) * 1000)::int8, files, lacking, skew_ms, times, pause_ms
                  FROM fills ORDER BY source, host",
                 &[],
             );
@@ -86,6 +94,7 @@ impl Store {
                 chunks: row.try_get(2)?,
                 bytes: row.try_get(3)?,
                 skew_ms: row.try_get(4)?,
+                vector_index: row.try_get(5)?,
                 fills: fills.iter().map(fill).collect::<Result<_, ServerError>>()?,
             })
         })
@@ -103,5 +112,7 @@ fn fill(row: &Row) -> Result<Fill, ServerError> {
         files: row.try_get(6)?,
         lacking: row.try_get(7)?,
         skew_ms: row.try_get(8)?,
+        times: row.try_get(9)?,
+        pause_ms: row.try_get(10)?,
     })
 }

@@ -6,6 +6,7 @@ mod commitment;
 mod forget;
 mod write;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use chrono::NaiveDate;
@@ -16,6 +17,7 @@ use super::typed::{About, Property, TypedTool, tool};
 use super::{Needs, blocking};
 use crate::agent::{Context, Reach, Tool, ToolOutput};
 use crate::clock;
+use crate::config::Readers;
 use crate::memory::collections;
 use crate::memory::index::{Filter, Hit, Query, Source, Strategy};
 use crate::memory::items;
@@ -131,6 +133,10 @@ impl TypedTool for Search {
         properties: &[Property::Anybody, Property::ReadOnly],
     };
 
+    fn description(&self) -> Cow<'static, str> {
+        described(Self::ABOUT.description, self.0.memory.collections().names())
+    }
+
     fn reach(&self, _args: &SearchArgs, _context: &Context) -> Reach {
         Reach::Free
     }
@@ -172,6 +178,26 @@ impl TypedTool for Search {
             search(&needs.memory, &sight, &query)
         })
         .await
+    }
+}
+
+/// Returns what is said of the search, with the collections that it goes through.
+fn described<'a>(
+    own: &'static str,
+    collections: impl Iterator<Item = (&'a str, Readers)>,
+) -> Cow<'static, str> {
+    let names = collections.map(|(name, readers)| match readers {
+        Readers::Owner => format!("{name} (for the owner)"),
+        Readers::Everybody => name.to_owned(),
+    });
+    let names: Vec<String> = names.collect();
+    match names.is_empty() {
+        true => own.into(),
+        false => format!(
+            "{own} Shared documents are searched too: {}.",
+            names.join(", ")
+        )
+        .into(),
     }
 }
 
@@ -420,6 +446,16 @@ mod tests {
         assert!(wrong.iter().all(Option::is_some), "{wrong:?}");
         let right = fault("tea", Some(1.0), days("2026-05-01", "2026-05-01"));
         assert_eq!(right, None);
+    }
+
+    #[test]
+    fn the_model_is_told_which_shared_documents_are_searched() {
+        let collections = [("handbook", Readers::Everybody), ("hr", Readers::Owner)];
+        assert_eq!(
+            described("Search notes.", collections.into_iter()),
+            "Search notes. Shared documents are searched too: handbook, hr (for the owner)."
+        );
+        assert_eq!(described("Search notes.", [].into_iter()), "Search notes.");
     }
 
     #[test]

@@ -267,7 +267,10 @@ impl Here {
         let sql = "INSERT INTO fills(scope, source, host, directory, skew_ms)
                    VALUES ($1, $2, $3, $4, $5 - (extract(epoch FROM clock_timestamp()) * 1000)::int8)
                    ON CONFLICT (scope, source, host) DO UPDATE
-                   SET directory = excluded.directory, began_at = now(), ended_at = NULL, skew_ms = excluded.skew_ms";
+                   SET directory = excluded.directory, began_at = now(), ended_at = NULL, skew_ms = excluded.skew_ms,
+                     times = fills.times + 1,
+                     pause_ms = (extract(epoch FROM now() - fills.began_at) * 1000
+                       + fills.pause_ms * least(fills.times - 1, 3)) / least(fills.times, 4)";
         let now = clock::now_ms();
         let parameters: [Parameter<'_>; 5] = [
             (&self.scope, Type::TEXT),
