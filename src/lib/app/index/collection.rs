@@ -11,7 +11,7 @@ use crate::app::cli::{Exit, Failure};
 use crate::app::progress_bar::Bar;
 use crate::config::{Collection, Secrets};
 use crate::memory::collections;
-use crate::memory::collections::fill::{self, Report, Source};
+use crate::memory::collections::fill::{self, Filled, Source};
 use crate::memory::collections::{Error, Status, Store};
 use crate::text;
 
@@ -82,16 +82,17 @@ pub(super) fn fill(
         may_be_empty: arguments.empty,
     };
     let bar = Bar::new(context.shared, "filling", "files");
-    let report = fill::fill(&mut store, &context.place, &source, &mut |progress| {
+    let filled = fill::fill(&mut store, &context.place, &source, &mut |progress| {
         bar.show(progress);
     });
     bar.end();
-    tell(context, &report?);
+    tell(context, &filled?);
     Ok(Exit::Ok)
 }
 
 /// Says what was done: all of it with `-v`, what went wrong in any case.
-fn tell(context: &Context<'_>, report: &Report) {
+fn tell(context: &Context<'_>, filled: &Filled) {
+    let Filled { source, report } = filled;
     if !context.shared.quiet {
         for skipped in &report.skipped {
             cli::err(&text::visible(&format!(
@@ -111,14 +112,13 @@ fn tell(context: &Context<'_>, report: &Report) {
             .map(|skipped| json!({"path": skipped.path, "why": skipped.why}))
             .collect();
         cli::json(&json!({
-            "source": report.source, "added": report.added, "changed": report.changed, "removed": report.removed,
+            "source": source, "added": report.added, "changed": report.changed, "removed": report.removed,
             "unchanged": report.unchanged, "chunks": report.chunks, "skipped": skipped, "cost_usd": report.vectors.cost_usd,
             "vectors": {"made": report.vectors.made, "failed": report.vectors.failed},
         }));
     } else if context.shared.verbose > 0 {
         cli::err(&format!(
-            "{PROGRAM}: {}: {} new, {} changed, {} gone, {} unchanged, {} chunks written, {} vectors made",
-            report.source,
+            "{PROGRAM}: {source}: {} new, {} changed, {} gone, {} unchanged, {} chunks written, {} vectors made",
             report.added,
             report.changed,
             report.removed,

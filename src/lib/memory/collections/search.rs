@@ -10,9 +10,8 @@ use crate::language::tokenize::{Word, Words};
 use crate::memory::index::query::candidates::{MAX_WORDS, Term, Totals, is_frequent, weight};
 use crate::memory::index::query::query_vector::{QueryEmbedder, QueryVector};
 use crate::memory::index::query::rank::Chunk;
-use crate::memory::index::query::search::{ENOUGH, File, Files, LookedAt, order};
-use crate::memory::index::query::semantic::Meaning;
-use crate::memory::index::query::shortlist::{BY_MODEL, BY_TABLE};
+use crate::memory::index::query::search::{ENOUGH, File, Files, Shelf, examine};
+use crate::memory::index::query::shortlist::{Shortlist, Wanted};
 use crate::memory::index::{Found, Query, Strategy, unpack};
 
 /// Chunks that are weighed, as far as the counts of words tell. With so many, 99 of 100 of the first ten are those of all chunks
@@ -215,53 +214,26 @@ impl Search<'_> {
         vector: Option<QueryVector<'_>>,
         known: &mut Words,
     ) -> Result<Found, Error> {
-        let query = self.query;
-        let by_words = query.strategy != Strategy::Vector;
-        let most = query.candidates.max(query.k * 4);
-        let (share, nearest) = match &vector {
-            None => (0.0, 0),
-            Some(_) if !by_words => (1.0, most),
-            Some(QueryVector { table: Some(_), .. }) => {
-                (query.share.unwrap_or(BY_TABLE.0), BY_TABLE.1)
-            }
-            Some(_) => (query.share.unwrap_or(BY_MODEL.0), BY_MODEL.1),
-        };
-        let mut ids = match by_words {
-            true => self.by_words(&terms, most)?,
-            false => Vec::new(),
+        let wanted = Wanted::of(self.query, vector.as_ref());
+        let mut ids = match wanted.by_words {
+            0 => Vec::new(),
+            most => self.by_words(&terms, most)?,
         };
         let mut cosines = HashMap::new();
         if let Some(vector) = &vector {
-            cosines = self.by_vector(&vector.numbers, nearest)?;
+            cosines = self.by_vector(&vector.numbers, wanted.near)?;
             ids.extend(cosines.keys());
             ids.sort_unstable();
             ids.dedup();
         }
-        let similar = if by_words { terms.as_slice() } else { &[] };
-        let mut meaning = vector.map(|vector| Meaning::new(vector, similar));
-        let mut files = Files::new();
-        let chunks = load(self.store, &ids, &mut files)?;
-        if let Some(meaning) = meaning.as_ref().filter(|meaning| !meaning.knows_lines()) {
-            let others: Vec<i64> = ids
-                .into_iter()
-                .filter(|id| !cosines.contains_key(id))
-                .collect();
-            cosines.extend(self.cosines(&others, meaning.vector())?);
-        }
-        let looked_at = LookedAt {
-            chunks,
-            files,
+        let list = Shortlist {
             terms,
-            totals: self.totals,
+            ids,
             cosines,
-            share,
+            share: wanted.share,
         };
-        order(
-            looked_at,
-            query,
-            (meaning.as_mut(), known),
-            |beside, files| load(self.store, &beside, files),
-        )
+        let (query, totals) = (self.query, self.totals);
+        examine(list, totals, query, (vector, known), self.store)
     }
 
     /// Returns the chunks with the most of the query's weight in them.
@@ -327,35 +299,39 @@ impl Search<'_> {
         let found = self.store.query(&sql, &parameters, pair)?;
         Ok(found.into_iter().collect())
     }
+}
 
-    /// Returns how near these chunks are.
-    fn cosines(&mut self, ids: &[i64], vector: &[f32]) -> Result<HashMap<i64, f32>, Error> {
+impl Shelf for Store {
+    type Error = Error;
+
+    fn chunks(&mut self, ids: &[i64], files: &mut Files) -> Result<Vec<Chunk>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let name = self.name().to_owned();
+        let sql = "SELECT c.id, c.file, c.units, c.text, f.source, f.path, f.scope, f.time, f.words, f.kind
+                   FROM chunks c JOIN files f ON f.id = c.file WHERE c.id = ANY ($1) ORDER BY c.id";
+        self.query(sql, &[(&ids, Type::INT8_ARRAY)], |row| {
+            chunk(row, &name, files)
+        })
+    }
+
+    fn beside(&mut self, ids: Vec<i64>, files: &mut Files) -> Result<Vec<Chunk>, Error> {
+        self.chunks(&ids, files)
+    }
+
+    fn cosines(&mut self, ids: &[i64], vector: &[f32]) -> Result<Vec<(i64, f32)>, Error> {
         let sql = "SELECT c.id, (1 - (v.embedding <=> $2::text::vector))::float4
                    FROM chunks c JOIN vectors v ON v.scope = c.scope AND v.hash = c.hash
                    WHERE c.id = ANY ($1) AND v.embedding IS NOT NULL";
         let vector = shown(vector);
         let parameters: [Parameter<'_>; 2] = [(&ids, Type::INT8_ARRAY), (&vector, Type::TEXT)];
-        let found = self.store.query(sql, &parameters, pair)?;
-        Ok(found.into_iter().collect())
+        self.query(sql, &parameters, pair)
     }
 }
 
 fn pair(row: &Row) -> Result<(i64, f32), ServerError> {
     Ok((row.try_get(0)?, row.try_get(1)?))
-}
-
-/// Returns these chunks, and adds their files.
-fn load(store: &mut Store, ids: &[i64], files: &mut Files) -> Result<Vec<Chunk>, Error> {
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let name = store.name().to_owned();
-    let sql =
-        "SELECT c.id, c.file, c.units, c.text, f.source, f.path, f.scope, f.time, f.words, f.kind
-               FROM chunks c JOIN files f ON f.id = c.file WHERE c.id = ANY ($1) ORDER BY c.id";
-    store.query(sql, &[(&ids, Type::INT8_ARRAY)], |row| {
-        chunk(row, &name, files)
-    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "words of a file")]

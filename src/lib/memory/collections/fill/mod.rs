@@ -24,7 +24,7 @@ use crate::db::postgres::{Parameter, ServerError, Type};
 use crate::embedding::Embedder;
 use crate::language::tokenize::Words;
 use crate::memory::Progress;
-use crate::memory::index::{Made, Place, rules};
+use crate::memory::index::{Made, Place, Report, rules};
 use crate::memory::sources::{Skipped, Stamp};
 use crate::sandbox::Root;
 
@@ -52,23 +52,11 @@ pub struct Source<'a> {
 
 /// What was done.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Report {
+pub struct Filled {
     /// What the directory is called there.
     pub source: String,
-    /// New files.
-    pub added: usize,
-    /// Changed files.
-    pub changed: usize,
-    /// Files that are gone.
-    pub removed: usize,
-    /// Files that are as they were.
-    pub unchanged: usize,
-    /// Chunks written.
-    pub chunks: usize,
-    /// The vectors that were made.
-    pub vectors: Made,
-    /// Files that could not be read.
-    pub skipped: Vec<Skipped>,
+    /// What was done with its files.
+    pub report: Report,
 }
 
 /// A file as the collection has it.
@@ -90,7 +78,7 @@ pub fn fill(
     place: &Place,
     source: &Source<'_>,
     each: &mut dyn FnMut(Progress),
-) -> Result<Report, Error> {
+) -> Result<Filled, Error> {
     let here = Here::of(source)?;
     let model = store.about()?;
     let root = Root::open(&here.directory);
@@ -111,11 +99,10 @@ pub fn fill(
         root: &root,
         words: Words::new(),
         rules: rules(),
-        full: source.full,
         now: clock::now_ms(),
         first_new: None,
         report: Report {
-            source: here.name.clone(),
+            full: source.full,
             skipped,
             ..Report::default()
         },
@@ -141,7 +128,10 @@ pub fn fill(
         upkeep::tidy(store, &here.scope, report.chunks)?;
     }
     here.end(store, documents.len(), &report)?;
-    Ok(report)
+    Ok(Filled {
+        source: here.name,
+        report,
+    })
 }
 
 fn make_vectors(
@@ -316,7 +306,6 @@ struct Run<'a> {
     root: &'a Root,
     words: Words,
     rules: String,
-    full: bool,
     now: i64,
     /// The first chunk that was written.
     first_new: Option<i64>,
@@ -351,7 +340,7 @@ impl Run<'_> {
     fn file(&mut self, document: &listing::Document, before: Option<&Known>) -> Result<(), Error> {
         let as_before =
             before.filter(|file| file.rules == self.rules && file.scope == self.here.scope);
-        if !self.full && as_before.is_some_and(|file| file.look == Some(document.stamp)) {
+        if !self.report.full && as_before.is_some_and(|file| file.look == Some(document.stamp)) {
             self.report.unchanged += 1;
             return Ok(());
         }
@@ -372,7 +361,9 @@ impl Run<'_> {
             }
         };
         let file = write::File::of(document, &text, self.now);
-        if let Some(same) = as_before.filter(|before| before.sha256 == file.sha256 && !self.full) {
+        if let Some(same) =
+            as_before.filter(|before| before.sha256 == file.sha256 && !self.report.full)
+        {
             self.report.unchanged += 1;
             return write::look(self.store, same.id, &self.here.host, file.stamp);
         }

@@ -22,8 +22,38 @@ const COMPARED: usize = 200;
 const MANY: usize = 32_768;
 /// The share of the vectors in a score, and the chunks that are looked at closely because they are the nearest: by the
 /// table, which knows little that the words do not say, and by a model. Measured, see docs/memory.md.
-pub(crate) const BY_TABLE: (f32, usize) = (0.1, 20);
-pub(crate) const BY_MODEL: (f32, usize) = (0.3, 30);
+const BY_TABLE: (f32, usize) = (0.1, 20);
+const BY_MODEL: (f32, usize) = (0.3, 30);
+
+/// How many chunks are looked at closely.
+pub(crate) struct Wanted {
+    /// For their words; 0 where these do not count.
+    pub by_words: usize,
+    /// Because they are near; 0 without vectors.
+    pub near: usize,
+    /// The share of the vectors in a score.
+    pub share: f32,
+}
+
+impl Wanted {
+    pub(crate) fn of(query: &Query, vector: Option<&QueryVector<'_>>) -> Self {
+        let most = query.candidates.max(query.k * 4);
+        let by_words = query.strategy != Strategy::Vector;
+        let (share, near) = match vector {
+            None => (0.0, 0),
+            Some(_) if !by_words => (1.0, most),
+            Some(QueryVector { table: Some(_), .. }) => {
+                (query.share.unwrap_or(BY_TABLE.0), BY_TABLE.1)
+            }
+            Some(_) => (query.share.unwrap_or(BY_MODEL.0), BY_MODEL.1),
+        };
+        Self {
+            by_words: if by_words { most } else { 0 },
+            near,
+            share,
+        }
+    }
+}
 
 /// What was found.
 pub(crate) struct Shortlist {
@@ -46,23 +76,14 @@ pub(crate) fn shortlist(
     totals: Totals,
 ) -> rusqlite::Result<Shortlist> {
     let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
-    let (by_words, most) = (
-        query.strategy != Strategy::Vector,
-        query.candidates.max(query.k * 4),
-    );
-    let (share, nearest) = match vector {
-        None => (0.0, 0),
-        Some(_) if !by_words => (1.0, most),
-        Some(QueryVector { table: Some(_), .. }) => (query.share.unwrap_or(BY_TABLE.0), BY_TABLE.1),
-        Some(_) => (query.share.unwrap_or(BY_MODEL.0), BY_MODEL.1),
-    };
+    let wanted = Wanted::of(query, vector);
     let code = vector.map(|vector| blocks::code(&vector.numbers));
     // Short texts are the nearest to everything: facts are found by their words, and by the words that state them.
     let only_facts = query.filter.sources.as_deref() == Some(&[Source::Fact]);
     let may_be_near = |id| allowed(id) && (only_facts || !is_fact(id));
     let by_codes = || {
         code.as_ref()
-            .map(|code| blocks.nearest(code, COMPARED.max(nearest * 4), may_be_near))
+            .map(|code| blocks.nearest(code, COMPARED.max(wanted.near * 4), may_be_near))
     };
     let (near, found) = both(code.is_some() && blocks.len() >= MANY, by_codes, || {
         candidates::find(
@@ -71,7 +92,7 @@ pub(crate) fn shortlist(
             blocks,
             (&allowed, &is_fact),
             totals,
-            if by_words { most } else { 0 },
+            wanted.by_words,
         )
     });
     let (terms, mut ids) = found?;
@@ -79,7 +100,7 @@ pub(crate) fn shortlist(
     if let (Some(vector), Some(near)) = (vector, near) {
         let mut near = cosines_of(view, near.into_iter(), &vector.numbers)?;
         near.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
-        near.truncate(nearest);
+        near.truncate(wanted.near);
         ids.extend(near.iter().map(|(id, _)| *id));
         cosines.extend(near);
         ids.sort_unstable();
@@ -89,7 +110,7 @@ pub(crate) fn shortlist(
         terms,
         ids,
         cosines,
-        share,
+        share: wanted.share,
     })
 }
 

@@ -222,12 +222,71 @@ fn run(
     blocks.choose(&view, &query.filter)?;
     let totals = candidates::totals(&view)?;
     let (allowed, is_fact) = (blocks.allowed(&query.filter), blocks.facts());
+    let found = shortlist(&view, blocks, words, query, vector.as_ref(), totals)?;
+    let mut shelf = Rows {
+        view: &view,
+        allowed: |id: i64| usize::try_from(id).is_ok_and(&allowed),
+        is_fact: |id: i64| usize::try_from(id).is_ok_and(&is_fact),
+    };
+    examine(found, totals, query, (vector, known), &mut shelf)
+}
+
+/// Where chunks are read from, whatever database that is.
+pub(crate) trait Shelf {
+    type Error;
+
+    /// Returns these chunks, and those that belong to them, and adds their files.
+    fn chunks(&mut self, ids: &[i64], files: &mut Files) -> Result<Vec<Chunk>, Self::Error>;
+
+    /// Returns those of the chunks that may be found because they lie beside others, and adds their files.
+    fn beside(&mut self, ids: Vec<i64>, files: &mut Files) -> Result<Vec<Chunk>, Self::Error>;
+
+    /// Returns the cosines of chunks and `vector`; none for a chunk without a vector.
+    fn cosines(&mut self, ids: &[i64], vector: &[f32]) -> Result<Vec<(i64, f32)>, Self::Error>;
+}
+
+/// The rows of the own index.
+struct Rows<'a, A, F> {
+    view: &'a Connection,
+    allowed: A,
+    is_fact: F,
+}
+
+impl<A: Fn(i64) -> bool, F: Fn(i64) -> bool> Shelf for Rows<'_, A, F> {
+    type Error = rusqlite::Error;
+
+    fn chunks(&mut self, ids: &[i64], files: &mut Files) -> rusqlite::Result<Vec<Chunk>> {
+        let mut chunks = load(self.view, ids, files)?;
+        let mut stating = evidence::stating_chunks(self.view, &chunks, files)?;
+        stating.retain(|id| !ids.contains(id) && (self.allowed)(*id));
+        chunks.extend(load(self.view, &stating, files)?);
+        Ok(chunks)
+    }
+
+    fn beside(&mut self, mut ids: Vec<i64>, files: &mut Files) -> rusqlite::Result<Vec<Chunk>> {
+        ids.retain(|id| (self.allowed)(*id) && !(self.is_fact)(*id));
+        load(self.view, &ids, files)
+    }
+
+    fn cosines(&mut self, ids: &[i64], vector: &[f32]) -> rusqlite::Result<Vec<(i64, f32)>> {
+        cosines_of(self.view, ids.iter().copied(), vector)
+    }
+}
+
+/// Looks closely at what is on the list, and returns what of it is found.
+pub(crate) fn examine<S: Shelf>(
+    list: Shortlist,
+    totals: Totals,
+    query: &Query,
+    (vector, known): (Option<QueryVector<'_>>, &mut Words),
+    shelf: &mut S,
+) -> Result<Found, S::Error> {
     let Shortlist {
         terms,
         ids,
         mut cosines,
         share,
-    } = shortlist(&view, blocks, words, query, vector.as_ref(), totals)?;
+    } = list;
     // Without keywords, words that are similar to them do not count either.
     let similar = match query.strategy {
         Strategy::Vector => &[],
@@ -235,15 +294,12 @@ fn run(
     };
     let mut meaning = vector.map(|vector| Meaning::new(vector, similar));
     let mut files = Files::new();
-    let mut chunks = load(&view, &ids, &mut files)?;
-    let mut stating = evidence::stating_chunks(&view, &chunks, &files)?;
-    stating.retain(|id| !ids.contains(id) && usize::try_from(*id).is_ok_and(&allowed));
-    chunks.extend(load(&view, &stating, &mut files)?);
+    let chunks = shelf.chunks(&ids, &mut files)?;
     if let Some(meaning) = meaning.as_ref().filter(|meaning| !meaning.knows_lines()) {
         // Those that were found by keywords.
-        let ids = ids.into_iter().chain(stating);
+        let ids = chunks.iter().map(|chunk| chunk.id);
         let others: Vec<i64> = ids.filter(|id| !cosines.contains_key(id)).collect();
-        cosines.extend(cosines_of(&view, others.into_iter(), meaning.vector())?);
+        cosines.extend(shelf.cosines(&others, meaning.vector())?);
     }
     let looked_at = LookedAt {
         chunks,
@@ -257,27 +313,24 @@ fn run(
         looked_at,
         query,
         (meaning.as_mut(), known),
-        |mut beside, files| {
-            beside.retain(|id| usize::try_from(*id).is_ok_and(|id| allowed(id) && !is_fact(id)));
-            load(&view, &beside, files)
-        },
+        |beside, files| shelf.beside(beside, files),
     )
 }
 
-/// What is looked at closely, from whatever database.
-pub(crate) struct LookedAt {
-    pub chunks: Vec<Chunk>,
-    pub files: Files,
-    pub terms: Vec<Term>,
-    pub totals: Totals,
+/// What is looked at closely.
+struct LookedAt {
+    chunks: Vec<Chunk>,
+    files: Files,
+    terms: Vec<Term>,
+    totals: Totals,
     /// How near those chunks are whose vectors were looked up.
-    pub cosines: HashMap<i64, f32>,
+    cosines: HashMap<i64, f32>,
     /// The share of the vectors in a score.
-    pub share: f32,
+    share: f32,
 }
 
 /// Returns what of it is found. `load_beside` reads those of the chunks that may be found, and adds their files.
-pub(crate) fn order<E>(
+fn order<E>(
     looked_at: LookedAt,
     query: &Query,
     (meaning, known): (Option<&mut Meaning<'_>>, &mut Words),
