@@ -236,6 +236,35 @@ fn a_copy_on_a_machine_without_the_agent_becomes_a_home_again() {
 }
 
 #[test]
+fn a_proof_names_the_secrets_that_the_standby_lacks() {
+    let Some(pair) = Pair::new() else { return };
+    // Not of the environment, which both homes of this test have.
+    let collection = "[memory.collections.docs]\nurl = \"postgres://a@127.0.0.1:1/x\"\npassword_env = \"DOCS_PASSWORD\"\n";
+    let file = pair.sandbox.path("agent.toml");
+    let before = fs::read_to_string(&file).unwrap_or_default();
+    fs::write(&file, format!("{before}{collection}")).expect("writable");
+    pair.sandbox.put(".env", b"DOCS_PASSWORD=x\nUNUSED=y\n");
+    let daemon = pair.sandbox.ready();
+    let pushed = pair.push_once();
+    assert_eq!(pushed.code, 0, "{pushed:?}");
+    let (replica, home) = (pair.text("replica"), pair.path("home"));
+    let proof = || pair.there(&["standby", &replica, "--once"]);
+    let told = proof();
+    let all = format!("{}{}", told.stdout, told.stderr);
+    assert!(
+        told.code == 1
+            && all.contains("secrets that are not here: DOCS_PASSWORD; write them in")
+            && !all.contains("UNUSED"),
+        "{told:?}"
+    );
+    assert!(pair.record().expect("a record")["proven_at"].is_i64());
+    fs::write(home.join(".env"), "DOCS_PASSWORD=x\n").expect("writable");
+    let told = proof();
+    assert_eq!(told.code, 0, "{told:?}");
+    drop(daemon);
+}
+
+#[test]
 fn a_planned_switch_loses_nothing_and_can_be_taken_back() {
     let Some(pair) = Pair::new() else { return };
     let daemon = pair.sandbox.ready();

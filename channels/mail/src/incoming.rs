@@ -1,5 +1,6 @@
 //! A mail that came becomes a line for the daemon, or nothing: what programs send by themselves is never answered.
 
+use chrono::{DateTime, FixedOffset};
 use mail_parser::{Message, MessageParser, MimeHeaders, PartType};
 use serde_json::{Value, json};
 
@@ -34,6 +35,8 @@ pub struct Raw<'a> {
     pub bytes: &'a [u8],
     /// Its size, where it is too large.
     pub too_large: Option<u32>,
+    /// When the server got it.
+    pub came_at: Option<DateTime<FixedOffset>>,
 }
 
 /// What becomes of a mail.
@@ -136,6 +139,9 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
         }
         if let Some(kind) = said.kind {
             fields.insert("kind".to_owned(), json!(kind));
+        }
+        if let Some(at) = raw.came_at {
+            fields.insert("sent_at".to_owned(), json!(at.to_rfc3339()));
         }
         fields.insert("attachments".to_owned(), Value::Array(said.attachments));
     }

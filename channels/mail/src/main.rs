@@ -99,6 +99,7 @@ async fn run(arguments: &Arguments) -> Result<(), Error> {
     tokio::select! {
         done = receive::run(&settings, &spool, &tls, &state) => return done,
         done = &mut sending => return done,
+        error = spool.elsewhere() => return Err(error.into()),
         _ = end.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
     }

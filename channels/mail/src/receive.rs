@@ -306,7 +306,7 @@ impl Reader<'_> {
     }
 
     async fn read_one(&self, session: &mut Mailbox, uid: u32) -> Result<(), Error> {
-        let Some(head) = fetch(session, uid, "(UID RFC822.SIZE)").await? else {
+        let Some(head) = fetch(session, uid, "(UID RFC822.SIZE INTERNALDATE)").await? else {
             return Ok(());
         };
         let size = head.size.unwrap_or_default();
@@ -328,6 +328,7 @@ impl Reader<'_> {
             uid,
             bytes,
             too_large,
+            came_at: head.internal_date(),
         };
         if self.take(raw)? {
             self.mark(session, uid).await?;

@@ -16,6 +16,11 @@ pub enum Error {
         "the channel is running: systemctl --user stop agent-channel@{0}; messages wait at the server meanwhile"
     )]
     Running(String),
+    /// Another machine took the agent over, or is to.
+    #[error(
+        "the agent runs on another machine: systemctl --user disable --now agent-channel@{0}; agent-daemon standby --status says more"
+    )]
+    Elsewhere(String),
     /// A disk that is full, or a file that is not ours.
     #[error("cannot {what} {path}: {source}")]
     Disk {
@@ -42,6 +47,7 @@ impl Error {
     pub fn code(&self) -> u8 {
         match self {
             Self::NotThere(..) | Self::Running(_) => 75,
+            Self::Elsewhere(_) => 78,
             Self::Disk { .. } | Self::NotUnderstood(..) => 74,
         }
     }

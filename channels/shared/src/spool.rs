@@ -17,6 +17,10 @@ use crate::error::Error;
 /// The largest file of the daemon's that is read, bytes: agent-channel(7) has messages of at most 8 MB.
 const MAX_FILE: u64 = 16 << 20;
 
+/// A file of the daemon's, which says that the agent runs on another machine, and the time between two looks for it.
+const ELSEWHERE: &str = "elsewhere";
+const LOOK: Duration = Duration::from_secs(5);
+
 /// So often it is tried to say what became of a message, every two seconds.
 const TRIES: u32 = 150;
 
@@ -80,10 +84,30 @@ impl Spool {
         if !root.join("spool/new").is_dir() {
             return Err(Error::NotThere(root, channel.to_owned()));
         }
-        Ok(Self {
+        let spool = Self {
             root,
             channel: channel.to_owned(),
-        })
+        };
+        spool.check_here()?;
+        Ok(spool)
+    }
+
+    /// Checks that the agent runs on this machine, as far as the daemon has said.
+    fn check_here(&self) -> Result<(), Error> {
+        match self.root.join(ELSEWHERE).exists() {
+            true => Err(Error::Elsewhere(self.channel.clone())),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits until the agent runs on another machine, and returns what then is to be said.
+    pub async fn elsewhere(&self) -> Error {
+        loop {
+            if let Err(error) = self.check_here() {
+                return error;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Returns the name of the channel.
@@ -139,8 +163,12 @@ impl Spool {
     /// Leaves a line with its files, on the disk when this returns. A line that is there already stays as it is.
     ///
     /// # Errors
-    /// When it cannot be written; there is then no line.
+    /// When it cannot be written, or the agent runs on another machine; there is then no line.
     pub fn put(&self, id: &str, fields: Value, files: &[(String, Vec<u8>)]) -> Result<(), Error> {
+        // What became of a message that went out is told in any case.
+        if fields["cmd"] == "user" {
+            self.check_here()?;
+        }
         let new = self.root.join("spool/new");
         let line = new.join(format!("{id}.json"));
         if line.exists() {
@@ -240,8 +268,9 @@ impl Spool {
     /// Claims a message; `None` when the daemon has taken it back, or it is not understood.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When it cannot be read, or the agent runs on another machine.
     pub fn claim(&self, key: &str) -> Result<Option<Message>, Error> {
+        self.check_here()?;
         let name = format!("{key}.json");
         let claimed = self.root.join("sending").join(&name);
         match std::fs::rename(self.out().join(&name), &claimed) {
@@ -380,3 +409,6 @@ fn sync(dir: &Path) -> Result<(), Error> {
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.map_err(Error::at("sync", dir))
 }
+
+#[cfg(test)]
+mod spool_tests;

@@ -70,6 +70,9 @@ pub struct Heard {
     /// Who, when that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forwarded_from: Option<String>,
+    /// When it was written, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<String>,
     /// The `data` of a button that was pressed; `message_id` is then an id of the press.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub button: Option<String>,

@@ -18,6 +18,7 @@
 //! has been replaced and does not run.
 
 mod copy;
+mod needed;
 mod primary;
 mod record;
 mod rsync;
@@ -53,6 +54,9 @@ struct Whole {
     pushed_at: i64,
     /// Whether it is the last one: the primary has handed over.
     handed_over: bool,
+    /// The names of the secrets that the primary has for its settings; a program of before said none.
+    #[serde(default)]
+    secrets: Vec<String>,
 }
 
 /// What the standby says of itself.

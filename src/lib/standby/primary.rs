@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::copy::settings;
+use super::needed;
 use super::rsync::{Place, Rsync};
 use super::{
     Beacon, DATABASES, EVERY_MS, Error, PUSH, Record, Role, WHOLE, Whole, make_dir, own_dir,
@@ -41,6 +42,7 @@ type Stamps = [Option<sys::Version>; 2];
 /// A home that is being pushed. One a home.
 pub struct Primary {
     home: Home,
+    env: Environment,
     place: Place,
     rsync: Rsync,
     /// With keys and sign-ins.
@@ -98,6 +100,7 @@ impl Primary {
         }
         let mut primary = Self {
             home: home.clone(),
+            env: env.clone(),
             place,
             rsync,
             secrets,
@@ -201,6 +204,7 @@ impl Primary {
             generation: self.record.generation,
             pushed_at: began,
             handed_over: handed_over && workspace.is_ok(),
+            secrets: needed::secrets(&self.home, &self.env),
         };
         write_json(&aside.join(WHOLE), &whole, Durability::Rename)?;
         // All are renamed together, at the end.

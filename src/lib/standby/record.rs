@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{Beacon, EVERY_MS, Error, read_json, write_json};
 use crate::clock;
 use crate::config::Home;
-use crate::sys::atomic::Durability;
+use crate::sys::atomic::{self, Durability};
 
+/// What lies in the directory of a channel while the agent runs elsewhere, see agent-channel(7).
+const ELSEWHERE: &str = "elsewhere";
 /// Pushes that are so late are told.
 const LATE_MS: i64 = 10 * 60_000 + EVERY_MS;
 /// A proof comes once an hour and may take long.
@@ -96,7 +98,9 @@ impl Record {
     }
 
     pub(super) fn write(&self, home: &Home, durability: Durability) -> Result<(), Error> {
-        write_json(&path(home), self, durability)
+        write_json(&path(home), self, durability)?;
+        let is_elsewhere = matches!(self.role, Role::HandedOver | Role::Replaced);
+        tell_channels(home, is_elsewhere)
     }
 
     /// Returns what the owner is to know: copies do not arrive, or are not proved. The words stay the same while nothing
@@ -128,6 +132,20 @@ impl Record {
     }
 }
 
+/// Tells the programs of channels whether the agent runs on another machine: they see nothing but their directories.
+fn tell_channels(home: &Home, is_elsewhere: bool) -> Result<(), Error> {
+    let channels = std::fs::read_dir(home.state().join("channels"));
+    for channel in channels.into_iter().flatten().flatten() {
+        let note = channel.path().join(ELSEWHERE);
+        match (is_elsewhere, note.exists()) {
+            (true, false) => atomic::write(&note, b"", Durability::Rename)?,
+            (false, true) => super::copy::remove(&note)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 fn path(home: &Home) -> PathBuf {
     home.state().join("standby.json")
 }
@@ -156,6 +174,30 @@ mod tests {
     use super::*;
 
     const HOUR: i64 = 3_600_000;
+
+    #[test]
+    fn channels_are_told_where_the_agent_runs() {
+        let dir = tempfile::tempdir().expect("dir");
+        let home = super::super::copy::home_of(dir.path()).expect("a home");
+        home.create().expect("directories");
+        let channel = home.state().join("channels/mail");
+        std::fs::create_dir_all(&channel).expect("writable");
+        let told = |role| {
+            let record = Record::new(role, "a".to_owned());
+            record
+                .write(&home, Durability::Rename)
+                .expect("it is written");
+            channel.join("elsewhere").exists()
+        };
+        let roles = [
+            Role::Primary,
+            Role::Replaced,
+            Role::Replaced,
+            Role::Primary,
+            Role::HandedOver,
+        ];
+        assert_eq!(roles.map(told), [false, true, true, false, true]);
+    }
 
     #[test]
     fn what_keeps_a_standby_from_taking_over_is_told_and_nothing_else() {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::copy::{self, Copy};
+use super::needed;
 use super::rsync::Rsync;
 use super::{
     BEACON, Beacon, EVERY_MS, Error, Record, Role, TakeOver, Whole, make_dir, own_dir, read_json,
@@ -160,13 +161,15 @@ impl Standby {
             copy::remove(&kept)?;
             let moved = std::fs::rename(&copy.dir, &kept);
             moved.map_err(crate::sys::Error::at("move", &copy.dir))?;
-            Ok(copy.warnings)
+            let names = &copy.whole.secrets;
+            let lacking = needed::lacking(names, &self.home, &copy::home_of(&kept)?, &self.env);
+            Ok(lacking.into_iter().chain(copy.warnings))
         });
         self.tried = Some(Instant::now());
         self.unproved = match proved {
-            Ok(warnings) => {
+            Ok(mut warnings) => {
                 self.record.proven_at = Some(clock::now_ms());
-                warnings.into_iter().next()
+                warnings.next()
             }
             Err(error) => Some(error.to_string()),
         };

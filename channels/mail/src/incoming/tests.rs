@@ -29,6 +29,7 @@ impl Bench {
             uid: 3,
             bytes: mail,
             too_large: None,
+            came_at: DateTime::from_timestamp(1_795_305_600, 0).map(|at| at.fixed_offset()),
         };
         read(raw, &self.settings, &threads).expect("read")
     }
@@ -68,12 +69,14 @@ fn a_mail_becomes_a_line_and_the_same_mail_the_same_line() {
     let fields = &line.fields;
     assert_eq!(
         (
+            fields["sent_at"].as_str(),
             fields["chat"].as_str(),
             fields["sender"]["id"].as_str(),
             fields["sender"]["name"].as_str(),
             fields["thread"].as_str()
         ),
         (
+            Some("2026-11-22T00:00:00+00:00"),
             Some("ada@example.org"),
             Some("ada@example.org"),
             Some("Ada"),

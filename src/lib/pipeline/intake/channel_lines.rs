@@ -9,7 +9,7 @@ use crate::message::approval_reply;
 use crate::message::{Address, Attachment, ChatRef, Command, Quoted, Route, Sender};
 use crate::pipeline::Pipeline;
 use crate::queue::Known;
-use crate::{db, text};
+use crate::{clock, db, text};
 
 /// The longest quote that is kept, characters (specification §6).
 const QUOTED: usize = 300;
@@ -177,6 +177,7 @@ impl Pipeline {
             forwarded: heard.forwarded || heard.forwarded_from.is_some(),
             forwarded_from: heard.forwarded_from.clone(),
             edited: heard.edited,
+            sent_at: heard.sent_at.as_deref().and_then(clock::parse_rfc3339),
             ..Incoming::default()
         })
     }

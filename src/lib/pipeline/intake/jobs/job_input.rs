@@ -41,6 +41,8 @@ impl Pipeline {
             }),
             model: job.model.clone(),
             budget_usd: job.budget_usd,
+            // A machine that this one took over from may have done it.
+            sent_at: Some(at),
             ..Envelope::new(
                 job.key_of_run(at),
                 Source::Job,
