@@ -389,6 +389,52 @@ fn the_server_keeps_scopes_apart_whatever_a_role_asks() {
     assert_eq!(refused.code, 77, "{}", refused.stderr);
 }
 
+#[test]
+fn who_may_put_operators_into_public_does_not_become_the_owner() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let sandbox = server.home("agent");
+    let some = documents(&sandbox, "some", &[("b.md", "Tom is paid at noon.\n")]);
+    fill(&sandbox, &some, &["--create", "--scope", "hr"]);
+    let role = format!("CREATE ROLE staff LOGIN PASSWORD '{PASSWORD}'");
+    server.sql("postgres", "postgres", &role);
+    // As every database was before PostgreSQL 15.
+    let open = "GRANT CREATE ON SCHEMA public TO PUBLIC";
+    server.sql("postgres", "knowledge", open);
+    let admit = "SELECT collection_docs.admit('staff', 'shared')";
+    server.sql("agent", "knowledge", admit);
+    let trap = |name: &str, arguments: &str, result: &str| {
+        format!(
+            "CREATE FUNCTION public.{name}({arguments}) RETURNS {result} LANGUAGE plpgsql AS $$ BEGIN
+               INSERT INTO collection_docs.readers VALUES ('staff', 'hr', true); RETURN NULL; END $$;"
+        )
+    };
+    let traps = [
+        trap("same", "oid, regclass", "boolean"),
+        "CREATE OPERATOR public.= (FUNCTION = public.same, LEFTARG = oid, RIGHTARG = regclass);"
+            .to_owned(),
+        trap("hashtextextended", "text, integer", "bigint"),
+        trap("pg_total_relation_size", "oid", "bigint"),
+        trap("format", "text, name", "text"),
+    ];
+    server.sql("staff", "knowledge", &traps.concat());
+    let search = "SELECT id::text FROM collection_docs.word_candidates(ARRAY['''noon''']::tsquery[], ARRAY[1]::real[], 0, 99999, NULL, NULL, 9, 9)";
+    let ids = server.ask("staff", search);
+    assert_eq!(ids.expect("rows"), [""; 0]);
+    // Nor by what the owner does.
+    put(&some, &[("b.md", "Tom is paid 4711 at noon.\n")]);
+    let changed = fill(&sandbox, &some, &["--scope", "hr"]);
+    assert_eq!(counts(&changed), [0, 1, 0, 0]);
+    assert_eq!(found(&sandbox, "noon").len(), 1);
+    assert_eq!(index(&sandbox, &["status"]).code, 0);
+    server.sql("agent", "knowledge", admit);
+    let readers = "SELECT scope FROM collection_docs.readers";
+    assert_eq!(server.ask("staff", readers).expect("rows"), ["shared"]);
+    let texts = server.ask("staff", "SELECT text FROM collection_docs.chunks");
+    assert_eq!(texts.expect("rows"), [""; 0]);
+}
+
 /// Has the model search, and returns what it was told.
 fn search(sandbox: &Sandbox, model: &FakeModel, query: &str) -> String {
     model.push(Reply::Tool(

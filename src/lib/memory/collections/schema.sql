@@ -1,4 +1,5 @@
--- The tables of a collection, in a schema of its own, which stands first in search_path; the type of pgvector is in it, too.
+-- The tables of a collection, in a schema of its own, which alone is in search_path: elsewhere others may have put functions
+-- and operators under names that are used here.
 -- A row is seen by the roles that `readers` admits to its scope, and by the owner of the tables.
 
 CREATE TABLE about(
@@ -33,9 +34,10 @@ CREATE TABLE chunks(
 CREATE INDEX chunks_words ON chunks USING gin (words);
 CREATE INDEX chunks_hash ON chunks (scope, hash);
 
--- By the SHA-256 of the text: what is said twice, or filled in again, costs nothing. NULL for a text without known words.
+-- By the SHA-256 of the text: what is said twice, or filled in again, costs nothing. Its column `embedding`, of pgvector's type,
+-- is added by store.rs, which knows in which schema that is; NULL for a text without known words.
 CREATE TABLE vectors(
-  scope text NOT NULL, hash bytea NOT NULL, embedding vector,
+  scope text NOT NULL, hash bytea NOT NULL,
   PRIMARY KEY (scope, hash));
 
 -- In how many chunks a word stands, and how many there are: as of the last fill that counted.

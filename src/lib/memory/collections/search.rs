@@ -278,11 +278,12 @@ impl Search<'_> {
             // A few of many: they are found by their words.
             return Ok(HashMap::new());
         }
-        let kind = self.about.comparable();
+        let kind = self.store.of_pgvector(&self.about.comparable());
+        let near = self.store.of_pgvector("<=>");
         let sql = format!(
             "SELECT c.id, (1 - v.distance)::float4
-             FROM (SELECT scope, hash, embedding::{kind} <=> $1::text::{kind} AS distance FROM vectors
-               WHERE embedding IS NOT NULL ORDER BY embedding::{kind} <=> $1::text::{kind} LIMIT $2) v
+             FROM (SELECT scope, hash, embedding::{kind} OPERATOR({near}) $1::text::{kind} AS distance FROM vectors
+               WHERE embedding IS NOT NULL ORDER BY embedding::{kind} OPERATOR({near}) $1::text::{kind} LIMIT $2) v
              JOIN chunks c ON c.scope = v.scope AND c.hash = v.hash
              WHERE c.day BETWEEN $3 AND $4 ORDER BY v.distance, c.id DESC LIMIT $5"
         );
@@ -321,12 +322,16 @@ impl Shelf for Store {
     }
 
     fn cosines(&mut self, ids: &[i64], vector: &[f32]) -> Result<Vec<(i64, f32)>, Error> {
-        let sql = "SELECT c.id, (1 - (v.embedding <=> $2::text::vector))::float4
-                   FROM chunks c JOIN vectors v ON v.scope = c.scope AND v.hash = c.hash
-                   WHERE c.id = ANY ($1) AND v.embedding IS NOT NULL";
+        let sql = format!(
+            "SELECT c.id, (1 - (v.embedding OPERATOR({}) $2::text::{}))::float4
+             FROM chunks c JOIN vectors v ON v.scope = c.scope AND v.hash = c.hash
+             WHERE c.id = ANY ($1) AND v.embedding IS NOT NULL",
+            self.of_pgvector("<=>"),
+            self.of_pgvector("vector")
+        );
         let vector = shown(vector);
         let parameters: [Parameter<'_>; 2] = [(&ids, Type::INT8_ARRAY), (&vector, Type::TEXT)];
-        self.query(sql, &parameters, pair)
+        self.query(&sql, &parameters, pair)
     }
 }
 

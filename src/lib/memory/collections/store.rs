@@ -66,6 +66,8 @@ pub(super) type Extension = (String, (u32, u32));
 pub struct Store {
     name: String,
     connection: Connection,
+    /// The schema of pgvector.
+    vector_schema: String,
 }
 
 impl Store {
@@ -82,6 +84,7 @@ impl Store {
         let mut store = Self {
             name: name.to_owned(),
             connection,
+            vector_schema: "public".to_owned(),
         };
         store.prepare()?;
         Ok(store)
@@ -129,22 +132,24 @@ impl Store {
             .map(drop)
     }
 
-    /// Makes names in statements mean this collection. To compile a search takes longer than the search.
+    /// Returns how a type or an operator of pgvector stands in a statement. Its schema is not searched: others may put
+    /// functions and operators there that fit a statement of ours better than those that are meant.
+    pub(super) fn of_pgvector(&self, name: &str) -> String {
+        format!("{}.{name}", quoted(&self.vector_schema))
+    }
+
+    /// Makes names in statements mean this collection, and nothing else. To compile a search takes longer than the search.
     fn prepare(&mut self) -> Result<(), Error> {
-        let (schema, found) = (quoted(&self.schema()), self.vector_extension()?);
-        let (place, settings) = match &found {
-            None => ("public".to_owned(), String::new()),
-            Some((place, version)) => (
-                place.clone(),
-                match *version >= ITERATIVE {
-                    true => "SET hnsw.iterative_scan = relaxed_order;".to_owned(),
-                    false => String::new(),
-                },
-            ),
-        };
+        let mut settings = "";
+        if let Some((schema, version)) = self.vector_extension()? {
+            self.vector_schema = schema;
+            if version >= ITERATIVE {
+                settings = "SET hnsw.iterative_scan = relaxed_order;";
+            }
+        }
         let sql = format!(
-            "SET search_path = {schema}, {}, pg_temp; SET jit = off; SET hnsw.ef_search = {EF_SEARCH}; {settings}",
-            quoted(&place)
+            "SET search_path = {}, pg_temp; SET jit = off; SET hnsw.ef_search = {EF_SEARCH}; {settings}",
+            quoted(&self.schema())
         );
         self.run(async |client| client.batch_execute(&sql).await)
     }
@@ -173,13 +178,16 @@ impl Store {
         let schema = quoted(&self.schema());
         let index = match dims {
             1..=MAX_DIMS => format!(
-                "CREATE INDEX vectors_near ON vectors USING hnsw ((embedding::halfvec({dims})) halfvec_cosine_ops);"
+                "CREATE INDEX vectors_near ON vectors USING hnsw ((embedding::{}) {});",
+                self.of_pgvector(&format!("halfvec({dims})")),
+                self.of_pgvector("halfvec_cosine_ops")
             ),
             _ => String::new(),
         };
         let sql = format!(
-            "BEGIN; CREATE SCHEMA {schema}; {SCHEMA} {index}
+            "BEGIN; CREATE SCHEMA {schema}; {SCHEMA} ALTER TABLE vectors ADD COLUMN embedding {}; {index}
              INSERT INTO about(version, format, model, dims) VALUES ({VERSION}, {}, {}, {dims}); COMMIT",
+            self.of_pgvector("vector"),
             literal(ROWS),
             literal(&model)
         );
@@ -226,7 +234,8 @@ impl Store {
     }
 
     fn need_vector_type(&mut self) -> Result<(), Error> {
-        if let Some((_, found)) = self.vector_extension()? {
+        if let Some((schema, found)) = self.vector_extension()? {
+            self.vector_schema = schema;
             return match found < OLDEST_VECTOR {
                 true => Err(self.lacking(format!("pgvector {}.{} is too old", found.0, found.1))),
                 false => Ok(()),

@@ -107,14 +107,17 @@ fn keep(
         .iter()
         .map(|vector| vector.as_deref().map(shown))
         .collect();
-    let sql = "INSERT INTO vectors(scope, hash, embedding)
-               SELECT $1, v.hash, v.embedding::vector FROM unnest($2, $3) AS v(hash, embedding) ON CONFLICT DO NOTHING";
+    let sql = format!(
+        "INSERT INTO vectors(scope, hash, embedding)
+         SELECT $1, v.hash, v.embedding::{} FROM unnest($2, $3) AS v(hash, embedding) ON CONFLICT DO NOTHING",
+        store.of_pgvector("vector")
+    );
     let parameters: [Parameter<'_>; 3] = [
         (&scope, Type::TEXT),
         (&hashes, Type::BYTEA_ARRAY),
         (&vectors, Type::TEXT_ARRAY),
     ];
-    store.execute(sql, &parameters)
+    store.execute(&sql, &parameters)
 }
 
 /// Removes vectors that no chunk has, and counts again what there is.
