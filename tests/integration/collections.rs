@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeModel, Output, Reply, Sandbox, pdf as pdf_of};
+use crate::support::{FakeModel, Output, Reply, Sandbox, pdf as pdf_of, wait_for};
 use server::{PASSWORD, Server, told};
 use tokio_postgres::error::SqlState;
 
@@ -433,6 +433,38 @@ fn who_may_put_operators_into_public_does_not_become_the_owner() {
     assert_eq!(server.ask("staff", readers).expect("rows"), ["shared"]);
     let texts = server.ask("staff", "SELECT text FROM collection_docs.chunks");
     assert_eq!(texts.expect("rows"), [""; 0]);
+}
+
+#[test]
+fn a_text_that_comes_while_another_host_tidies_has_a_vector() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let sandbox = server.home("agent");
+    let tea = ("tea.md", "Tea is at four.\n");
+    let here = documents(&sandbox, "here", &[tea]);
+    fill(&sandbox, &here, &["--create"]);
+    let there = documents(&sandbox, "there", &[tea]);
+    // Another host had the text, removed it, and now tidies.
+    let gone = "DELETE FROM collection_docs.files; DELETE FROM collection_docs.chunks";
+    server.sql("agent", "knowledge", gone);
+    let tidies =
+        "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('collection_docs shared', 1));
+        DELETE FROM collection_docs.vectors v WHERE NOT EXISTS (
+          SELECT 1 FROM collection_docs.chunks c WHERE c.scope = v.scope AND c.hash = v.hash);
+        SELECT pg_sleep(5); COMMIT";
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.sql("agent", "knowledge", tidies));
+        let asleep = "SELECT pid::text FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        wait_for("the other host", Duration::from_secs(30), || {
+            let asleep = server.ask("agent", asleep).expect("rows");
+            (!asleep.is_empty()).then_some(())
+        });
+        assert_eq!(counts(&fill(&sandbox, &there, &[])), [1, 0, 0, 0]);
+    });
+    let vectors = "SELECT count(*)::text FROM collection_docs.vectors v JOIN collection_docs.chunks c ON c.hash = v.hash
+                   WHERE v.embedding IS NOT NULL";
+    assert_eq!(server.ask("agent", vectors).expect("rows"), ["1"]);
 }
 
 /// Has the model search, and returns what it was told.

@@ -6,7 +6,7 @@
 //! same content                 its look is noted
 //! other content                one transaction: the old rows go, the new ones come, under a lock of that path
 //! gone                         its look goes; when no host has the file any more, so does the file
-//! then                         vectors that are missing; counts of words; what no chunk needs any more
+//! then                         what no chunk needs any more; counts of words; vectors that are missing
 //! ```
 
 mod listing;
@@ -109,6 +109,11 @@ pub fn fill(
     };
     run.files(&documents, known, each)?;
     let (first_new, mut report) = (run.first_new, run.report);
+    let is_changed = first_new.is_some() || report.removed > 0 || !was_whole;
+    if is_changed {
+        // Before the vectors: another host may be removing those of a text that was nowhere until now. This waits for it.
+        upkeep::tidy(store, &here.scope, report.chunks)?;
+    }
     let from = match was_whole && !source.full {
         true => first_new,
         false => Some(0),
@@ -122,10 +127,6 @@ pub fn fill(
             Ok(None) => Made::default(),
             Ok(Some(embedder)) => make_vectors(store, &model, embedder, &here, from, each)?,
         };
-    }
-    let is_changed = first_new.is_some() || report.removed > 0 || !was_whole;
-    if is_changed {
-        upkeep::tidy(store, &here.scope, report.chunks)?;
     }
     here.end(store, documents.len(), &report)?;
     Ok(Filled {

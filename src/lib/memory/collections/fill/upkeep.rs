@@ -1,4 +1,4 @@
-//! What follows the files of a fill: vectors that are missing, what nothing needs any more, and counts of words.
+//! What follows the files of a fill: what nothing needs any more, counts of words, and vectors that are missing.
 
 use std::time::Duration;
 
