@@ -7,7 +7,7 @@ mod tls;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::config::{Host, SslMode};
@@ -163,10 +163,13 @@ pub struct Connection {
     runtime: Option<Runtime>,
     server: String,
     patience: Duration,
+    /// Until when all calls together have, when they have a common time.
+    deadline: Option<Instant>,
 }
 
 impl Connection {
-    /// Connects within `patience`; each call on it has as long. The server stops what takes longer than `limit`.
+    /// Connects within `patience`, which goes on for the calls that follow, until they are given another time. The server
+    /// stops what takes longer than `limit`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -184,6 +187,7 @@ impl Connection {
             runtime: Some(runtime),
             server: address.server.clone(),
             patience,
+            deadline: Some(Instant::now() + patience),
         };
         let connected = connection.wait(async {
             let (client, driver) = address.config.connect(tls).await?;
@@ -224,7 +228,18 @@ impl Connection {
 
     /// Gives each further call so long.
     pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
+        (self.patience, self.deadline) = (patience, None);
+    }
+
+    /// Gives all further calls together until then.
+    pub fn set_deadline(&mut self, until: Instant) {
+        self.patience = until.saturating_duration_since(Instant::now());
+        self.deadline = Some(until);
+    }
+
+    /// Puts a deadline off.
+    pub fn extend(&mut self, by: Duration) {
+        self.deadline = self.deadline.map(|until| until + by);
     }
 
     /// Returns true when a call cannot succeed any more.
@@ -236,7 +251,10 @@ impl Connection {
         let Some(runtime) = &self.runtime else {
             return Err(Error::Address("the connection is gone".to_owned()));
         };
-        let done = runtime.block_on(async { tokio::time::timeout(self.patience, work).await });
+        let left = self.deadline.map_or(self.patience, |until| {
+            until.saturating_duration_since(Instant::now())
+        });
+        let done = runtime.block_on(async { tokio::time::timeout(left, work).await });
         match done {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => Err(self.failed(&error)),
@@ -338,7 +356,7 @@ mod tests {
         let address = |port: u16| {
             Address::new(&format!("postgres://a@127.0.0.1:{port}/x"), None).expect("an address")
         };
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let error = Connection::open(&address(port), (patience, patience)).err();
         assert!(matches!(error, Some(Error::TimedOut { .. })), "{error:?}");
         assert!(began.elapsed() < Duration::from_secs(5));
@@ -348,6 +366,39 @@ mod tests {
             matches!(error, Some(Error::Failed { code: None, .. })),
             "{error:?}"
         );
+    }
+
+    #[test]
+    fn calls_with_a_deadline_have_one_time_together() {
+        use std::io::{Read, Write};
+        let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = server.local_addr().expect("an address").port();
+        // Does all it is asked to, each time a little late.
+        let thread = std::thread::spawn(move || {
+            let (mut peer, _) = server.accept().expect("a peer");
+            let mut bytes = [0; 1024];
+            let _ = peer.read(&mut bytes);
+            let _ = peer.write_all(b"N");
+            let _ = peer.read(&mut bytes);
+            let _ = peer.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I");
+            while peer.read(&mut bytes).is_ok_and(|count| count > 0) {
+                std::thread::sleep(Duration::from_millis(200));
+                let _ = peer.write_all(b"C\0\0\0\x08SET\0Z\0\0\0\x05I");
+            }
+        });
+        let url = format!("postgres://a@127.0.0.1:{port}/x");
+        let address = Address::new(&url, None).expect("an address");
+        let patience = Duration::from_secs(20);
+        let mut connection = Connection::open(&address, (patience, patience)).expect("open");
+        let began = Instant::now();
+        connection.set_deadline(began + Duration::from_secs(1));
+        let mut calls =
+            (0..50).map(|_| connection.run(async |client| client.batch_execute("").await));
+        let late = calls.find_map(Result::err);
+        assert!(matches!(late, Some(Error::TimedOut { .. })), "{late:?}");
+        assert!(began.elapsed() < Duration::from_secs(5));
+        drop(connection);
+        thread.join().expect("done");
     }
 
     #[test]

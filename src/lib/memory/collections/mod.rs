@@ -35,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const BEFORE_A_MESSAGE: Duration = Duration::from_secs(1);
 /// How long somebody at the shell waits for a server that says nothing.
 const CONNECTING: Duration = Duration::from_secs(20);
+/// A server that had less time than this, because of those that were asked before it, is not taken for one that is away.
+const ENOUGH: Duration = Duration::from_millis(500);
 /// How long a server is left alone after it failed.
 const PAUSE: Duration = Duration::from_secs(60);
 /// What the path of a hit begins with.
@@ -380,6 +382,8 @@ impl Collections {
 
 /// What is said of a collection that somebody else is just searching.
 const BUSY: &str = "it is busy";
+/// What is said of one that others left no time for.
+const NO_TIME: &str = "no time was left";
 
 impl Slot {
     fn is_for(&self, viewer: &Viewer) -> bool {
@@ -408,7 +412,7 @@ impl Slot {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err("no time was left".to_owned());
+                return Err(NO_TIME.to_owned());
             }
             let open = state.store.take().filter(|store| !store.is_closed());
             let was_open = open.is_some();
@@ -417,7 +421,7 @@ impl Slot {
                 None => Store::open(&self.name, address, (left, PATIENCE)),
             };
             let done = opened.and_then(|mut store| {
-                store.set_patience(left);
+                store.set_deadline(until);
                 let done = work(&mut store);
                 if !store.is_closed() {
                     state.store = Some(store);
@@ -428,6 +432,7 @@ impl Slot {
                 Ok(done) => return Ok(done),
                 // The server was started again, or closed what rested too long.
                 Err(error) if was_open && state.store.is_none() && !error.is_late() => {}
+                Err(error) if error.is_late() && left < ENOUGH => return Err(NO_TIME.to_owned()),
                 Err(error) => {
                     let why = error.to_string();
                     let prefix = format!("collection {}: ", self.name);

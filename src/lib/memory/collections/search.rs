@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::time::Instant;
 
 use super::store::{About, Store};
 use super::{Error, PREFIX};
@@ -55,7 +56,13 @@ pub(super) fn search(
     }
     let vector = match strategy {
         Strategy::Fts => Ok(None),
-        _ => embedder.vector(&query.text, &about.model).map(Some),
+        _ => {
+            let began = Instant::now();
+            let vector = embedder.vector_of_several(&query.text, &about.model);
+            // It has a time of its own, which is nothing that the server is to be blamed for.
+            search.store.extend(began.elapsed());
+            vector.map(Some)
+        }
     };
     let fits = |vector: &QueryVector<'_>| usize::try_from(about.dims) == Ok(vector.numbers.len());
     let vector = match vector {

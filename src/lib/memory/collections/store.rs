@@ -1,6 +1,6 @@
 //! A collection that is open: its schema in the database, and what of it is ours.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Error, about};
 use crate::config::{self, Secrets};
@@ -71,7 +71,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Connects; the tables need not be there yet. We wait so long for each call, and the server works so long on one.
+    /// Connects; the tables need not be there yet. We wait so long, and the server works so long on one call.
     ///
     /// # Errors
     /// See [`Error`].
@@ -101,6 +101,16 @@ impl Store {
 
     pub(super) fn set_patience(&mut self, patience: Duration) {
         self.connection.set_patience(patience);
+    }
+
+    /// All that is asked from now on has until then.
+    pub(super) fn set_deadline(&mut self, until: Instant) {
+        self.connection.set_deadline(until);
+    }
+
+    /// Puts a deadline off.
+    pub(super) fn extend(&mut self, by: Duration) {
+        self.connection.extend(by);
     }
 
     pub(super) fn schema(&self) -> String {

@@ -49,6 +49,19 @@ fn a_silent_server_is_waited_for_once() {
 }
 
 #[test]
+fn who_had_hardly_any_time_is_asked_again() {
+    let (_dir, home, secrets) = agent();
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    let collections = Collections::new(&at(port, Readers::Owner), &secrets, &Place::of(&home));
+    let slot = &collections.slots[0];
+    let until = Instant::now() + Duration::from_millis(50);
+    let told = slot.with(until, |_| Ok(()));
+    assert_eq!(told, Err(NO_TIME.to_owned()));
+    assert!(slot.state.lock().paused.is_none(), "it is left alone");
+}
+
+#[test]
 fn nonsense_is_an_error_and_no_end() {
     let (_dir, home, secrets) = agent();
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");

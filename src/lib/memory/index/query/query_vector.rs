@@ -53,16 +53,41 @@ impl QueryEmbedder {
 
     /// Returns the vector of `text` if its model is `model`, else why there is none.
     pub(crate) fn vector(&mut self, text: &str, model: &str) -> Result<QueryVector<'_>, String> {
-        self.open()?;
         // The config or the programs may have changed: the embedder is opened again after a pause.
+        if let Some(name) = self.other_than(model)? {
+            self.state = State::Closed(Some((Instant::now(), other(model, &name))));
+        }
+        self.of_open(text)
+    }
+
+    /// As [`QueryEmbedder::vector`], for one of several places, each of which has a model: what the one lacks is no reason
+    /// to leave the others without vectors.
+    pub(crate) fn vector_of_several(
+        &mut self,
+        text: &str,
+        model: &str,
+    ) -> Result<QueryVector<'_>, String> {
+        match self.other_than(model)? {
+            Some(_) if model.is_empty() => Err("it has no vectors".to_owned()),
+            Some(name) => Err(format!(
+                "its vectors are those of {model}, and the settings name {name}"
+            )),
+            None => self.of_open(text),
+        }
+    }
+
+    /// Returns the name of the embedder where it is not `model`.
+    fn other_than(&mut self, model: &str) -> Result<Option<String>, String> {
+        self.open()?;
         let name = match &self.state {
             State::Table(table) => table.name(),
             State::Model(worker) => &worker.name,
             State::Closed(_) | State::None => model,
         };
-        if name != model {
-            self.state = State::Closed(Some((Instant::now(), other(model, name))));
-        }
+        Ok((name != model).then(|| name.to_owned()))
+    }
+
+    fn of_open(&mut self, text: &str) -> Result<QueryVector<'_>, String> {
         match &mut self.state {
             State::Closed(why) => Err(why
                 .as_ref()
@@ -275,6 +300,23 @@ mod tests {
         let is_kept = |number| vectors::of_question(&place, "m", &text(number)).is_some();
         assert_eq!([0, 9, 10, 29].map(is_kept), [false, false, true, true]);
         assert_eq!(vectors::of_question(&place, "other", &text(29)), None);
+    }
+
+    #[test]
+    fn a_place_of_another_model_leaves_the_others_their_vectors() {
+        let dir = tempfile::tempdir().expect("dir");
+        let home = crate::config::Home::at(dir.path());
+        let mut embedder = QueryEmbedder::new(&Place::of(&home));
+        let model = Slow(vec![(0, Ok(1.0)), (0, Ok(1.0))]);
+        embedder.state = State::Model(Worker::start(Box::new(model), None));
+        let refused = embedder.vector_of_several("a", "another").err();
+        let refused = refused.expect("no vector");
+        assert!(refused.contains("another") && refused.contains("slow"));
+        let made = embedder.vector_of_several("a", "slow");
+        assert_eq!(made.map(|vector| vector.numbers), Ok(vec![1.0]));
+        // One index alone asks again after a pause.
+        assert!(embedder.vector("a", "another").is_err());
+        assert!(embedder.vector("a", "slow").is_err());
     }
 
     #[test]
