@@ -289,6 +289,14 @@ fn missed(missed: &[(String, String)], is_owner: bool) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
+/// Returns what is said when a collection cannot be asked; why is the owner's.
+fn away(why: String, is_owner: bool) -> String {
+    match is_owner {
+        true => why,
+        false => "the collection cannot be read now".to_owned(),
+    }
+}
+
 fn of_file(path: &str) -> Provenance {
     Provenance::File(visible(path))
 }
@@ -353,7 +361,8 @@ impl TypedTool for Get {
             let memory = &needs.memory;
             if is_shared(&args.path) {
                 let path = &args.path;
-                let lines = memory.collections().lines(&viewer, path, (first, last))?;
+                let lines = memory.collections().lines(&viewer, path, (first, last));
+                let lines = lines.map_err(|why| away(why, viewer.may_see(&Scope::Owner)))?;
                 let unknown = || format!("{} is no document that this conversation may see; memory_search names those", visible(path));
                 let lines = lines.ok_or_else(unknown)?;
                 return Ok(ToolOutput::ok(lines).marked(Some(of_file(path))));
@@ -469,6 +478,14 @@ mod tests {
                 None
             ]
         );
+    }
+
+    #[test]
+    fn only_the_owner_is_told_why_a_document_cannot_be_read() {
+        let why = "db.example.org: no";
+        assert_eq!(away(why.to_owned(), true), why);
+        let told = away(why.to_owned(), false);
+        assert_eq!(told, "the collection cannot be read now");
     }
 
     #[test]
