@@ -124,7 +124,9 @@ impl Address {
             let why = "the address names no user or no host: postgres://USER@HOST/DATABASE";
             return Err(Error::Address(why.to_owned()));
         }
-        if !says_mode && !config.get_hosts().iter().all(is_here) {
+        let is_local = config.get_hosts().iter().all(is_here)
+            && config.get_hostaddrs().iter().all(IpAddr::is_loopback);
+        if !says_mode && !is_local {
             config.ssl_mode(SslMode::Require);
         }
         if let Some(password) = password {
@@ -327,6 +329,10 @@ mod tests {
         check("postgres://a@127.0.0.1,db.example.org/x", SslMode::Require);
         check("postgres://a@127.0.0.1:5433/x", SslMode::Prefer);
         check("postgres://a@%2Frun%2Fpostgresql/x", SslMode::Prefer);
+        check(
+            "postgres://a@localhost/x?hostaddr=10.0.0.7",
+            SslMode::Require,
+        );
         check("postgres://a@10.0.0.7/x?sslmode=disable", SslMode::Disable);
         check(
             "postgres://a@db.example.org/x?sslmode=verify-full&sslrootcert=/etc/ca.pem",
