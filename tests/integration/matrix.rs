@@ -164,6 +164,12 @@ fn it_reacts_and_edits(house: &House, ada: &Person, room: &str) {
         (&json!(said), &json!("🎉")),
         "{reaction}"
     );
+    // The reaction goes out before the turn is at its end: what the model says next is for that turn.
+    wait_for("the model to hear of the reaction", SOON, || {
+        let requests = house.model.requests();
+        let last = requests.last().expect("a request").to_string();
+        last.contains("🎉").then_some(())
+    });
     house.model.push(Reply::Tool(
         "exec".to_owned(),
         json!({"command": "touch one"}),

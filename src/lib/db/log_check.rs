@@ -36,23 +36,54 @@ pub fn lost_transactions(path: &Path) -> io::Result<u64> {
         return behind_lost_header(&header, file);
     }
     let page = word(&header, 8) as usize;
-    let mut is_whole = true;
     let salts = &header[16..24];
     let mut frame = vec![0; FRAME_HEADER + page];
-    let mut behind = 0;
+    let (mut behind, mut rest) = (0, None::<Rest>);
+    let mut after_commit = true;
     while fill(&mut file, &mut frame)? {
         let is_ours = frame[8..16] == *salts;
-        if is_whole {
-            sum.add(&frame[..8]);
-            sum.add(&frame[FRAME_HEADER..]);
-            is_whole = is_ours && sum.is(&frame[16..FRAME_HEADER]);
+        sum.add(&frame[..8]);
+        sum.add(&frame[FRAME_HEADER..]);
+        let written = &frame[16..FRAME_HEADER];
+        if !is_ours || !sum.is(written) {
+            behind += rest.map_or(0, |rest| rest.lost());
+            rest = Some(Rest {
+                after_commit: after_commit && is_ours,
+                commits: 0,
+            });
+            sum.sum = (word(written, 0), word(written, 4));
         }
         // The last frame of a transaction carries the size of the database.
-        if !is_whole && is_ours && word(&frame, 4) != 0 {
-            behind += 1;
+        let commits = is_ours && word(&frame, 4) != 0;
+        if let Some(rest) = rest.as_mut().filter(|_| commits) {
+            rest.commits += 1;
+        }
+        after_commit = commits;
+    }
+    behind += rest.map_or(0, |rest| rest.lost());
+    Ok(if behind > UNSYNCED { behind } else { 0 })
+}
+
+/// Frames behind damage, each of which continues the one before.
+struct Rest {
+    /// Whether the frame before the first was the last of a transaction.
+    after_commit: bool,
+    /// How many transactions end in it.
+    commits: u64,
+}
+
+impl Rest {
+    /// Returns how many transactions were lost. A commit whose sync failed stays in the log, and what is committed next is
+    /// written over its beginning: its rest is one transaction, right behind another, and its caller knows that it failed.
+    fn lost(&self) -> u64 {
+        match self {
+            Self {
+                after_commit: true,
+                commits: 1,
+            } => 0,
+            rest => rest.commits,
         }
     }
-    Ok(if behind > UNSYNCED { behind } else { 0 })
 }
 
 /// Moves what the log of the database at `path` holds into the database and empties it.
@@ -213,6 +244,42 @@ mod tests {
             assert!(kept < 12, "byte {at}: SQLite lost nothing");
         }
         assert_eq!(rows(&whole), 12);
+    }
+
+    /// Returns the log of the database at `path` after one more transaction of so many rows.
+    fn after_another(path: &Path, rows: i64) -> Vec<u8> {
+        let dir = tempfile::tempdir().expect("dir");
+        let copy = dir.path().join("another.db");
+        for end in ["", "-wal"] {
+            std::fs::copy(beside(path, end), beside(&copy, end)).expect("copy");
+        }
+        let mut connection = rusqlite::Connection::open(&copy).expect("open");
+        let transaction = connection.transaction().expect("begun");
+        for n in 0..rows {
+            transaction
+                .execute("INSERT INTO t VALUES (?1, zeroblob(3000))", [n])
+                .expect("insert");
+        }
+        transaction.commit().expect("committed");
+        std::fs::read(beside(&copy, "-wal")).expect("log")
+    }
+
+    #[test]
+    fn what_commits_that_failed_leave_behind_a_later_one_is_no_loss() {
+        let dir = tempfile::tempdir().expect("dir");
+        let (path, length) = killed(dir.path(), 3);
+        let [first, second, last] = [12, 6, 1].map(|rows| after_another(&path, rows));
+        assert!(length < last.len() && last.len() < second.len() && second.len() < first.len());
+        let mut log = last.clone();
+        log.extend(&second[last.len()..]);
+        log.extend(&first[second.len()..]);
+        write(&beside(&path, "-wal"), &log);
+        assert_eq!(lost_transactions(&path).expect("read"), 0);
+        // And damage before them is damage.
+        change(&path, |log| log[length - 2 * FRAME] ^= 1);
+        assert!(lost_transactions(&path).expect("read") > 0);
+        write(&beside(&path, "-wal"), &log);
+        assert_eq!(rows(&path), 4);
     }
 
     #[test]
