@@ -13,7 +13,7 @@ impl Running<'_> {
     /// Returns what a long turn is told once, where a skill could be proposed.
     pub(super) fn skill_hint(&self) -> Option<Kind> {
         let calls = self.session.state().turn.as_ref()?.calls;
-        let is_owners = self.order.from_owner && self.order.is_of_person && !self.others_read;
+        let is_owners = self.order.from_owner && self.order.source.is_person() && !self.others_read;
         let may = is_owners
             && self.order.form.is_none()
             && self.offer.get(SKILL_PROPOSE).is_some()

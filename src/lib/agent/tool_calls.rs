@@ -272,7 +272,7 @@ impl Running<'_> {
         self.context.pins.clone_from(&self.session.state().pins);
         let (consent, mut questions) = Consent::new(self.order.owner.always());
         // Where nobody waits for the answer, nobody would see the question in time.
-        let is_attended = self.order.from_owner && self.order.is_of_person;
+        let is_attended = self.order.from_owner && self.order.source.is_person();
         self.context.consent = if is_attended {
             consent
         } else {

@@ -332,7 +332,7 @@ impl Running<'_> {
         let purpose = Purpose {
             run_id: self.order.paying_run,
             session_id: self.session.id(),
-            source: self.order.source,
+            source: self.order.source.as_str(),
             budget_usd: self.order.budget_usd,
             share_usd: self.order.share_usd,
         };
@@ -372,7 +372,7 @@ impl Running<'_> {
             ..
         } = &self.agent.limits;
         let of_source = max_turns_for
-            .get(self.order.source)
+            .get(&self.order.source)
             .copied()
             .unwrap_or(*max_turns);
         self.order

@@ -12,7 +12,7 @@ use super::subagents::Team;
 use super::tool_policy::Owner;
 use crate::llm::Away;
 use crate::memory::Viewer;
-use crate::message::{Bounds, Message, Route, ToolCall, Usage};
+use crate::message::{Bounds, Message, Route, Source, ToolCall, Usage};
 use crate::provider::SystemBlock;
 use crate::session::Entry;
 
@@ -21,8 +21,8 @@ use crate::session::Entry;
 pub struct Limits {
     /// Model calls a turn.
     pub max_turns: u32,
-    /// The same for single sources, by name.
-    pub max_turns_for: BTreeMap<String, u32>,
+    /// The same for single sources.
+    pub max_turns_for: BTreeMap<Source, u32>,
     /// A whole turn.
     pub run_timeout: Duration,
 }
@@ -72,9 +72,7 @@ pub struct Order<'a> {
     /// The channel's id of the message that is answered.
     pub message_id: Option<&'a str>,
     /// The source of the input.
-    pub source: &'static str,
-    /// Whether a person waits for the answer.
-    pub is_of_person: bool,
+    pub source: Source,
     /// The run that its cost counts for: of a sub-agent that of whoever sent it.
     pub paying_run: &'a str,
     /// The most the run may cost, US dollars.

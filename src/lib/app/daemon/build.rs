@@ -185,12 +185,7 @@ fn registry(config: &Config, tools: Vec<Arc<dyn Tool>>) -> Registry {
 fn limits(config: &Config) -> Limits {
     Limits {
         max_turns: config.agent.max_turns,
-        max_turns_for: config
-            .agent
-            .max_turns_for
-            .iter()
-            .map(|(source, turns)| (source.as_str().to_owned(), *turns))
-            .collect(),
+        max_turns_for: config.agent.max_turns_for.clone(),
         run_timeout: Duration::from_secs(config.agent.run_timeout_secs),
     }
 }

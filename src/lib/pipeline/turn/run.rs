@@ -152,8 +152,7 @@ impl Setting<'_> {
             viewer: &self.viewer,
             route: envelope.route.as_ref(),
             message_id: envelope.reply_to.as_deref(),
-            source: envelope.source.as_str(),
-            is_of_person: envelope.source.is_person(),
+            source: envelope.source,
             paying_run: envelope.paid_by().unwrap_or(self.run_id),
             // A sub-agent's own budget is a share of what its sender may cost.
             budget_usd: envelope
