@@ -180,6 +180,18 @@ mod tests {
     }
 
     #[test]
+    fn a_span_of_time_has_its_two_largest_units() {
+        let check = |ms, expected: &str| assert_eq!(span(ms), expected);
+        check(-5, "0 ms");
+        check(999, "999 ms");
+        check(1_250, "1.2 s");
+        check(59_999, "59.9 s");
+        check(185_000, "3 min 5 s");
+        check(7_500_000, "2 h 5 min");
+        check(90_000_000, "1 d 1 h");
+    }
+
+    #[test]
     fn twenty_thousand_characters_stay_whole_and_one_more_is_cut() {
         let exact = "x".repeat(20_000);
         assert_eq!(head_and_tail(&exact, 20_000, 70), exact);

@@ -12,7 +12,7 @@ use crate::memory::collections::{Fill, Status};
 /// How long a server may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A fill that began so long ago and has not ended was killed.
-const LONGEST_FILL_MS: i64 = 24 * 3_600_000;
+const LONGEST_FILL_MS: i64 = 24 * HOUR_MS;
 /// Fills from which on there is a rhythm: before, somebody may have tried it by hand.
 const REGULAR: i64 = 5;
 /// A fill is old after so many of its usual pauses, and not before so long: a machine may be off over a weekend.

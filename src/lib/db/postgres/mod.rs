@@ -318,6 +318,8 @@ fn whole(error: &ServerError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn over_a_network_an_address_without_a_word_means_tls() {
@@ -357,7 +359,7 @@ mod tests {
     #[test]
     fn who_is_not_there_or_says_nothing_holds_nobody() {
         let patience = Duration::from_millis(300);
-        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = silent.local_addr().expect("a port").port();
         let address = |port: u16| {
             Address::new(&format!("postgres://a@127.0.0.1:{port}/x"), None).expect("an address")
@@ -374,17 +376,24 @@ mod tests {
         );
     }
 
+    /// Starts a server for one peer that refuses TLS, and then does as it is told. Returns its port.
+    fn server(then: impl FnOnce(TcpStream) + Send + 'static) -> (u16, std::thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let thread = std::thread::spawn(move || {
+            let (mut peer, _) = listener.accept().expect("a peer");
+            let _ = peer.read(&mut [0; 512]);
+            let _ = peer.write_all(b"N");
+            then(peer);
+        });
+        (port, thread)
+    }
+
     #[test]
     fn calls_with_a_deadline_have_one_time_together() {
-        use std::io::{Read, Write};
-        let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = server.local_addr().expect("an address").port();
         // Does all it is asked to, each time a little late.
-        let thread = std::thread::spawn(move || {
-            let (mut peer, _) = server.accept().expect("a peer");
+        let (port, thread) = server(|mut peer| {
             let mut bytes = [0; 1024];
-            let _ = peer.read(&mut bytes);
-            let _ = peer.write_all(b"N");
             let _ = peer.read(&mut bytes);
             let _ = peer.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I");
             while peer.read(&mut bytes).is_ok_and(|count| count > 0) {
@@ -409,16 +418,9 @@ mod tests {
 
     #[test]
     fn a_password_is_in_no_error() {
-        use std::io::{Read, Write};
-        let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = server.local_addr().expect("a port").port();
-        // Refuses TLS, then says an error with the password in it, as a hostile server may.
-        let thread = std::thread::spawn(move || {
-            let (mut peer, _) = server.accept().expect("a peer");
-            let mut bytes = [0; 512];
-            let _ = peer.read(&mut bytes);
-            let _ = peer.write_all(b"N");
-            let _ = peer.read(&mut bytes);
+        // Says an error with the password in it, as a hostile server may.
+        let (port, thread) = server(|mut peer| {
+            let _ = peer.read(&mut [0; 512]);
             let said = b"SERROR\0C28P01\0Mno canary-secret-4711 here\0\0";
             let length = u32::try_from(said.len() + 4).expect("short").to_be_bytes();
             let _ = peer.write_all(&[b"E".as_slice(), &length, said].concat());

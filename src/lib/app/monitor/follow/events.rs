@@ -22,6 +22,7 @@ use crate::app::documents;
 use crate::app::monitor::health::Health;
 use crate::app::monitor::styled_line::Line;
 use crate::config::{Environment, Home};
+use crate::sys;
 
 /// monitor.json is read when it changes, and this often in any case.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
@@ -195,7 +196,7 @@ fn tell_health(home: &Home, zone: Tz, tell: &Sender<Update>) {
 /// Rings when monitor.json is written.
 fn watch(home: &Home, wake: Sender<()>) -> notify::Result<notify::RecommendedWatcher> {
     let name = home.monitor().file_name().map(std::ffi::OsStr::to_owned);
-    let mut watcher = crate::sys::file_watcher(
+    let mut watcher = sys::file_watcher(
         move |event: notify::Result<notify::Event>| {
             // Our own looking makes events too.
             let is_ours = |event: notify::Event| {
