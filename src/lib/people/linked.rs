@@ -6,9 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Contact, OWNER_CODE, People, is_code, random_code};
+use super::{Contact, OWNER_CODE, People, Store, is_code, random_code};
 use crate::config::Config;
 use crate::message::Address;
+use crate::sys;
 
 /// Codes that may wait; each person has at most one, and the oldest goes.
 pub(super) const MAX_CODES: usize = 100;
@@ -161,6 +162,20 @@ impl People {
         Some(first)
     }
 
+    /// Returns the linked accounts that were let in by name, or made an owner's, since a guest linked them: what their
+    /// people say there is not the guest's to hear.
+    fn misled(&self, config: &Config) -> Vec<Address> {
+        let granted = self.allowed.iter().chain(&self.owners);
+        let granted: Vec<&Address> = granted.map(|person| &person.id).collect();
+        let has_own =
+            |id: &Address| config.is_owner(id) || config.is_allowed(id) || granted.contains(&id);
+        let misled = self
+            .linked
+            .iter()
+            .filter(|one| has_own(&one.id) && !self.is_owner(config, &one.first));
+        misled.map(|one| one.id.clone()).collect()
+    }
+
     /// Lets `id` count as no other account any more, and with `whole` none as it; false when nothing changed.
     pub(super) fn unlink(&mut self, id: &Address, whole: bool) -> bool {
         let before = self.linked.len();
@@ -168,5 +183,23 @@ impl People {
             .retain(|one| one.id != *id && !(whole && one.first == *id));
         self.link_codes.retain(|one| one.first != *id);
         self.linked.len() != before
+    }
+}
+
+impl Store {
+    /// Lets accounts count as themselves that got rights of their own while they counted as a guest's. Blocking.
+    ///
+    /// # Errors
+    /// When the file cannot be locked, read or written.
+    pub fn unlink_misled(&self, config: &Config) -> Result<(), sys::Error> {
+        if self.read()?.misled(config).is_empty() {
+            return Ok(());
+        }
+        self.change(|people| {
+            for id in people.misled(config) {
+                tracing::warn!(%id, "this account has rights of its own now and counts as a guest's no more");
+                people.unlink(&id, false);
+            }
+        })
     }
 }

@@ -153,6 +153,41 @@ fn a_guest_takes_over_nobody_and_what_counted_as_the_new_account_is_not_taken_al
 }
 
 #[test]
+fn an_account_that_gets_rights_of_its_own_is_no_guests_any_more() {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = Store::new(&dir.path().join("people.json"));
+    let (config, redeemed, named, own) = (config(), at("mail:a@x.org"), at("11"), at("12"));
+    let change = |change: &dyn Fn(&mut People)| store.change(change).expect("change");
+    change(&|people| {
+        for id in ["mail:a@x.org", "11", "12", "13"] {
+            link(people, "2", id);
+        }
+        // The owner's word: they count as the owner's.
+        link(people, "1", "14");
+        let code = people.new_owner_code(2);
+        assert!(people.redeem(&redeemed, "Ada", &code, 3));
+    });
+    let mut after = config.clone();
+    after.telegram.owner.push(11);
+    after.telegram.allow_from.extend([12, 14]);
+    let people = || store.read().expect("people");
+    assert_eq!(people().first_of(&redeemed), &redeemed);
+    assert_eq!(people().first_of(&named), &at("2"));
+    store.unlink_misled(&after).expect("look");
+    for id in [&named, &own] {
+        assert_eq!(people().first_of(id), id);
+    }
+    assert_eq!(people().first_of(&at("13")), &at("2"));
+    assert_eq!(people().first_of(&at("14")), &at("1"));
+    // A guest who becomes an owner takes nobody along.
+    change(&|people| {
+        let code = people.new_owner_code(4);
+        assert!(people.redeem(&at("2"), "Bob", &code, 5));
+    });
+    assert!(!people().is_owner(&after, &at("13")));
+}
+
+#[test]
 fn two_names_of_one_person_mean_one() {
     let mut people = People::default();
     link(&mut people, "1", "mail:ada@example.org");

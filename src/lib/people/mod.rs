@@ -200,6 +200,7 @@ impl People {
             since: now,
         };
         self.allowed.retain(|other| other.id != person.id);
+        self.unlink(&person.id, false);
         self.allowed.push(person.clone());
         Some(person)
     }
@@ -351,6 +352,8 @@ impl People {
         }
         self.owner_code = None;
         self.pending.retain(|pending| pending.id != *id);
+        // Neither does an owner count as a guest, nor what a guest linked as an owner.
+        self.unlink(id, true);
         self.owners.push(Person {
             id: id.clone(),
             name: name.to_owned(),

@@ -286,6 +286,7 @@ impl Pipeline {
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
         });
+        pipeline.unlink_misled(&pipeline.live().config);
         let weak = Arc::downgrade(&pipeline);
         pipeline.audit.on_trouble(move |trouble| {
             if let Some(pipeline) = weak.upgrade() {
@@ -425,10 +426,17 @@ impl Pipeline {
 
     /// Puts new settings in force; turns that run keep the old ones.
     pub fn reload(&self, live: Live) {
+        self.unlink_misled(&live.config);
         live.agent.client().outages().retry_now();
         *self.live.write() = Arc::new(live);
         let _ = self.signals.send(Signal::Reloaded);
         self.changed.notify_one();
+    }
+
+    fn unlink_misled(&self, config: &Config) {
+        if let Err(error) = self.people.unlink_misled(config) {
+            tracing::error!(%error, "linked accounts could not be looked at");
+        }
     }
 
     /// Returns the keys of the sessions in which a turn runs.
