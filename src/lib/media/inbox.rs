@@ -251,6 +251,29 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_kept_while_empty_directories_go() {
+        let house = house();
+        let end = std::sync::atomic::AtomicBool::new(false);
+        let workspace = house.dir.path().join("w");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !end.load(std::sync::atomic::Ordering::Relaxed) {
+                    // Its result does not matter: it may meet a directory that another one removed.
+                    let _ = prune(&workspace, DIR, Duration::from_secs(3_600));
+                }
+            });
+            let kept: Vec<Result<PathBuf, String>> = (0..400)
+                .map(|chat| house.received(&sender(&chat.to_string(), "1"), "x", 1))
+                .collect();
+            end.store(true, std::sync::atomic::Ordering::Relaxed);
+            for path in kept {
+                let path = path.expect("kept");
+                assert!(house.root.metadata(&path).is_ok(), "{}", path.display());
+            }
+        });
+    }
+
+    #[test]
     fn nobody_fills_the_disk() {
         let house = house();
         let limits = Media {

@@ -21,7 +21,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
 use nix::sys::stat::{Mode, fchmod};
 
-/// How often a resolution is tried again when something was renamed meanwhile (openat2(2), EAGAIN).
+/// How often is tried what something that was renamed (openat2(2), EAGAIN) or removed meanwhile defeats.
 const RACE_ATTEMPTS: u32 = 16;
 
 /// Why a path inside the directory cannot be used. Each carries the path as it was given.
@@ -182,7 +182,16 @@ impl Root {
     /// # Errors
     /// When what is there is a symlink or no regular file, or the path leads outside.
     pub fn write_atomic(&self, path: &Path, bytes: &[u8]) -> Result<(), BeneathError> {
-        self.target(path)?.overwrite(bytes, 0o600)
+        let write = || self.target(path)?.overwrite(bytes, 0o600);
+        let mut written = write();
+        // A directory that was just made is empty, and may be removed before the file is in it.
+        for _ in 1..RACE_ATTEMPTS {
+            match written {
+                Err(BeneathError::NotFound(_)) => written = write(),
+                _ => break,
+            }
+        }
+        written
     }
 
     /// Returns what a directory holds, sorted by name; when there is more, any `max` entries of it.
