@@ -55,7 +55,12 @@ impl QueryEmbedder {
     pub(crate) fn vector(&mut self, text: &str, model: &str) -> Result<QueryVector<'_>, String> {
         // The config or the programs may have changed: the embedder is opened again after a pause.
         if let Some(name) = self.other_than(model)? {
-            self.state = State::Closed(Some((Instant::now(), other(model, &name))));
+            let why = other(model, &name);
+            // Where nothing has a vector yet the first may come at any moment.
+            if model.is_empty() {
+                return Err(why);
+            }
+            self.state = State::Closed(Some((Instant::now(), why)));
         }
         self.of_open(text)
     }
@@ -314,7 +319,9 @@ mod tests {
         assert!(refused.contains("another") && refused.contains("slow"));
         let made = embedder.vector_of_several("a", "slow");
         assert_eq!(made.map(|vector| vector.numbers), Ok(vec![1.0]));
-        // One index alone asks again after a pause.
+        // An index without vectors may get them at any moment; one of another model is asked again after a pause.
+        assert!(embedder.vector("a", "").is_err());
+        assert!(embedder.vector("a", "slow").is_ok());
         assert!(embedder.vector("a", "another").is_err());
         assert!(embedder.vector("a", "slow").is_err());
     }
