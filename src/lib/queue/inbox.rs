@@ -89,6 +89,56 @@ pub enum Started {
     Gone,
 }
 
+/// What was said in a conversation, and the answer to it, if there was one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exchange {
+    /// What was said.
+    pub said: String,
+    /// What was answered.
+    pub reply: Option<String>,
+}
+
+impl Exchange {
+    /// Returns true when `chat` ends with all of `known`. To what was not answered the chat may know an answer: a
+    /// part of one that was broken off.
+    fn all_end(chat: &[Self], known: &[Self]) -> bool {
+        let Some(start) = chat.len().checked_sub(known.len()) else {
+            return false;
+        };
+        let is_same = |one: &str, other: &str| one.trim() == other.trim();
+        chat[start..].iter().zip(known).all(|(told, known)| {
+            let reply = known.reply.as_deref();
+            is_same(&told.said, &known.said)
+                && reply.is_none_or(|reply| {
+                    told.reply
+                        .as_deref()
+                        .is_some_and(|told| is_same(told, reply))
+                })
+        })
+    }
+}
+
+/// What a stop means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// All that was accepted before this input.
+    All { before: i64 },
+    /// What was accepted before this input in a session, its sub-agents, and jobs that are heard in it.
+    Session { before: i64, key: SessionKey },
+    /// One message, and the sub-agents of its run: what else its conversation was told stays.
+    Message { id: String },
+}
+
+impl Stop {
+    /// Returns the input before which everything is meant.
+    pub fn before(&self) -> i64 {
+        match self {
+            Self::All { before } | Self::Session { before, .. } => *before,
+            Self::Message { .. } => i64::MAX,
+        }
+    }
+}
+
 /// An input that a stop ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stopped {
@@ -263,42 +313,47 @@ impl Store {
             .await
     }
 
-    /// Returns the row and the session of the input with this id.
-    ///
-    /// # Errors
-    /// See [`db::Error`].
-    pub async fn place_of(&self, id: &str) -> Result<Option<(i64, SessionKey)>, db::Error> {
-        let id = id.to_owned();
-        self.writer
-            .read(move |connection| {
-                connection
-                    .prepare_cached("SELECT seq, session_key FROM inbox WHERE id = ?1")?
-                    .query_row([id], |row| Ok((row.get(0)?, SessionKey(row.get(1)?))))
-                    .optional()
-            })
-            .await
-    }
-
-    /// Returns the newest conversation whose key begins with `prefix` and in which `reply` was answered.
+    /// Returns the newest conversation whose key begins with `prefix` and of which all that was said and answered is
+    /// what `chat` ends with: one that others went on with, or that knows more than the chat, is not its own.
     ///
     /// # Errors
     /// See [`db::Error`].
     pub async fn conversation(
         &self,
         prefix: &str,
-        reply: &str,
+        chat: Vec<Exchange>,
     ) -> Result<Option<String>, db::Error> {
-        let (from, reply) = (prefix.to_owned(), reply.to_owned());
+        let prefix = prefix.to_owned();
         self.writer
             .read(move |connection| {
-                connection
+                let Some(reply) = chat.iter().rev().find_map(|one| one.reply.as_deref()) else {
+                    return Ok(None);
+                };
+                let candidates: Vec<String> = connection
                     .prepare_cached(
                         "SELECT session_key FROM inbox WHERE session_key >= ?1 AND session_key < ?1 || x'7f'
-                           AND trim(result ->> '$.reply') = trim(?2)
-                         ORDER BY seq DESC LIMIT 1",
+                           AND trim(result ->> '$.reply', char(9, 10, 13, 32)) = ?2
+                         GROUP BY session_key ORDER BY max(seq) DESC",
                     )?
-                    .query_row((from, reply), |row| row.get(0))
-                    .optional()
+                    .query_map((&prefix, reply.trim_matches(['\t', '\n', '\r', ' '])), |row| row.get(0))?
+                    .collect::<rusqlite::Result<_>>()?;
+                let mut exchanges = connection.prepare_cached(
+                    "SELECT envelope ->> '$.text', result ->> '$.reply' FROM inbox
+                     WHERE session_key = ?1 AND envelope ->> '$.command' IS NULL
+                       AND coalesce(envelope ->> '$.text', '') NOT LIKE '/%' ORDER BY seq",
+                )?;
+                for key in candidates {
+                    let known: Vec<Exchange> = exchanges
+                        .query_map([&key], |row| {
+                            let said: Option<String> = row.get(0)?;
+                            Ok(Exchange { said: said.unwrap_or_default(), reply: row.get(1)? })
+                        })?
+                        .collect::<rusqlite::Result<_>>()?;
+                    if Exchange::all_end(&chat, &known) {
+                        return Ok(Some(key));
+                    }
+                }
+                Ok(None)
             })
             .await
     }
@@ -398,45 +453,63 @@ impl Store {
             .await
     }
 
-    /// Ends what was accepted before input `before` and is not answered yet, waiting or running,
-    /// in one session (with its sub-agents, and jobs that are heard in it) or in all; commands stay. Whoever waits for an answer is told "stopped".
+    /// Ends what is meant and not answered yet, waiting or running; commands stay. Whoever waits for an answer is
+    /// told "stopped".
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn stop(
-        &self,
-        before: i64,
-        session: Option<&str>,
-        now: i64,
-    ) -> Result<Vec<Stopped>, db::Error> {
-        let session = session.map(str::to_owned);
+    pub async fn stop(&self, stop: Stop, now: i64) -> Result<Vec<Stopped>, db::Error> {
+        let message = format!(
+            "(id = ?2 OR {} = (SELECT run_id FROM inbox WHERE id = ?2))",
+            subagents::RUN_OF_TASK
+        );
+        let (which, name) = match &stop {
+            Stop::All { .. } => ("?2 IS NULL", None),
+            Stop::Session { key, .. } => (
+                "(session_key = ?2 OR envelope ->> '$.task.bounds.parent' = ?2 OR envelope ->> '$.heard_in' = ?2)",
+                Some(key.0.clone()),
+            ),
+            Stop::Message { id } => (message.as_str(), Some(id.clone())),
+        };
+        let sql = format!(
+            "UPDATE inbox SET state = 'done', reason = 'stopped', finished_at = ?3
+             WHERE seq < ?1 AND state IN ('pending', 'running') AND {which}
+               AND (envelope ->> '$.command' IS NULL OR envelope ->> '$.command.name' = 'compact'
+                    OR (envelope ->> '$.command.name' = 'new'
+                        AND (state = 'running' OR envelope ->> '$.command.words' IS NOT NULL)))
+             RETURNING id, envelope ->> '$.wants_reply', envelope ->> '$.task', session_key"
+        );
         self.writer
             .write(move |connection| {
                 let stopped: Vec<Stopped> = connection
-                    .prepare_cached(
-                        "UPDATE inbox SET state = 'done', reason = 'stopped', finished_at = ?3
-                         WHERE seq < ?1 AND state IN ('pending', 'running')
-                           AND (?2 IS NULL OR session_key = ?2 OR envelope ->> '$.task.bounds.parent' = ?2
-                                OR envelope ->> '$.heard_in' = ?2)
-                           AND (envelope ->> '$.command' IS NULL OR envelope ->> '$.command.name' = 'compact'
-                                OR (envelope ->> '$.command.name' = 'new'
-                                    AND (state = 'running' OR envelope ->> '$.command.words' IS NOT NULL)))
-                         RETURNING id, envelope ->> '$.wants_reply', envelope ->> '$.task', session_key",
-                    )?
-                    .query_map((before, &session, now), |row| {
+                    .prepare_cached(&sql)?
+                    .query_map((stop.before(), &name, now), |row| {
                         let task: Option<String> = row.get(2)?;
                         let task = task.map(|text| from_json(&text, 2)).transpose()?;
-                        Ok(Stopped { inbox_id: row.get(0)?, session_key: SessionKey(row.get(3)?), wants_reply: row.get(1)?, task })
+                        Ok(Stopped {
+                            inbox_id: row.get(0)?,
+                            session_key: SessionKey(row.get(3)?),
+                            wants_reply: row.get(1)?,
+                            task,
+                        })
                     })?
                     .collect::<rusqlite::Result<_>>()?;
-                let tasks: Vec<&Task> = stopped.iter().filter_map(|one| one.task.as_deref()).collect();
+                let tasks: Vec<&Task> = stopped
+                    .iter()
+                    .filter_map(|one| one.task.as_deref())
+                    .collect();
                 subagents::tell_stopped(connection, &tasks, now)?;
-                stopped.iter().try_for_each(|one| approvals::take_back(connection, &one.inbox_id, now))?;
-                tasks::stop(connection, session.as_deref(), now)?;
+                stopped
+                    .iter()
+                    .try_for_each(|one| approvals::take_back(connection, &one.inbox_id, now))?;
+                tasks::stop(connection, &stop, now)?;
                 for one in stopped.iter().filter(|one| one.wants_reply) {
                     connection
                         .prepare_cached("UPDATE inbox SET result = ?1 WHERE id = ?2")?
-                        .execute((to_json(&Reply::error(&one.inbox_id, STOPPED))?, &one.inbox_id))?;
+                        .execute((
+                            to_json(&Reply::error(&one.inbox_id, STOPPED))?,
+                            &one.inbox_id,
+                        ))?;
                 }
                 Ok(stopped)
             })

@@ -44,7 +44,9 @@ pub use crash_count::Deaths;
 pub use dead_letters::Which;
 pub use doubt::doubt;
 pub use erase::erase;
-pub use inbox::{Accepted, Arrival, Ended, Finish, Known, Progress, Started, Verdict};
+pub use inbox::{
+    Accepted, Arrival, Ended, Exchange, Finish, Known, Progress, Started, Stop, Verdict,
+};
 pub use outbox::{Aftermath, NewPart, Part};
 pub use overheard::{Heard, Note};
 pub use routes::LastRoute;

@@ -260,7 +260,13 @@ async fn a_stop_ends_what_came_before_it_and_nothing_else() {
         .await
         .expect("start");
     let stopped = store
-        .stop(rows[2].seq, Some("agent:agent:telegram:dm:1001"), 11)
+        .stop(
+            Stop::Session {
+                before: rows[2].seq,
+                key: SessionKey("agent:agent:telegram:dm:1001".into()),
+            },
+            11,
+        )
         .await
         .expect("stop");
     assert_eq!(
@@ -296,7 +302,10 @@ async fn a_stop_ends_what_came_before_it_and_nothing_else() {
         .expect("result")
         .expect("told");
     assert_eq!(told.error.as_deref(), Some("stopped"));
-    assert_eq!(store.stop(rows[2].seq, None, 13).await.expect("again"), []);
+    let all = Stop::All {
+        before: rows[2].seq,
+    };
+    assert_eq!(store.stop(all, 13).await.expect("again"), []);
 }
 
 #[tokio::test]
@@ -467,7 +476,7 @@ async fn inputs_of_one_run_start_end_and_come_back_together() {
         [("a", Some("r1"), 1), ("b", Some("r1"), 1), ("c", None, 0)]
     );
     store
-        .stop(2, None, 11)
+        .stop(Stop::All { before: 2 }, 11)
         .await
         .expect("stop what came before the second");
     let started = store

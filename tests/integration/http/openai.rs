@@ -177,6 +177,55 @@ fn a_message_ends_when_the_last_client_that_streams_it_has_left() {
 }
 
 #[test]
+fn a_client_that_leaves_ends_its_own_message_and_not_what_else_its_conversation_was_told() {
+    let api = Api::new();
+    let open = |text: &str| {
+        let body = json!({"model": "agent", "stream": true, "user": "ada", "messages": [{"role": "user", "content": text}]})
+            .to_string();
+        let mut stream = api.client.connect();
+        let headers = [("content-type", "application/json")];
+        let head = api
+            .client
+            .head("POST", "/v1/chat/completions", &headers, body.len());
+        stream.write_all(head.as_bytes()).expect("open");
+        stream.write_all(body.as_bytes()).expect("open");
+        stream
+            .read_exact(&mut [0; 15])
+            .expect("the head of an answer");
+        stream
+    };
+    api.model.push(Reply::Held("a long story".to_owned()));
+    let first = open("tell me a story");
+    wait_for("the model to be asked", SOON, || {
+        (api.model.in_flight() > 0).then_some(())
+    });
+    let second = open("and a song");
+    let states = || {
+        let rows = api.sandbox.query(
+            "queue",
+            "SELECT state || ' ' || coalesce(reason, '') FROM inbox ORDER BY seq",
+        );
+        rows.into_iter()
+            .map(|mut row| row.remove(0))
+            .collect::<Vec<_>>()
+    };
+    let text = |words: &str| SqlValue::Text(words.to_owned());
+    wait_for("both messages", SOON, || {
+        (states().len() == 2).then_some(())
+    });
+    drop(second);
+    wait_for("the end of the second", SOON, || {
+        (states()[1] == text("done stopped")).then_some(())
+    });
+    assert_eq!(states()[0], text("running "));
+    api.model.go_on();
+    wait_for("the answer to the first", SOON, || {
+        (states()[0] == text("done ")).then_some(())
+    });
+    drop(first);
+}
+
+#[test]
 fn the_same_body_joins_the_run_it_began_and_a_retry_also_the_one_that_ended() {
     let api = Api::new();
     let body = json!({"model": "agent", "messages": [{"role": "user", "content": "pay the bill"}]})
@@ -231,17 +280,46 @@ fn without_a_user_each_chat_of_a_client_is_a_conversation_of_its_own() {
     let (_, twin) = ask(&json!([user("my cat is Tom")]));
     assert_eq!(twin.matches("Tom").count(), 1, "{twin}");
     let answer = json!({"role": "assistant", "content": first});
-    let (_, next) = ask(&json!([user("my cat is Tom"), answer, user("how old?")]));
+    let (_, next) = ask(&json!([
+        user("my cat is Tom"),
+        answer.clone(),
+        user("how old?")
+    ]));
     assert!(
         next.contains("echo: my cat is Tom") && !next.contains("Earlier in"),
         "{next}"
+    );
+    // Chats that begin alike stay apart, whoever goes on first: what one says no other one reads.
+    let begun = || [user("my cat is Tom"), answer.clone()];
+    let [said, answered] = begun();
+    let (_, second) = ask(&json!([said, answered, user("Rex is a dog")]));
+    assert!(!second.contains("how old?"), "{second}");
+    let [said, answered] = begun();
+    let (_, third) = ask(&json!([said, answered, user("who else?")]));
+    assert!(
+        third.contains("Earlier in")
+            && !["how old?", "Rex"].iter().any(|word| third.contains(word)),
+        "{third}"
+    );
+    let [said, answered] = begun();
+    let aged = json!({"role": "assistant", "content": "echo: how old?"});
+    let (_, own) = ask(&json!([
+        said,
+        answered,
+        user("how old?"),
+        aged,
+        user("really?")
+    ]));
+    assert!(
+        own.contains("echo: how old?") && !own.contains("Earlier in") && !own.contains("Rex"),
+        "{own}"
     );
     // Another history than ours is told to the agent.
     let edited = json!({"role": "assistant", "content": "Tom is a lovely name"});
     let (_, told) = ask(&json!([user("my cat is Tim"), edited, user("how old?")]));
     assert!(told.contains("Earlier in this conversation") && told.contains("a lovely name"));
     let sessions = api.get("/api/v1/sessions").json();
-    assert_eq!(sessions["sessions"].as_array().expect("a list").len(), 4);
+    assert_eq!(sessions["sessions"].as_array().expect("a list").len(), 5);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::message::{Command, Envelope, SessionKey};
 use crate::pipeline::retry::{Recorded, Unrecorded};
 use crate::pipeline::turn::outcome::{as_it_is, decided, declined, reaction, refused, said};
 use crate::pipeline::{Pipeline, Run, Signal};
-use crate::queue::Accepted;
+use crate::queue::{Accepted, Stop};
 use crate::{clock, cost};
 
 const HELP: &str = "Write to me and I answer. I also understand:\n\n\
@@ -129,8 +129,15 @@ impl Pipeline {
         envelope: &Envelope,
         all: bool,
     ) -> Option<String> {
-        let which = (!all).then_some(&envelope.session_key);
-        match self.stop(seq, which).await {
+        let stop = if all {
+            Stop::All { before: seq }
+        } else {
+            Stop::Session {
+                before: seq,
+                key: envelope.session_key.clone(),
+            }
+        };
+        match self.stop(stop).await {
             Err(Unrecorded::Ending) => return None,
             Err(Unrecorded::Failed(why)) => self.fail_one(envelope, &why).await,
             // Somebody named a session that is not there.
@@ -175,23 +182,26 @@ impl Pipeline {
         }
     }
 
-    /// Ends everything that came before input `before`, in one session or in all, and returns how
-    /// many inputs that were.
-    async fn stop(self: &Arc<Self>, before: i64, session: Option<&SessionKey>) -> Recorded<usize> {
+    /// Ends what is meant, and returns how many inputs that were.
+    async fn stop(self: &Arc<Self>, stop: Stop) -> Recorded<usize> {
         let now = clock::now_ms();
-        let session = session.map(|key| key.0.as_str());
         // First the record, then the end: a run that ends now finds that it has nothing to say.
         let stopped = self
-            .persist("a stop", || self.queue.stop(before, session, now))
+            .persist("a stop", || self.queue.stop(stop.clone(), now))
             .await?;
+        let ids: Vec<String> = stopped.iter().map(|one| one.inbox_id.clone()).collect();
         let runs: Vec<Run> = self.runs().values().cloned().collect();
         let mut afterwards = 0;
-        for run in runs.iter().filter(|run| run.bundle.came_before(before)) {
-            let is_stopped = run
-                .bundle
-                .inputs()
-                .any(|input| stopped.iter().any(|one| one.inbox_id == input.id));
-            let is_meant = session.is_none_or(|session| run.bundle.key().0 == session);
+        for run in runs
+            .iter()
+            .filter(|run| run.bundle.came_before(stop.before()))
+        {
+            let is_stopped = run.bundle.inputs().any(|input| ids.contains(&input.id));
+            let is_meant = match &stop {
+                Stop::All { .. } => true,
+                Stop::Session { key, .. } => run.bundle.key() == key,
+                Stop::Message { id } => run.bundle.inputs().any(|input| input.id == *id),
+            };
             // What it still does after its answer has no record in the queue.
             let works_on = run.answered.load(Ordering::Relaxed) && is_meant;
             if is_stopped || works_on {
@@ -200,7 +210,6 @@ impl Pipeline {
             afterwards += usize::from(works_on);
         }
         // What waits ends at once, too.
-        let ids: Vec<String> = stopped.iter().map(|one| one.inbox_id.clone()).collect();
         self.hide_notices(&ids);
         let lanes: HashSet<&SessionKey> = stopped.iter().map(|one| &one.session_key).collect();
         for key in lanes {
@@ -212,15 +221,10 @@ impl Pipeline {
         Ok(stopped.len() + afterwards)
     }
 
-    /// Ends this message, and what its conversation was told before it; nothing when it has ended already.
+    /// Ends this message and the sub-agents of its run; nothing when it has ended already.
     pub async fn stop_message(self: &Arc<Self>, id: &control::Id) {
-        let place = self.queue.place_of(id.as_str()).await;
-        let stopped = match place {
-            Ok(Some((seq, session))) => self.stop(seq + 1, Some(&session)).await.map(drop),
-            Ok(None) => Ok(()),
-            Err(error) => Err(Unrecorded::Failed(error.to_string())),
-        };
-        if let Err(Unrecorded::Failed(why)) = stopped {
+        let message = Stop::Message { id: id.to_string() };
+        if let Err(Unrecorded::Failed(why)) = self.stop(message).await {
             tracing::error!(why, id = id.as_str(), "a message could not be stopped");
         }
     }

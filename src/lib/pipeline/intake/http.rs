@@ -6,7 +6,7 @@ use crate::control;
 use crate::control::Order;
 use crate::message::{Command, Source};
 use crate::pipeline::Pipeline;
-use crate::queue::Known;
+use crate::queue::{Exchange, Known};
 use crate::{clock, db};
 
 /// Why a request is not taken in.
@@ -77,16 +77,16 @@ impl Pipeline {
         }
     }
 
-    /// Returns the conversation whose key begins with `prefix` and in which `reply` was answered.
+    /// Returns the conversation whose key begins with `prefix` and that is this chat's, see [`queue::Store::conversation`].
     ///
     /// # Errors
     /// See [`db::Error`].
     pub async fn conversation(
         &self,
         prefix: &str,
-        reply: &str,
+        chat: Vec<Exchange>,
     ) -> Result<Option<String>, db::Error> {
-        self.queue.conversation(prefix, reply).await
+        self.queue.conversation(prefix, chat).await
     }
 
     /// Returns the conversation of the API in which a request was answered; `None` for no such one.

@@ -11,7 +11,7 @@ mod failure;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::inbox::Accepted;
+use super::inbox::{Accepted, Stop};
 use super::outbox::{NewPart, Part};
 use super::{Store, from_json, inbox, outbox, to_json};
 use crate::db;
@@ -343,18 +343,19 @@ fn drop_parts(connection: &Connection) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// Cancels what is open in a conversation, or in all.
-pub(super) fn stop(
-    connection: &Connection,
-    session_key: Option<&str>,
-    now: i64,
-) -> rusqlite::Result<()> {
+/// Cancels what is open of what is stopped.
+pub(super) fn stop(connection: &Connection, stop: &Stop, now: i64) -> rusqlite::Result<()> {
+    let (which, name) = match stop {
+        Stop::All { .. } => ("?1 IS NULL", None),
+        Stop::Session { key, .. } => ("session_key = ?1", Some(&key.0)),
+        Stop::Message { id } => ("inbox_id = ?1", Some(id)),
+    };
     connection
-        .prepare_cached(
+        .prepare_cached(&format!(
             "UPDATE tasks SET state = 'cancelled', finished_at = ?2
-             WHERE state IN ('blocked', 'ready') AND (?1 IS NULL OR session_key = ?1)",
-        )?
-        .execute((session_key, now))?;
+             WHERE state IN ('blocked', 'ready') AND {which}"
+        ))?
+        .execute((name, now))?;
     drop_parts(connection)
 }
 

@@ -8,8 +8,8 @@
 //! The agent keeps its conversations itself. So of the messages of a request the last one of the user is what is said,
 //! `system` and `developer` are what the caller gives with it, and the others, which the agent remembers anyway, are left
 //! out. `user` names who speaks, and with that the conversation. Without it each chat of the client is a conversation
-//! of its own: messages with an answer of ours are the next of the one in which it was given; any others begin a new
-//! one, and what they say was said before comes with them. `model` is `agent`, or a configured model's name.
+//! of its own: messages go on with the one of which all that was said and answered is what they end with; any others
+//! begin a new one, and what they say was said before comes with them. `model` is `agent`, or a configured model's name.
 //! What tunes a model (`temperature` …) is the agent's own business and has no effect; what would change the form
 //! of the answer (`tools`, `response_format` …) is refused.
 //!
@@ -17,6 +17,7 @@
 //! body joins the run that it began, while that runs; with the SDKs' retry header for an hour.
 
 pub(super) mod completions;
+mod conversation;
 pub(super) mod embeddings;
 pub(super) mod responses;
 
@@ -26,6 +27,8 @@ use axum::Json;
 use axum::extract::{Request, State};
 use hyper::StatusCode;
 use serde_json::{Value, json};
+
+use conversation::{Earlier, conversation};
 
 use super::body::Named;
 use super::chat::{DEFAULT_SENDER, Message};
@@ -166,37 +169,6 @@ fn refuse(fields: &[(&str, bool)]) -> Result<(), ApiError> {
     }
 }
 
-/// Returns the conversation of a client that names nobody, see above. What it says was said before goes into the
-/// context of a new one.
-async fn conversation(
-    api: &Api,
-    before: &[Earlier],
-    words: &mut Words,
-) -> Result<String, ApiError> {
-    let first = before.first().map_or(&words.text, |earlier| &earlier.text);
-    let opening = text::sha256_hex(first.as_bytes());
-    let prefix = format!("http:chat-{}-", text::head(&opening, 16));
-    let answer = before.iter().find(|earlier| earlier.role == "assistant");
-    if let Some(answer) = answer {
-        let known = api.pipeline.conversation(&prefix, &answer.text).await;
-        if let Some(key) = known.map_err(ApiError::not_stored)? {
-            return Ok(key);
-        }
-    }
-    if !before.is_empty() {
-        let lines = before
-            .iter()
-            .map(|one| format!("{}: {}", one.role, one.text));
-        let said: Vec<String> = ["Earlier in this conversation:".to_owned()]
-            .into_iter()
-            .chain(lines)
-            .collect();
-        let context = words.context.take().into_iter().chain([said.join("\n\n")]);
-        words.context = Some(context.collect::<Vec<_>>().join("\n\n"));
-    }
-    Ok(format!("{prefix}{}", Id::new().short()))
-}
-
 /// Returns the configured model of this name; `None` for the configured routing.
 fn configured(api: &Api, model: &str) -> Result<Option<String>, ApiError> {
     if model == AGENT {
@@ -230,13 +202,6 @@ struct Said {
     words: Words,
     files: Vec<File>,
     before: Vec<Earlier>,
-}
-
-/// What was said before, as the client tells it.
-#[derive(Debug, PartialEq)]
-struct Earlier {
-    role: String,
-    text: String,
 }
 
 fn said(messages: &[Value]) -> Result<Said, ApiError> {
