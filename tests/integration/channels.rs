@@ -262,6 +262,22 @@ fn a_message_comes_in_and_its_answer_goes_out_through_files() {
 }
 
 #[test]
+fn an_answer_is_written_where_no_voice_message_can_go() {
+    let (_model, sandbox) = start();
+    let spoken = "[agent]\nvoice = \"always\"\n[media]\nspeak = [\"sh\", \"-c\", \"printf OggS >$1\", \"sh\", \"{out}\"]\n";
+    let sandbox = sandbox.config(spoken);
+    let _daemon = sandbox.ready();
+    let wire = Wire::new(&sandbox, "sms");
+    wire.says("ada", "1", "[[say The disk is half full.]]");
+    let message = wire.claim("half");
+    assert_eq!(message["text"], "The disk is half full.");
+    assert!(
+        message["files"].as_array().is_none_or(Vec::is_empty),
+        "{message}"
+    );
+}
+
+#[test]
 fn the_same_message_is_one_and_other_words_under_its_id_are_an_edit_or_refused() {
     let (model, sandbox) = start();
     let _daemon = sandbox.ready();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::types::Value as SqlValue;
 use serde_json::json;
 
-use crate::support::{FakeModel, FakeTelegram, House, Reply, Sandbox};
+use crate::support::{FakeModel, FakeTelegram, Fault, FaultKind, House, Reply, Sandbox};
 
 const SOON: Duration = Duration::from_secs(30);
 const OWNER: i64 = 1001;
@@ -29,6 +29,23 @@ fn answers_are_spoken_by_a_program_when_the_owner_wants_it() {
         .telegram
         .wait_sent(|sent| sent.method == "sendVoice", SOON);
     assert_eq!(voices(&house), [b"OggSHello Ada.".to_vec()]);
+}
+
+#[test]
+fn who_takes_no_voice_messages_gets_the_sound_as_a_file() {
+    let house = House::with(&format!("[agent]\nvoice = \"always\"\n{PROGRAM}"));
+    house.telegram.fault(Fault {
+        method: "sendVoice",
+        kind: FaultKind::Says(400, "VOICE_MESSAGES_FORBIDDEN"),
+        count: 1,
+    });
+    house.telegram.say(OWNER, OWNER, "[[say Hello.]]");
+    let sent = house
+        .telegram
+        .wait_sent(|sent| sent.method == "sendDocument", SOON);
+    assert_eq!(sent.files[0].bytes, b"OggSHello.");
+    let outbox = house.sandbox.path("workspace/outbox");
+    assert_eq!(std::fs::read_dir(outbox).map_or(0, Iterator::count), 0);
 }
 
 #[test]

@@ -18,6 +18,7 @@ const TIMES: [&str; 16] = [
 /// Returns true when every argument in `input` stands in the `typed` words of the owner, and at least one does.
 /// A date or time may be worked out where one is wanted, and a switch set. What is left empty says nothing where the schema
 /// lets it be left out (an empty text would empty a file), and a choice where it is the usual one or takes nothing away.
+/// The name of a field that the schema does not know is an argument, too: in a map of people it is one of them.
 pub(super) fn spell_out(typed: &str, input: &Value, schema: &Value) -> bool {
     let mut found = false;
     !typed.trim().is_empty() && holds(typed, input, (schema, Field::default()), &mut found) && found
@@ -77,6 +78,10 @@ fn holds(typed: &str, value: &Value, (schema, field): (&Value, Field), found: &m
         Value::Object(fields) => {
             let required = schema.get("required").and_then(Value::as_array);
             fields.iter().all(|(name, value)| {
+                let is_known = schema["properties"].get(name).is_some();
+                if !(is_known || stands(typed, name) && says_something(value)) {
+                    return false;
+                }
                 let is_required = required.is_some_and(|names| names.iter().any(|one| one == name));
                 let of_field = &schema["properties"][name.as_str()];
                 holds(typed, value, (of_field, Field { name, is_required }), found)
@@ -85,8 +90,17 @@ fn holds(typed: &str, value: &Value, (schema, field): (&Value, Field), found: &m
     }
 }
 
-/// Returns true when `words` stand in `typed`, not as a part of a longer word; the case of the first letter does
-/// not matter.
+/// Returns false for what sets a switch or is left empty.
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Number(_) | Value::Array(_) | Value::Object(_) => true,
+    }
+}
+
+/// Returns true when `words` stand in `typed`, not as a part of a longer word or number; the case of the first letter
+/// does not matter.
 fn stands(typed: &str, words: &str) -> bool {
     let mut rest = words.chars();
     let Some(first) = rest.next() else {
@@ -101,17 +115,24 @@ fn stands(typed: &str, words: &str) -> bool {
     [first.to_string(), other].iter().any(|first| {
         let words = format!("{first}{rest}");
         typed.match_indices(&words).any(|(at, _)| {
-            let before = typed.get(..at).and_then(|text| text.chars().next_back());
-            let after = typed
-                .get(at + words.len()..)
-                .and_then(|text| text.chars().next());
-            let bounds = |edge: Option<char>, inner: Option<char>| {
-                let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-                !(is_word(edge) && is_word(inner))
-            };
-            bounds(before, words.chars().next()) && bounds(after, words.chars().next_back())
+            let before = typed.get(..at).unwrap_or_default().chars().rev();
+            let after = typed.get(at + words.len()..).unwrap_or_default().chars();
+            words.chars().next().is_some_and(|c| ends_at(c, before))
+                && words.chars().next_back().is_some_and(|c| ends_at(c, after))
         })
     })
+}
+
+/// Returns true when no word or number that has `edge` goes on with `outside`, the characters from there on: 99 is no
+/// number in 3.99.
+fn ends_at(edge: char, mut outside: impl Iterator<Item = char>) -> bool {
+    match outside.next() {
+        Some(c) if c.is_alphanumeric() => !edge.is_alphanumeric(),
+        Some('.' | ',' | '\'' | '’' | '\u{a0}' | '\u{202f}') if edge.is_numeric() => {
+            !outside.next().is_some_and(char::is_numeric)
+        }
+        _ => true,
+    }
 }
 
 fn is_time(text: &str) -> bool {
@@ -135,6 +156,9 @@ mod tests {
             "properties": {
                 "op": {"enum": ["add", "list", "remove"]},
                 "who": {"enum": ["me", "everybody"], "default": "me"},
+                "command": {}, "to": {}, "text": {}, "at": {}, "deliver": {}, "amount": {}, "tags": {}, "path": {},
+                "content": {}, "note": {}, "id": {}, "start": {}, "due_at": {}, "startTime": {}, "end_date": {},
+                "users": {"additionalProperties": {"type": "boolean"}},
             },
             "required": ["op", "content"],
         });
@@ -167,6 +191,33 @@ mod tests {
         );
         check("pay 20 to Bob", json!({"to": "Bob", "amount": 2}), false);
         check("pay 20 to Bob", json!({"to": "Bo", "amount": 20}), false);
+        for (typed, amount) in [
+            ("pay 3.99 to Bob", 99),
+            ("pay 3.99 to Bob", 3),
+            ("pay 1,000 to Bob", 1),
+            ("pay 1'000 to Bob", 1),
+            ("pay 20.", 0),
+        ] {
+            check(typed, json!({"amount": amount}), false);
+        }
+        check("pay 3.99", json!({"amount": 3.99}), true);
+        check("pay 20, please", json!({"amount": 20}), true);
+        // Whoever is named by a field is chosen as well.
+        let share = "please share plan.md";
+        for users in [
+            json!({"eve@a.example": true}),
+            json!({"eve@a.example": ""}),
+            json!({"eve@a.example": null}),
+            json!({"share": true}),
+        ] {
+            check(share, json!({"path": "plan.md", "users": users}), false);
+        }
+        check(share, json!({"path": "plan.md", "notify": true}), false);
+        check(
+            "share plan.md with bob as reader",
+            json!({"path": "plan.md", "users": {"bob": "reader"}}),
+            true,
+        );
         check("thanks", json!({"command": "curl http://a.example"}), false);
         check("run it", json!({}), false);
         check("run it", json!({"at": "2026-11-25"}), false);

@@ -181,6 +181,11 @@ pub trait Channel: Send + Sync {
         None
     }
 
+    /// Returns whether a message may have files.
+    fn takes_files(&self) -> bool {
+        true
+    }
+
     /// Sorts files into messages of one or more, in order.
     fn albums(&self, files: Vec<OutFile>) -> Vec<Vec<OutFile>> {
         files.into_iter().map(|file| vec![file]).collect()

@@ -180,18 +180,24 @@ impl Sending {
     async fn answer(&self, id: &str) -> Result<Sent, String> {
         let wait = self.slot.wait();
         self.pipeline.idles(&self.envelope, true).await;
-        let ended = loop {
+        let ended = self.end_of(id).await;
+        wait.reclaim().await;
+        self.pipeline.idles(&self.envelope, false).await;
+        let ended = ended?;
+        Ok(Sent {
+            text: told(&ended),
+            untrusted: ended.tainted,
+        })
+    }
+
+    async fn end_of(&self, id: &str) -> Result<Subagent, String> {
+        loop {
             let news = self.pipeline.ended.notified();
             tokio::pin!(news);
             news.as_mut().enable();
-            let found = self
-                .pipeline
-                .queue
-                .subagent(id)
-                .await
-                .map_err(|error| error.to_string())?;
-            match found {
-                Some(found) if found.ending.is_some() => break found,
+            let found = self.pipeline.queue.subagent(id).await;
+            match found.map_err(|error| error.to_string())? {
+                Some(found) if found.ending.is_some() => return Ok(found),
                 Some(_) => {}
                 None => return Err("what became of the sub-agent is not known".to_owned()),
             }
@@ -199,13 +205,7 @@ impl Sending {
                 () = news => {}
                 () = tokio::time::sleep(LOOK) => {}
             }
-        };
-        wait.reclaim().await;
-        self.pipeline.idles(&self.envelope, false).await;
-        Ok(Sent {
-            text: told(&ended),
-            untrusted: ended.tainted,
-        })
+        }
     }
 }
 

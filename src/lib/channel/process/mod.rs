@@ -267,6 +267,10 @@ impl Channel for Process {
         parts.next().filter(|_| parts.next().is_none())
     }
 
+    fn takes_files(&self) -> bool {
+        self.capabilities().files
+    }
+
     fn albums(&self, files: Vec<OutFile>) -> Vec<Vec<OutFile>> {
         if files.is_empty() {
             Vec::new()

@@ -8,7 +8,7 @@ use crate::config::Voice;
 use crate::message::{Envelope, MediaKind, OutFile};
 use crate::pipeline::Pipeline;
 use crate::queue::NewPart;
-use crate::tools::copy_of_outbox;
+use crate::sandbox::Root;
 
 impl Pipeline {
     /// Returns an answer in a chat as a voice message, where the settings want one.
@@ -34,7 +34,10 @@ impl Pipeline {
         if !wanted || !envelope.source.is_person() || envelope.reply_to.is_none() {
             return None;
         }
-        let (_, route) = self.channel(envelope)?;
+        let (channel, route) = self.channel(envelope)?;
+        if !channel.takes_files() {
+            return None;
+        }
         let of = (run_id, envelope.session_key.0.as_str());
         let spoken = speaker
             .speak(&spoken_words(markdown), of, &self.closed)
@@ -43,19 +46,13 @@ impl Pipeline {
             .map_err(|why| tracing::warn!(why, run = run_id, "an answer is written and not spoken"))
             .ok()?;
         let dir = format!("voice-{}", uuid::Uuid::now_v7().simple());
-        let path = PathBuf::from(format!("outbox/{dir}.{ending}"));
-        let (root, to) = (
-            live.path_policy.workspace().clone(),
-            self.downloads.join(&dir),
-        );
+        let name = format!("{dir}.{ending}");
+        let (downloads, path) = (self.downloads.clone(), PathBuf::from(&dir).join(&name));
         let kept = crate::sys::blocking(move || {
-            root.write_atomic(&path, &sound)
-                .map_err(|error| error.to_string())?;
-            copy_of_outbox(&root, &path, &to)
+            Root::open(&downloads).and_then(|root| root.write_atomic(&path, &sound))
         });
-        let name = kept
-            .await
-            .map_err(|why| tracing::warn!(why, "an answer is written and not spoken"))
+        kept.await
+            .map_err(|error| tracing::warn!(%error, "an answer is written and not spoken"))
             .ok()?;
         let file = OutFile {
             kind: MediaKind::Voice,

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::api::Error;
 use super::preview::PREVIEW_WAIT;
 use crate::channel::SendError;
+use crate::message::MediaKind;
 
 /// A wrong token or address is tried again this seldom: only a person can repair it.
 const UNAUTHORIZED: Duration = Duration::from_secs(60);
@@ -27,6 +28,8 @@ enum About {
     Topic,
     /// A picture that is none, or too large to be shown.
     Photo,
+    /// A voice message, which this person takes from nobody, or from few.
+    Voice,
 }
 
 /// The words, in lower case, and what they are about; the first that fit count.
@@ -51,6 +54,7 @@ const REFUSALS: &[(&str, About)] = &[
     ("not enough rights to send text messages", About::Chat),
     ("need administrator rights", About::Chat),
     ("not enough rights", About::Message),
+    ("voice_messages_forbidden", About::Voice),
     ("_forbidden", About::Message),
     ("too long", About::Message),
     ("too_long", About::Message),
@@ -82,9 +86,13 @@ pub(crate) fn topic_is_gone(error: &Error) -> bool {
     about(error) == Some(About::Topic)
 }
 
-/// Returns true when a file cannot be shown as a picture and may still be sent as a file.
-pub(crate) fn is_no_photo(error: &Error) -> bool {
-    about(error) == Some(About::Photo)
+/// Returns true when a file of this kind does not go as that and may still be sent as a file.
+pub(crate) fn may_go_as_file(error: &Error, kind: MediaKind) -> bool {
+    match about(error) {
+        Some(About::Photo) => kind == MediaKind::Photo,
+        Some(About::Voice) => kind == MediaKind::Voice,
+        _ => false,
+    }
 }
 
 /// Returns true when the buttons are what is wrong with a message.
@@ -125,7 +133,7 @@ pub(crate) fn classify(error: &Error, marked_up: bool) -> SendError {
             };
         }
         (400, Some(About::Chat | About::Topic)) | (403, _) => false,
-        (400, Some(About::Message | About::Photo)) | (413, _) => true,
+        (400, Some(About::Message | About::Photo | About::Voice)) | (413, _) => true,
         // Telegram finds something in it that nobody has documented: plain text may pass.
         (400, Some(About::Markup) | None) if marked_up => return SendError::Markup(reason),
         (400, _) => true,

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use super::api::{Error, Request};
-use super::classify_error::{classify, is_no_photo};
+use super::classify_error::{classify, may_go_as_file};
 use super::retry::{Target, Turn};
 use super::split::units;
 use super::upload::Upload;
@@ -51,8 +51,9 @@ impl Telegram {
         for (file, path) in message.files {
             files.push((file.kind, Upload::open(file, path).await?));
         }
-        let photos = || files.iter().filter(|(kind, _)| *kind == MediaKind::Photo);
-        let as_documents = photos().any(|(_, file)| file.bytes > PHOTO_MAX);
+        let as_documents = files
+            .iter()
+            .any(|(kind, file)| *kind == MediaKind::Photo && file.bytes > PHOTO_MAX);
         let (files, caption) = (&files, &caption);
         let send = |as_documents| {
             let request = move |target| request(target, files, caption, as_documents);
@@ -61,10 +62,9 @@ impl Telegram {
         let mut sent = send(as_documents).await;
         if let Err(error) = &sent
             && !as_documents
-            && is_no_photo(error)
-            && photos().next().is_some()
+            && files.iter().any(|(kind, _)| may_go_as_file(error, *kind))
         {
-            tracing::info!(%error, "a picture goes out as a file");
+            tracing::info!(%error, "a picture or a voice message goes out as a file");
             sent = send(true).await;
         }
         let result = sent.map_err(|error| classify(&error, message.markup.is_some()))?;
