@@ -168,6 +168,28 @@ pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error
     query().map_err(|source| db::Error::of(path, source))
 }
 
+/// Returns what runs that `source` began cost since `since` (milliseconds since 1970 UTC), in US dollars: the calls of
+/// the sub-agents that they sent, and of the tool servers that they asked, too.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn spent_by_runs_of(path: &Path, since: i64, source: &str) -> Result<f64, db::Error> {
+    let Some(connection) = db::open_read(path)? else {
+        return Ok(0.0);
+    };
+    // A run may have begun before `since`: its own calls are looked for at any time. What sums a sub-agent's
+    // conversation up has a run of its own, in the same session.
+    let sql = "SELECT coalesce(sum(cost_nano_usd), 0) FROM costs AS call WHERE ts >= ?1 AND (source = ?2
+                 OR (run_id != '' AND EXISTS (SELECT 1 FROM costs WHERE run_id = call.run_id AND source = ?2))
+                 OR (session_id != '' AND EXISTS (SELECT 1 FROM costs AS sub WHERE sub.session_id = call.session_id
+                     AND sub.source IN ('subagent', 'sampling') AND sub.run_id != ''
+                     AND EXISTS (SELECT 1 FROM costs WHERE run_id = sub.run_id AND source = ?2))))";
+    connection
+        .query_row(sql, (since, source), |row| row.get(0))
+        .map(super::usd)
+        .map_err(|source| db::Error::of(path, source))
+}
+
 /// Returns when the first call was made, milliseconds since 1970 UTC; `None` when there was none.
 ///
 /// # Errors

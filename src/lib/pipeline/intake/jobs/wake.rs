@@ -24,7 +24,7 @@ const MAX_FILE: u64 = 1 << 20;
 pub struct Waking {
     /// What HEARTBEAT.md says.
     pub file: Option<String>,
-    /// US dollars that heartbeats cost today, and may cost.
+    /// US dollars that heartbeats cost today, their sub-agents included, and may cost.
     pub spent: (f64, f64),
     /// Which limit of all spending is reached, if one is.
     pub is_capped: Option<String>,
@@ -44,31 +44,21 @@ pub fn waking(workspace: &Path, cost_db: &Path, config: &Config, now: i64) -> Wa
         cost::start_of_month(now, zone),
     );
     let limit = config.heartbeat.day_usd;
-    let of_source = |since| {
-        cost::report(cost_db, since, cost::Group::Source)
-            .map(|report| report.groups)
-            .unwrap_or_default()
-    };
-    let today = if limit > 0.0 || config.cost.day_usd > 0.0 {
-        of_source(day)
+    let beats = if limit > 0.0 {
+        cost::spent_by_runs_of(cost_db, day, Source::Heartbeat.as_str()).unwrap_or_default()
     } else {
-        Vec::new()
+        0.0
     };
-    let beats: Vec<cost::Line> = today
-        .iter()
-        .filter(|line| line.name == Source::Heartbeat.as_str())
-        .cloned()
-        .collect();
-    let reached = |name: &str, limit: f64, lines: &[cost::Line]| {
-        (limit > 0.0 && cost::total_usd(lines) >= limit)
+    let spent = |since| cost::by_model(cost_db, since).unwrap_or_default();
+    let reached = |name: &str, limit: f64, since| {
+        (limit > 0.0 && cost::total_usd(&spent(since)) >= limit)
             .then(|| format!("the limit is reached: [cost] {name} = {limit}"))
     };
-    let of_month = || reached("month_usd", config.cost.month_usd, &of_source(month));
-    let is_capped = reached("day_usd", config.cost.day_usd, &today)
-        .or_else(|| (config.cost.month_usd > 0.0).then(of_month).flatten());
+    let is_capped = reached("day_usd", config.cost.day_usd, day)
+        .or_else(|| reached("month_usd", config.cost.month_usd, month));
     Waking {
         file,
-        spent: (cost::total_usd(&beats), limit),
+        spent: (beats, limit),
         is_capped,
     }
 }
@@ -184,5 +174,63 @@ impl Pipeline {
         }
         let _ = self.signals.send(Signal::Accepted(accepted));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::{Kind, Ledger, NewCall, Outcome};
+    use crate::message::Usage;
+
+    const CENT: i64 = 10_000_000;
+
+    async fn pay(ledger: &Ledger, (source, run, session): (&'static str, &str, &str), now: i64) {
+        let call = NewCall {
+            call_id: uuid::Uuid::now_v7().to_string(),
+            run_id: run.to_owned(),
+            session_id: session.to_owned(),
+            source,
+            provider: "p".to_owned(),
+            model: "m".to_owned(),
+            kind: Kind::Chat,
+            bound: Some(CENT),
+            budget_usd: None,
+            share_usd: None,
+        };
+        let caps = crate::config::Cost::default();
+        let reserved = ledger.reserve(call, &caps, now).await.expect("ledger");
+        let reserved = reserved.expect("no limit");
+        let (usage, cost) = (Usage::default(), Some(CENT));
+        let paid = ledger.settle(reserved, Outcome::Answered { usage, cost }, 1);
+        paid.await.expect("ledger");
+    }
+
+    #[tokio::test]
+    async fn what_sub_agents_of_a_heartbeat_cost_is_its_own_cost() {
+        let dir = tempfile::tempdir().expect("dir");
+        let path = dir.path().join("cost.db");
+        let ledger = Ledger::start(&path, chrono_tz::UTC).expect("ledger");
+        let now = crate::clock::parse_rfc3339("2026-03-01T12:00:00Z").expect("a time");
+        let yesterday = now - 86_400_000;
+        for (call, at) in [
+            (("heartbeat", "beat", "own"), now),
+            (("subagent", "beat", "sub"), now),
+            // Its conversation is summed up.
+            (("subagent", "sum", "sub"), now),
+            // One that began before midnight, and what it sent works on.
+            (("heartbeat", "late", "own"), yesterday),
+            (("subagent", "late", "sub-2"), now),
+            // Of somebody else.
+            (("telegram", "chat", "main"), now),
+            (("subagent", "chat", "sub-3"), now),
+            (("search", "", ""), now),
+        ] {
+            pay(&ledger, call, at).await;
+        }
+        let mut config = Config::default();
+        config.heartbeat.day_usd = 0.05;
+        let waking = waking(dir.path(), &path, &config, now);
+        assert_eq!(waking.spent, (0.04, 0.05));
     }
 }
