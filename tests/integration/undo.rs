@@ -160,6 +160,61 @@ fn an_owner_takes_a_run_back_byte_for_byte_in_the_chat_and_in_the_shell() {
 }
 
 #[test]
+fn what_commands_changed_is_said_to_stay() {
+    let house = House::new();
+    let sandbox = &house.sandbox;
+    prepare(sandbox);
+    let command = |line: &str| calls(&[("exec", json!({"command": line}))]);
+    ask(&house, OWNER, &command("echo by-hand > notes.md"));
+    assert_eq!(
+        sandbox.read("workspace/notes.md").as_deref(),
+        Some("by-hand\n")
+    );
+    // The run changed files, and nobody can take it back: that it changed none would be a lie.
+    for said in [
+        ask(&house, OWNER, "/undo"),
+        sandbox.send(&["--undo"]).stdout,
+    ] {
+        assert!(
+            said.starts_with("There is nothing to undo")
+                && said.contains(" ran commands: what they changed in files is not kept"),
+            "{said}"
+        );
+    }
+    let both = format!(
+        "{} {}",
+        calls(&[("write", json!({"path": "data.bin", "content": "text"}))]),
+        command("echo again > notes.md")
+    );
+    ask(&house, OWNER, &both);
+    let said = ask(&house, OWNER, "/undo");
+    assert!(
+        said.contains("data.bin: as it was\nIt also ran 1 command: what they changed in files is not kept and stays."),
+        "{said}"
+    );
+    assert_eq!(
+        sandbox.read("workspace/notes.md").as_deref(),
+        Some("again\n")
+    );
+    // The newest run is one of commands alone: what is undone is an older one, and both are named.
+    ask(
+        &house,
+        OWNER,
+        &calls(&[("write", json!({"path": "data.bin", "content": "text"}))]),
+    );
+    ask(&house, OWNER, &command("echo newer > notes.md"));
+    let said = ask(&house, OWNER, "/undo");
+    assert!(
+        said.contains("data.bin: as it was")
+            && said
+                .lines()
+                .last()
+                .is_some_and(|line| line.contains(" ran commands: ")),
+        "{said}"
+    );
+}
+
+#[test]
 fn an_owners_later_edit_survives() {
     let house = House::new();
     let sandbox = &house.sandbox;

@@ -48,6 +48,13 @@ pub struct Change<'a> {
 pub(super) enum Record {
     /// A file is about to be changed.
     Change(Entry),
+    /// A command is about to run: what it changes in files is not kept.
+    Command {
+        /// When, milliseconds since 1970 UTC.
+        at: i64,
+        /// The key of the conversation.
+        conversation: String,
+    },
     /// An undo begins.
     Asked {
         /// When, milliseconds since 1970 UTC.
@@ -122,6 +129,34 @@ impl Store {
         self.record_now(change)
     }
 
+    /// Notes that `run` runs a command: so an undo can say what it does not take back. It waits for no disk; one that
+    /// cannot be noted runs all the same.
+    pub fn note_command(&self, run: &str, conversation: &str) {
+        let _busy = self.busy.lock();
+        let line = Record::Command {
+            at: clock::now_ms(),
+            conversation: conversation.to_owned(),
+        };
+        let mut bytes = serde_json::to_vec(&line).expect("a line is plain data");
+        bytes.push(b'\n');
+        let noted = || -> Result<(), Error> {
+            let dir = self.dir_of(run)?;
+            let journal = dir.join("journal.jsonl");
+            let mut builder = DirBuilder::new();
+            let made = builder.mode(0o700).recursive(true).create(&dir);
+            made.map_err(sys::Error::at("make", &dir))?;
+            let mut options = OpenOptions::new();
+            options.append(true).create(true).mode(0o600);
+            let written = options
+                .open(&journal)
+                .and_then(|mut file| file.write_all(&bytes));
+            Ok(written.map_err(sys::Error::at("write", &journal))?)
+        };
+        if let Err(error) = noted() {
+            tracing::warn!(%error, "an undo of the run will not know of a command");
+        }
+    }
+
     /// As [`Store::record`], for who holds the lock.
     pub(super) fn record_now(&self, change: Change<'_>) -> Result<bool, Error> {
         let dir = self.dir_of(change.run)?;
@@ -184,7 +219,10 @@ impl Store {
 pub(super) fn entry_of(line: &Record) -> Option<&Entry> {
     match line {
         Record::Change(entry) => Some(entry),
-        Record::Asked { .. } | Record::Undone { .. } | Record::Over { .. } => None,
+        Record::Command { .. }
+        | Record::Asked { .. }
+        | Record::Undone { .. }
+        | Record::Over { .. } => None,
     }
 }
 

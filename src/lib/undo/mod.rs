@@ -1,7 +1,7 @@
-//! What runs changed in files, so that it can be taken back.
+//! What runs changed in files, so that it can be taken back; and that they ran commands, which cannot.
 //!
 //! ```text
-//! state/undo/<run>/journal.jsonl   one line a change, and one for what was taken back
+//! state/undo/<run>/journal.jsonl   one line a change, one for what was taken back, and one a command
 //! state/undo/<run>/<n>             what was in the file before change n
 //! ```
 //! A line and what it speaks of are on the disk before the file is changed. So a crash leaves at most a line

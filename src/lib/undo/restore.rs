@@ -19,8 +19,12 @@ pub struct Undone {
     pub run: String,
     /// When it last changed a file, milliseconds since 1970 UTC.
     pub at: i64,
-    /// What became of each file, a line a file; none when all was taken back before.
+    /// What became of each file, a line a file; none when all was taken back before, or the run changed none by itself.
     pub files: Vec<String>,
+    /// Commands that the run ran: what they changed in files is not kept, and stays.
+    pub commands: usize,
+    /// Whether it changed files that an undo can bring back, before or now.
+    pub had_files: bool,
     /// The run whose undo brings back what was taken; `None` when nothing was changed.
     pub back: Option<String>,
 }
@@ -44,11 +48,15 @@ impl Store {
     pub fn undo(&self, run: &str, by: &str, path_policy: &PathPolicy) -> Result<Undone, Error> {
         let _busy = self.busy.lock();
         let lines = self.known(run)?;
-        let times = lines.iter().filter_map(entry_of).map(|entry| entry.at);
+        let changes = lines.iter().filter_map(entry_of).map(|entry| entry.at);
+        let commands = lines.iter().filter_map(runs::command_of).map(|(at, _)| at);
+        let (commands, times) = (commands.clone().count(), changes.clone().chain(commands));
         let mut undone = Undone {
             run: run.to_owned(),
             at: times.max().unwrap_or_default(),
             files: Vec::new(),
+            commands,
+            had_files: changes.count() > 0,
             back: None,
         };
         let open = runs::open(&lines);

@@ -87,6 +87,19 @@ impl Store {
         self.runs().into_iter().find(is_meant)
     }
 
+    /// Returns the newest run of a conversation, or of all, that ran commands, and when it ran the last one,
+    /// milliseconds since 1970 UTC.
+    pub fn newest_commands(&self, conversation: Option<&str>) -> Option<(String, i64)> {
+        let of_run = |run: String| {
+            let lines = self.lines(&run).ok()?;
+            let (at, key) = lines.iter().rev().find_map(command_of)?;
+            conversation
+                .is_none_or(|wanted| wanted == key)
+                .then_some((run, at))
+        };
+        self.names().filter_map(of_run).max_by_key(|(_, at)| *at)
+    }
+
     /// Removes what is older than `keep`, and the oldest runs while all take more than `max` bytes.
     ///
     /// # Errors
@@ -135,13 +148,26 @@ impl Store {
     }
 }
 
+/// Returns when a command ran, and the key of its conversation.
+pub(super) fn command_of(line: &Record) -> Option<(i64, &str)> {
+    match line {
+        Record::Command { at, conversation } => Some((*at, conversation)),
+        Record::Change(_) | Record::Asked { .. } | Record::Undone { .. } | Record::Over { .. } => {
+            None
+        }
+    }
+}
+
 /// Returns the changes that were not taken back, in their order.
 pub(super) fn open(lines: &[Record]) -> Vec<&Entry> {
     let undone: Vec<u32> = lines
         .iter()
         .flat_map(|line| match line {
             Record::Undone { of, .. } => of.as_slice(),
-            Record::Change(_) | Record::Asked { .. } | Record::Over { .. } => &[],
+            Record::Change(_)
+            | Record::Command { .. }
+            | Record::Asked { .. }
+            | Record::Over { .. } => &[],
         })
         .copied()
         .collect();

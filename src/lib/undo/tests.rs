@@ -95,6 +95,24 @@ impl House {
 }
 
 #[test]
+fn a_run_that_only_ran_commands_is_known_and_has_nothing_that_can_be_taken_back() {
+    let house = house();
+    let store = &house.store;
+    for (run, conversation) in [("r1", "cli:ada"), ("r1", "cli:ada"), ("r2", "cli:eve")] {
+        store.note_command(run, conversation);
+    }
+    assert_eq!((store.runs(), store.newest(None)), (vec![], None));
+    let undone = store.undo("r1", "u", &house.path_policy).unwrap();
+    assert_eq!(
+        (undone.commands, undone.had_files, undone.files.as_slice()),
+        (2, false, &[] as &[String])
+    );
+    let newest = |key| store.newest_commands(key).map(|(run, _)| run);
+    assert_eq!(newest(Some("cli:ada")).as_deref(), Some("r1"));
+    assert_eq!(newest(Some("cli:bob")), None);
+}
+
+#[test]
 fn a_run_is_taken_back_byte_for_byte_and_brought_back() {
     let house = house();
     house.put("a", "one");

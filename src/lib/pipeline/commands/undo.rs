@@ -6,6 +6,7 @@ use crate::clock;
 use crate::message::{Command, Envelope, SessionKey, Source};
 use crate::pipeline::Pipeline;
 use crate::pipeline::turn::outcome::{Outcome, as_it_is, declined};
+use crate::text;
 use crate::text::visible;
 use crate::undo::{Error, RunInfo, Undone};
 
@@ -44,33 +45,54 @@ impl Pipeline {
             envelope.session_key.0.clone(),
         );
         let (run, by) = (run.map(str::to_owned), envelope.id.clone());
+        let of_shell = matches!(envelope.source, Source::Cli | Source::Http);
         let work = move || {
             // After a crash the same run is meant, and not the one before it.
             let run = run
                 .or_else(|| undo.asked(&by))
                 .or_else(|| undo.newest(Some(&key)).map(|newest| newest.run));
             let done = run.map(|run| undo.undo(&run, &by, &path_policy));
-            (done, undo.runs())
+            // The shell means all conversations.
+            let commands = undo.newest_commands((!of_shell).then_some(key.as_str()));
+            (done, undo.runs(), commands)
         };
-        let done = crate::sys::blocking(work).await;
-        let (done, runs) = done;
+        let (done, runs, commands) = crate::sys::blocking(work).await;
         let zone = self.live().config.agent.timezone.0;
         let when = |at: i64| clock::local_stamp(at, zone);
         let plainly = |text: String| as_it_is(envelope, text.clone(), text);
-        let of_shell = matches!(envelope.source, Source::Cli | Source::Http);
         match done {
-            None => plainly("There is nothing to undo: I changed no files here that were not taken back already.".to_owned()),
+            None => {
+                let none = "There is nothing to undo: I changed no files here with my own tools that were not taken back already.";
+                let told = match &commands {
+                    Some((run, at)) => format!("{none}\n{}", not_taken_back(run, &when(*at))),
+                    None => none.to_owned(),
+                };
+                plainly(told)
+            }
             Some(Ok(undone)) => {
                 // What is remembered may be among them.
                 self.memory.tell_news();
-                plainly(told(&undone, &when(undone.at), of_shell))
+                let told = told(&undone, &when(undone.at), of_shell);
+                plainly(match commands {
+                    // A newer one is not what was undone.
+                    Some((run, at)) if at > undone.at && run != undone.run => {
+                        format!("{told}\n{}", not_taken_back(&run, &when(at)))
+                    }
+                    _ => told,
+                })
             }
-            Some(Err(Error::Unknown(run))) => {
-                declined(envelope, &format!("no run {run:?} that changed files; {}", choice(&runs, &when)))
-            }
-            Some(Err(error)) => {
-                self.failed(envelope, &format!("the undo did not come to its end, ask for it again: {error}"), &[])
-            }
+            Some(Err(Error::Unknown(run))) => declined(
+                envelope,
+                &format!(
+                    "no run {run:?} that changed files; {}",
+                    choice(&runs, &when)
+                ),
+            ),
+            Some(Err(error)) => self.failed(
+                envelope,
+                &format!("the undo did not come to its end, ask for it again: {error}"),
+                &[],
+            ),
         }
     }
 }
@@ -78,21 +100,38 @@ impl Pipeline {
 /// What was done, a line a file, and how to take it back.
 fn told(undone: &Undone, when: &str, of_shell: bool) -> String {
     let run = &undone.run;
+    if !undone.had_files {
+        return not_taken_back(run, when);
+    }
+    let stays = match undone.commands {
+        0 => String::new(),
+        count => format!(
+            "\nIt also ran {}: what they changed in files is not kept and stays.",
+            text::counted(count, "command")
+        ),
+    };
     if undone.files.is_empty() {
-        return format!("Run {run} is undone already.");
+        return format!("Run {run} is undone already.{stays}");
     }
     let files = undone.files.join("\n");
     match &undone.back {
-        None => format!("Nothing was changed; run {run} of {when}:\n{files}"),
+        None => format!("Nothing was taken back of run {run} of {when}:\n{files}{stays}"),
         Some(back) => {
             let how = if of_shell {
                 format!("agent-send --undo {back}")
             } else {
                 format!("/undo {back}")
             };
-            format!("Undone is run {run} of {when}:\n{files}\nTo have it back: {how}")
+            format!("Undone is run {run} of {when}:\n{files}{stays}\nTo have it back: {how}")
         }
     }
+}
+
+/// Says of a run that only ran commands what an undo cannot do.
+fn not_taken_back(run: &str, when: &str) -> String {
+    format!(
+        "Run {run} of {when} ran commands: what they changed in files is not kept, and I cannot take it back."
+    )
 }
 
 /// Names the newest runs that can be undone.

@@ -273,6 +273,8 @@ impl Exec {
         };
         hidden.extend(marked.closed.iter().cloned());
         let watch = marked.watch();
+        self.undo
+            .note_command(&context.run_id, &context.conversation.0);
         let spec = Spec {
             command: args.command,
             cwd,
