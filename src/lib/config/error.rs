@@ -43,6 +43,18 @@ pub enum Error {
         /// The parser's words.
         message: String,
     },
+    /// A section stands in a file twice, as when a block was pasted below a template that has it already.
+    #[error("{}:{second}: the section [{section}] stands twice, first in line {first}", file.display())]
+    Twice {
+        /// The file.
+        file: PathBuf,
+        /// Its name, such as `telegram`.
+        section: String,
+        /// Its first line, from 1.
+        first: usize,
+        /// The line where it stands again.
+        second: usize,
+    },
     /// A setting has a value that cannot be.
     #[error("{origin}: {}{message}", quoted(key, ": "))]
     Value {
@@ -155,6 +167,7 @@ impl Error {
             Self::NoHome
             | Self::BadName { .. }
             | Self::Syntax { .. }
+            | Self::Twice { .. }
             | Self::Value { .. }
             | Self::UnknownKeys(_)
             | Self::NoProviderFile { .. }
@@ -188,6 +201,10 @@ impl Error {
             }
             Self::Io { path, .. } => format!("look at it: `ls -ld {0}` and `df {0}`", path.display()),
             Self::Syntax { file, line, .. } => format!("correct line {line} of {}, then `agent-daemon check`", file.display()),
+            Self::Twice { file, section, first, second } => format!(
+                "merge the two: in {}, move what stands below line {second} up into [{section}] of line {first}, a key once, and delete line {second}",
+                file.display()
+            ),
             Self::Value { origin, key, .. } => format!("correct {}{origin}, then `agent-daemon check`", quoted(key, " in ")),
             Self::UnknownKeys(keys) => {
                 let (what, from) = match keys.as_slice() {

@@ -43,12 +43,9 @@ impl TomlFile {
             syntax_error(path, &text, at, "the file is not UTF-8".to_owned())
         })?;
         let failed = |error: &toml::de::Error| {
-            syntax_error(
-                path,
-                &text,
-                error.span().map_or(0, |span| span.start),
-                error.message().to_owned(),
-            )
+            let at = error.span().map_or(0, |span| span.start);
+            stands_twice(path, &text, at)
+                .unwrap_or_else(|| syntax_error(path, &text, at, error.message().to_owned()))
         };
         let spanned = DeTable::parse(&text).map_err(|error| failed(&error))?;
         let (mut values, mut names) = (Vec::new(), Vec::new());
@@ -161,6 +158,29 @@ fn collect(
     }
 }
 
+/// Returns the error of a section that begins at the byte `at` and stands before it already.
+fn stands_twice(file: &Path, text: &str, at: usize) -> Option<Error> {
+    let (second, _) = line_and_column(text, at);
+    let section = text.lines().nth(second - 1).and_then(section_of)?;
+    let before = text.lines().take(second - 1);
+    let first = before.map(section_of).position(|it| it == Some(section))? + 1;
+    Some(Error::Twice {
+        file: file.to_owned(),
+        section: crate::text::visible(&crate::text::shorten(section, 120)),
+        first,
+        second,
+    })
+}
+
+/// Returns the name of the section that a line begins; those of lists may stand many times.
+fn section_of(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix('[')?;
+    let (name, _) = rest
+        .split_once(']')
+        .filter(|(name, _)| !name.starts_with('['))?;
+    Some(name.trim())
+}
+
 fn syntax_error(file: &Path, text: &str, at: usize, message: String) -> Error {
     let (line, column) = line_and_column(text, at);
     let content = text.lines().nth(line - 1).unwrap_or("");
@@ -199,6 +219,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn a_section_that_stands_twice_is_named_with_both_its_lines() {
+        let told = |text: &str| {
+            let error = TomlFile::parse(Path::new("f"), text.into()).err();
+            error.map(|error| (error.to_string(), error.hint()))
+        };
+        let twice = "[agent]\n[mail.\"a b\"] # one\nx = 1\n[log]\n[ mail.\"a b\" ]\ny = 2\n";
+        let (what, hint) = told(twice).expect("an error");
+        assert_eq!(
+            what,
+            "f:5: the section [mail.\"a b\"] stands twice, first in line 2"
+        );
+        assert!(
+            hint.starts_with("merge the two: ")
+                && hint.contains("line 5")
+                && hint.contains("line 2"),
+            "{hint}"
+        );
+        assert_eq!(told("[[a]]\n[[a]]\n"), None, "lists of sections may");
+        let (what, _) = told("[a]\nx = 1\nx = 2\n").expect("an error");
+        assert!(what.starts_with("f:3:1: "), "{what}");
+    }
+
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         prop_oneof![
             any::<Vec<u8>>(),
@@ -211,6 +254,7 @@ mod tests {
         fn any_bytes_are_read_or_refused_with_a_place(bytes in bytes()) {
             match TomlFile::parse(Path::new("f"), bytes) {
                 Err(Error::Syntax { line, column, .. }) => prop_assert!(line >= 1 && column >= 1),
+                Err(Error::Twice { first, second, .. }) => prop_assert!(first < second),
                 Err(error) => prop_assert!(false, "{error}"),
                 Ok(file) => match file.decode::<crate::config::Config>() {
                     Ok(_) => {}

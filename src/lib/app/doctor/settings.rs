@@ -176,7 +176,10 @@ fn unused_keys(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
 /// An error of the settings, with an editor at its line.
 fn invalid(patient: &Patient, error: &Error) -> Finding {
     let command = match error {
-        Error::Syntax { file, line, .. } => patient.edit(file, Some(*line)),
+        Error::Syntax { file, line, .. }
+        | Error::Twice {
+            file, second: line, ..
+        } => patient.edit(file, Some(*line)),
         Error::EnvFileLine { path, line, .. } => patient.edit(path, Some(*line)),
         Error::Value { origin, .. } => match place(origin) {
             Some((file, line)) => patient.edit(&file, Some(line)),
