@@ -7,22 +7,52 @@ use crate::app::cli::Failure;
 use crate::audit;
 use crate::auth::Keys;
 use crate::config;
-use crate::config::{Config, DmPolicy, Telegram};
+use crate::config::{Config, Http, Telegram};
 use crate::pipeline::Live;
 use crate::sandbox;
 
-/// Returns the sections that changed and are read at the start only. Who may talk counts at once.
-fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
-    let lasting = |config: &Config| Telegram {
-        owner: Vec::new(),
-        allow_from: Vec::new(),
-        dm_policy: DmPolicy::default(),
-        ..config.telegram.clone()
+/// Returns the sections of which the daemon began with something else than what is set now, and which are read at the
+/// start only. What is read each time (who may talk, how answers are shown) counts at once; so does what is off.
+fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
+    let telegram = |config: &Config| {
+        config.telegram.enabled.then(|| {
+            let at_once = Telegram::default();
+            Telegram {
+                owner: at_once.owner,
+                dm_policy: at_once.dm_policy,
+                allow_from: at_once.allow_from,
+                stream: at_once.stream,
+                interim: at_once.interim,
+                typing: at_once.typing,
+                reply_to_mode: at_once.reply_to_mode,
+                ack_reaction: at_once.ack_reaction,
+                group_policy: at_once.group_policy,
+                groups: at_once.groups,
+                ..config.telegram.clone()
+            }
+        })
     };
-    let telegram = lasting(before) != lasting(after);
-    let http = before.http != after.http;
-    let sections = [telegram.then_some("telegram"), http.then_some("http")];
-    sections.into_iter().flatten().collect()
+    let http = |config: &Config| {
+        // A webhook of Telegram listens at the same address, also when the API is off.
+        let listens = config.http.enabled
+            || (config.telegram.enabled && config.telegram.webhook_path().is_some());
+        listens.then(|| Http {
+            ignore_tools: false,
+            ..config.http.clone()
+        })
+    };
+    let channels = |config: &Config| -> Vec<String> {
+        let on = config.channels.iter().filter(|(_, one)| one.enabled);
+        on.map(|(name, _)| name.clone()).collect()
+    };
+    let sections = [
+        (telegram(began) != telegram(now), "telegram"),
+        (http(began) != http(now), "http"),
+        (channels(began) != channels(now), "channels"),
+        (began.log != now.log, "log"),
+    ];
+    let changed = sections.into_iter().filter(|(is_new, _)| *is_new);
+    changed.map(|(_, section)| section).collect()
 }
 
 impl Daemon {
@@ -30,8 +60,7 @@ impl Daemon {
     pub(super) fn reload(&self) {
         match self.build_again() {
             Ok((live, signed_out)) => {
-                let before = self.pipeline.live();
-                let waiting = needs_restart(&before.config, &live.config);
+                let waiting = needs_restart(&self.began_with, &live.config);
                 let zone = live.config.agent.timezone.0;
                 self.pipeline.sessions().set_zone(zone);
                 self.kept.ledger.set_zone(zone);
@@ -113,21 +142,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_talk_needs_no_restart_and_an_address_does() {
-        let before = Config::default();
-        let changed = |change: fn(&mut Config)| {
-            let mut after = Config::default();
-            change(&mut after);
-            needs_restart(&before, &after)
+    fn only_what_is_not_in_force_is_told_to_wait_for_a_restart() {
+        let began = || {
+            let mut config = Config::default();
+            config.telegram.enabled = true;
+            config.http.enabled = true;
+            config
         };
-        assert_eq!(
-            changed(|config| config.telegram.allow_from.push(1)),
-            [] as [&str; 0]
-        );
-        assert_eq!(
-            changed(|config| config.telegram.enabled = true),
-            ["telegram"]
-        );
+        let changed = |change: fn(&mut Config)| {
+            let mut now = began();
+            change(&mut now);
+            needs_restart(&began(), &now)
+        };
+        let at_once: [fn(&mut Config); 5] = [
+            |_| {},
+            |config| config.telegram.allow_from.push(1),
+            |config| config.telegram.typing = false,
+            |config| {
+                let group = crate::config::Group::default();
+                config.telegram.groups.insert("-1".to_owned(), group);
+            },
+            |config| config.http.ignore_tools = true,
+        ];
+        for change in at_once {
+            assert_eq!(changed(change), [] as [&str; 0]);
+        }
+        let telegram: [fn(&mut Config); 3] = [
+            |config| config.telegram.enabled = false,
+            |config| config.telegram.poll_timeout_secs = 10,
+            |config| config.telegram.aliases.push("Jeeves".to_owned()),
+        ];
+        for change in telegram {
+            assert_eq!(changed(change), ["telegram"]);
+        }
         assert_eq!(changed(|config| config.http.listen.push('1')), ["http"]);
+        assert_eq!(changed(|config| config.log.keep_days += 1), ["log"]);
+        let on = |config: &mut Config| {
+            let channel = config.channels.entry("mail".to_owned()).or_default();
+            channel.enabled = true;
+        };
+        assert_eq!(changed(on), ["channels"]);
+        // What is off before and after is nobody's business.
+        let mut off = Config::default();
+        off.http.listen.push('1');
+        off.telegram.poll_timeout_secs = 10;
+        assert_eq!(needs_restart(&Config::default(), &off), [] as [&str; 0]);
     }
 }

@@ -20,7 +20,7 @@ use crate::auth::{Keys, Renewals, ServerSignIns};
 use crate::channel::Channel;
 use crate::channel::telegram::Telegram;
 use crate::config;
-use crate::config::{Environment, Home, Loaded, Secrets};
+use crate::config::{Config, Environment, Home, Loaded, Secrets};
 use crate::cost::Ledger;
 use crate::forget;
 use crate::llm::Outages;
@@ -60,6 +60,8 @@ pub(super) struct Daemon {
     pub(super) log: logging::Log,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) kept: Kept,
+    /// The settings of the start: some of them stay in force until the next one.
+    pub(super) began_with: Config,
 }
 
 /// What the parts of the daemon hear of each other.
@@ -250,6 +252,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     let (tell, troubles) = mpsc::unbounded_channel();
     let (kept, events) = keep(&home, &env, ledger, tell)?;
     let live = build::live(&home, &env, loaded, kept.clone())?;
+    let began_with = live.config.clone();
     let mut channels: HashMap<String, Arc<dyn Channel>> = HashMap::new();
     if let Some(telegram) = &telegram {
         channels.insert(telegram.name().to_owned(), telegram.clone());
@@ -286,6 +289,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
         log,
         pipeline,
         kept,
+        began_with,
     };
     let news = News {
         telegram,
