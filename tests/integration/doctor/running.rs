@@ -182,6 +182,12 @@ fn a_fifo_that_nobody_hears_is_named() {
     let mut pretender = Pretender::new();
     pretender.fifo = None;
     pretender.check("fifo-unheard", "warning", &["was replaced"]);
+    // One that is ending has closed it; of one that is starting nothing is known yet.
+    pretender.show(|state| state.stopping = true);
+    pretender.check("daemon-ending", "warning", &["is ending"]);
+    pretender.show(|state| state.pid = 1);
+    assert_eq!(ids(&pretender.sandbox), [] as [&str; 0]);
+    pretender.show(|_| {});
     fs::remove_file(pretender.sandbox.path("state/control.fifo")).expect("own file");
     pretender.check("fifo-unheard", "warning", &["is gone"]);
 

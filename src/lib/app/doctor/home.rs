@@ -4,6 +4,7 @@ use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, eaccess};
@@ -13,7 +14,11 @@ use super::repair::Repair;
 use super::subject::{Patient, blocks, quote, user};
 use super::{Finding, service};
 use crate::config::Home;
-use crate::sys::fifo;
+use crate::monitor_state;
+use crate::sys::{fifo, lock};
+
+/// A daemon that ends has written that down by then, after it closed its FIFO.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Returns the directories every home has once a daemon ran in it.
 pub(super) fn directories(home: &Home) -> Vec<PathBuf> {
@@ -342,10 +347,43 @@ fn doorbell(patient: &Patient) -> Option<Finding> {
         return Some(finding.repaired_by(Repair::Modes(vec![(path, 0o600)])));
     }
     let pid = patient.pid()?;
-    let deaf = matches!(fifo::is_heard(&path), Ok(false));
-    deaf.then(|| {
-        let evidence =
-            format!("a daemon runs (pid {pid}) and listens on another state/control.fifo than this one: it was replaced");
-        Finding::warning("fifo-unheard", evidence, service::restart(patient, pid))
-    })
+    unheard(patient, pid)
+}
+
+/// A daemon runs, and nobody may be at the FIFO. One that ends closes it first and says so then.
+fn unheard(patient: &Patient, pid: i32) -> Option<Finding> {
+    let (path, monitor) = (patient.home.fifo(), patient.home.monitor());
+    let since = Instant::now();
+    loop {
+        if !matches!(fifo::is_heard(&path), Ok(false)) {
+            return None;
+        }
+        let is_there = matches!(lock::holder(&patient.home.lock()), Ok(Some(now)) if now == pid);
+        let state = Some(&monitor).filter(|path| !blocks(path));
+        let state = state.and_then(|path| monitor_state::read(path).ok().flatten());
+        match state.filter(|state| i64::from(state.pid) == i64::from(pid)) {
+            // It has ended meanwhile, or begins: an earlier one wrote what is there.
+            None => return None,
+            Some(_) if !is_there => return None,
+            Some(state) if state.stopping => return Some(ending(patient, pid)),
+            Some(_) if since.elapsed() < LAST_WORDS => std::thread::sleep(LAST_WORDS / 20),
+            Some(_) => break,
+        }
+    }
+    let evidence = format!(
+        "a daemon runs (pid {pid}) and listens on another state/control.fifo than this one: it was replaced"
+    );
+    Some(Finding::warning(
+        "fifo-unheard",
+        evidence,
+        service::restart(patient, pid),
+    ))
+}
+
+fn ending(patient: &Patient, pid: i32) -> Finding {
+    let evidence = format!(
+        "the daemon (pid {pid}) is ending: running turns may finish, what comes now waits for the next start"
+    );
+    let watch = patient.program("agent-monitor", "").trim_end().to_owned();
+    Finding::warning("daemon-ending", evidence, watch)
 }
