@@ -100,8 +100,7 @@ pub(crate) fn facts(status: &Status) -> Vec<(String, String)> {
 
 pub(crate) fn queue(context: &Context<'_>, queue: &Queue) -> Exit {
     let exit = context.answer(queue, |queue| {
-        // Ids and reasons are whole: they are what somebody wants to copy.
-        let lines = table(queue).lines(usize::MAX);
+        let lines = queue_lines(queue);
         lines.iter().for_each(|line| cli::out(line));
     });
     if queue.inbox.is_empty()
@@ -112,6 +111,24 @@ pub(crate) fn queue(context: &Context<'_>, queue: &Queue) -> Exit {
         context.note_nothing("nothing waits");
     }
     exit
+}
+
+/// Returns the queue for a terminal. Ids and reasons are whole: they are what somebody wants to copy. More lines of a
+/// question stand indented below its first, so that none looks like a row.
+fn queue_lines(queue: &Queue) -> Vec<String> {
+    let mut short = queue.clone();
+    for one in &mut short.approvals {
+        one.text = one.text.lines().next().unwrap_or_default().to_owned();
+    }
+    let mut lines = Vec::new();
+    // The questions are the first rows.
+    for (at, row) in table(&short).lines(usize::MAX).into_iter().enumerate() {
+        lines.push(row);
+        let more = queue.approvals.get(at).into_iter();
+        let more = more.flat_map(|one| one.text.lines().skip(1));
+        lines.extend(more.map(|line| format!("         {}", text::visible(line))));
+    }
+    lines
 }
 
 /// Returns what waits, what is on its way out, and the dead letters as a table.
@@ -187,9 +204,10 @@ mod tests {
             approvals: vec![asked],
         };
         assert_eq!(
-            table(&queue).lines(usize::MAX),
+            queue_lines(&queue),
             [
-                "asks     2025-11-21T22:56:02.000Z  k3f9w2                                exec      rm -r build\\u{a}in \\u{202e}~/src (the settings ask; cli:ada)",
+                "asks     2025-11-21T22:56:02.000Z  k3f9w2                                exec      rm -r build (the settings ask; cli:ada)",
+                "         in \\u{202e}~/src",
                 "running  2025-11-21T22:56:01.120Z  019aa9f2-6d4e-7c1b-9d0e-3f1a2b3c4d5e  1 try     cli:a\\u{1b}da",
                 "sending  2025-11-21T22:56:01.120Z  out-8                                 2 tries   cli:a\\u{1b}da",
                 "dead     2025-11-20T01:00:00.000Z  out-7                                 12 tries  403 bot was blocked\\u{a}by the user",
