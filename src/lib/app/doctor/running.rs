@@ -257,7 +257,11 @@ fn remedy(patient: &Patient, channel: &str, state: &str) -> String {
         )
     };
     let begins = |words: &str| state.starts_with(words);
-    if begins("its process") || begins("channel.json") || begins("its directory") {
+    if begins("its process")
+        || begins("not running")
+        || begins("channel.json")
+        || begins("its directory")
+    {
         format!("ls -lR {}", quote(patient.home.channels().join(channel)))
     } else if begins("unauthorized") {
         patient.edit(&patient.home.env_file(), None)

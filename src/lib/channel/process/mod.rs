@@ -41,6 +41,8 @@ const HANGS: Duration = Duration::from_secs(600);
 const NOTICE: Duration = Duration::from_secs(60);
 /// A message that nobody claimed for so long is a sign that nobody is there.
 const UNCLAIMED: Duration = Duration::from_secs(60);
+/// Who was heard so long ago is there, milliseconds.
+const HEARD_MS: i64 = 60_000;
 /// Outcomes that are kept for messages which are not being sent yet.
 const MAX_EARLY: usize = 10_000;
 
@@ -438,21 +440,23 @@ impl Process {
             return "its directory is damaged: out/, sending/ or files/ is no directory".to_owned();
         }
         let (count, oldest) = offer::unclaimed(&self.layout);
-        if oldest <= UNCLAIMED {
-            return "ok".to_owned();
-        }
         let messages = crate::text::counted(count, "message");
-        if self.is_held() {
-            format!(
-                "its process hangs: {messages} not taken for {} s",
-                oldest.as_secs()
-            )
-        } else {
-            format!(
-                "its process does not run: {messages} not taken for {} s",
-                oldest.as_secs()
-            )
+        let waits = format!("{messages} not taken for {} s", oldest.as_secs());
+        match (self.is_held(), oldest > UNCLAIMED) {
+            (true, false) => "ok".to_owned(),
+            (true, true) => format!("its process hangs: {waits}"),
+            (false, true) => format!("not running: {waits}"),
+            // One that forgets the lock is known by what comes from it.
+            (false, false) if self.was_heard() => "ok".to_owned(),
+            (false, false) => "not running".to_owned(),
         }
+    }
+
+    /// Returns true when something came from the process a moment ago.
+    fn was_heard(&self) -> bool {
+        let (sent, heard) = *self.last.lock();
+        let last = sent.max(heard);
+        last.is_some_and(|at| clock::now_ms() - at <= HEARD_MS)
     }
 }
 

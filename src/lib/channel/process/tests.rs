@@ -89,11 +89,17 @@ async fn a_message_is_a_file_until_the_process_says_what_became_of_it() {
             .count(),
         0
     );
-    // Nobody has written for long, and nothing waits: that is no trouble.
+    // Nobody has written for long, and nothing waits: that is no trouble, while the process is there.
+    assert_eq!(bench.channel.health().state, "ok");
     *bench.channel.last.lock() = (Some(0), Some(0));
+    put(&bench.channel.layout.lock(), "");
+    let lock = std::fs::File::open(bench.channel.layout.lock()).expect("a file");
+    let lock = Flock::lock(lock, FlockArg::LockExclusive).expect("nobody else has it");
     let health = bench.channel.health();
     assert_eq!(health.state, "ok");
     assert!(health.last_ok_at.is_some_and(|at| at > 0));
+    drop(lock);
+    assert_eq!(bench.channel.health().state, "not running");
     // Word that comes before anybody asks is kept.
     bench
         .channel
