@@ -377,8 +377,9 @@ fn a_home_where_none_ever_ran_says_how_to_begin() {
     let empty = sandbox.path("empty home");
     let told = sandbox.monitor(&["--home", &empty.display().to_string()]);
     assert_eq!(told.code, 78);
+    let init = format!("agent-daemon --home '{}' init", empty.display());
     assert!(
-        told.stderr.contains("there is no agent") && told.stderr.contains("agent-daemon init"),
+        told.stderr.contains("there is no agent") && told.stderr.contains(&init),
         "{told:?}"
     );
     assert!(!empty.exists(), "a look makes nothing");

@@ -69,6 +69,60 @@ fn a_typo_is_an_error_for_check_doctor_start_and_reload() {
     }
 }
 
+/// Whoever does as they are told comes to the agent that was made, and makes no second one.
+#[test]
+fn hints_lead_to_the_same_agent_again() {
+    let sandbox = Sandbox::new();
+    let run = |script: &str| {
+        let mut shell = sandbox.shell();
+        shell
+            .current_dir(sandbox.home())
+            .env_remove("AGENT_HOME")
+            .args(["-c", script]);
+        Running::start(&mut shell).end()
+    };
+    let there = sandbox.path("own");
+    let absolute = format!("agent-send --home {} --chat", there.display());
+    let told = run("agent-daemon --home=own init");
+    for command in [
+        "agent-daemon --home own login anthropic",
+        "agent-daemon --home own check",
+        "agent-daemon --home own run",
+        &absolute,
+    ] {
+        assert!(told.stderr.contains(command), "{command}: {told:?}");
+    }
+    let told = run("agent-daemon --home own check");
+    assert!(
+        told.stderr
+            .contains("agent-daemon --home own login anthropic"),
+        "{told:?}"
+    );
+    let told = run("agent-send --home own --stop");
+    assert!(
+        told.code == 69 && told.stderr.contains("agent-daemon --home own run"),
+        "{told:?}"
+    );
+    let told = run("agent-send --home nowhere hello");
+    assert!(
+        told.stderr
+            .contains("agent-daemon --home nowhere init makes one"),
+        "{told:?}"
+    );
+    // Another terminal knows nothing of this environment.
+    let told = run("AGENT_HOME=own agent-daemon init");
+    assert!(
+        told.stderr.contains(&absolute) && told.stderr.contains(" agent-daemon run"),
+        "{told:?}"
+    );
+    // As for a user of the system: the shell is somebody else's.
+    sandbox.put("sudo", b"#!/bin/sh\n\"$@\"\nexit $?\n");
+    let told = run("chmod +x sudo; ./sudo agent-daemon --home own init; id -un");
+    let user = told.stdout.lines().last().expect("a name");
+    let command = format!("sudo -u {user} agent-daemon --home own run");
+    assert!(told.stderr.contains(&command), "{command}: {told:?}");
+}
+
 #[test]
 fn a_home_that_is_not_there_is_an_error_and_is_not_made() {
     let sandbox = Sandbox::new();
@@ -253,6 +307,43 @@ fn check_and_doctor_name_the_same_faults() {
 }
 
 #[test]
+fn check_names_all_that_is_missing_at_once_and_a_name_that_was_misspelt() {
+    let sandbox = Sandbox::new();
+    for name in ["a", "b"] {
+        let text = format!(
+            "type = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\napi_key_env = \"KEY_OF_{name}\"\n\
+             [models.{name}]\nmodel = \"m\"\ncost_per_mtok = [0, 0, 0]\n"
+        );
+        let text = text.replace("models.a", "models.primary");
+        sandbox.put(&format!("providers.d/{name}.toml"), text.as_bytes());
+    }
+    sandbox.put(
+        "agent.toml",
+        b"[providers]\nload = [\"a\", \"b\"]\n[telegram]\nenabled = true\nowner = [1]\n[http]\nenabled = true\n\
+          [http.hooks.one]\n[http.hooks.two]\n",
+    );
+    sandbox.put(".env", b"TELEGRAM_BOT_TOKNE=x\n");
+    let told = sandbox.run("agent-daemon", &["check"], "");
+    assert_eq!(told.code, 78, "{told:?}");
+    let json = sandbox.run("agent-daemon", &["check", "--json"], "");
+    for name in [
+        "KEY_OF_a",
+        "KEY_OF_b",
+        "TELEGRAM_BOT_TOKEN",
+        "AGENT_HTTP_TOKEN",
+        "[http.hooks.one]",
+        "[http.hooks.two]",
+    ] {
+        assert!(told.stderr.contains(name), "{name}: {told:?}");
+        assert!(json.stdout.contains(name), "{name}: {json:?}");
+    }
+    let misspelt = "TELEGRAM_BOT_TOKNE` is read by nothing; did you mean `TELEGRAM_BOT_TOKEN`";
+    assert!(told.stderr.contains(misspelt), "{told:?}");
+    let told = sandbox.run("agent-daemon", &["doctor", "--json"], "");
+    assert!(told.stdout.contains(misspelt), "{told:?}");
+}
+
+#[test]
 fn a_key_that_cannot_be_verified_leaves_the_agent_as_it_is_until_it_can() {
     let model = FakeModel::start();
     let sandbox = new_home();
@@ -346,4 +437,35 @@ fn every_step_of_init_can_be_skipped_and_input_may_end() {
     running.end();
     let told = sandbox.run("agent-daemon", &["init", "--yes"], "");
     assert!(told.code == 0 && told.stdout.contains("kept"), "{told:?}");
+}
+
+#[test]
+fn a_hidden_question_of_init_is_skipped_and_interrupted_as_any_other() {
+    let model = FakeModel::start();
+    let sandbox = Sandbox::new();
+    let here = format!(
+        "type = \"anthropic\"\nbase_url = \"{}\"\napi_key_env = \"ANTHROPIC_API_KEY\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [1, 1, 1]\n",
+        model.url()
+    );
+    sandbox.put("providers.d/anthropic.toml", here.as_bytes());
+    let line = "agent-daemon init; echo code=$?; stty -a | grep -ow -e '-*echo' -e '-*isig'";
+    let Some(running) = shell_on_terminal(&sandbox, line) else {
+        return;
+    };
+    running.wait_said("Which [1]: ");
+    running.write("anthropic (API key)\r");
+    running.wait_said("API key (it is not shown, Enter skips): ");
+    running.write("s\r");
+    running.wait_said("skipped");
+    running.wait_said("Token (it is not shown, Enter skips): ");
+    running.write("\u{3}");
+    running.wait_said("code=0");
+    let told = running.end().stdout;
+    assert!(!told.contains("3 of 4"), "it ends there: {told}");
+    let (_, terminal) = told.split_once("code=0").expect("it was said");
+    let mut modes: Vec<&str> = terminal.split_whitespace().collect();
+    modes.sort_unstable();
+    assert_eq!(modes, ["echo", "isig"], "the terminal is as before");
+    assert_eq!(model.requests().len(), 0);
+    assert_eq!(sandbox.read("state/auth.json"), None, "nothing was stored");
 }

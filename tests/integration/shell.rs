@@ -327,6 +327,33 @@ fn status_shows_the_models_of_a_reload_at_once() {
 }
 
 #[test]
+fn who_interrupts_waiting_is_told_that_the_message_goes_on() {
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
+    model.push(Reply::Held("a long story".to_owned()));
+    let waiting = sandbox.starting("agent-send", &["--id", "story", "--wait", "tell me"]);
+    model.wait_requests(1, SOON);
+    let interrupt = nix::sys::signal::Signal::SIGINT;
+    nix::sys::signal::kill(waiting.pid(), interrupt).expect("it runs");
+    let told = waiting.end();
+    assert_eq!(
+        (told.code, told.stdout.as_str()),
+        (-(interrupt as i32), ""),
+        "the shell sees what ended it: {told:?}"
+    );
+    for words in [
+        "the message goes on without you",
+        "agent-send --result story --wait",
+        "agent-send --stop",
+    ] {
+        assert!(told.stderr.contains(words), "{words}: {told:?}");
+    }
+    model.go_on();
+    let answer = sandbox.send(&["--result", "story", "--wait"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, "a long story\n"));
+}
+
+#[test]
 fn who_gives_up_waiting_gets_the_id_and_the_answer_later() {
     let (model, sandbox) = Sandbox::with_model();
     let daemon = sandbox.ready();

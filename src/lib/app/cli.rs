@@ -64,8 +64,11 @@ impl Shared {
     /// Returns the flags in a line that may not be whole, such as one that a shell completes.
     pub(super) fn of_words(words: &[String]) -> Self {
         let given = |flag: &str| {
-            let at = words.iter().position(|word| word == flag)?;
-            words.get(at + 1).cloned()
+            let joined =
+                |word: &String| Some(word.strip_prefix(flag)?.strip_prefix('=')?.to_owned());
+            let at = words.iter().position(|word| word == flag);
+            at.and_then(|at| words.get(at + 1).cloned())
+                .or_else(|| words.iter().find_map(joined))
         };
         Self {
             home: given("--home").map(Into::into),
@@ -91,6 +94,45 @@ impl Shared {
         must_exist(&env, &home)?;
         Ok((env, home))
     }
+}
+
+/// Returns a command line of one of the five programs for a hint: with the flags of this process and for its user, so
+/// that it leads to the same agent.
+pub(super) fn command(program: &str, words: &str) -> String {
+    let flags = Shared::of_words(&arguments()).words();
+    format!("{}{program}{flags} {words}", sudo())
+}
+
+/// Returns `sudo -u USER `, when sudo(8) itself started us: whoever reads a hint has the shell of somebody else.
+fn sudo() -> String {
+    let parent = nix::unistd::getppid();
+    let comm = std::fs::read_to_string(format!("/proc/{parent}/comm"));
+    if !comm.is_ok_and(|name| name.trim_end() == "sudo") {
+        return String::new();
+    }
+    let uid = nix::unistd::geteuid();
+    match nix::unistd::User::from_uid(uid) {
+        Ok(Some(user)) => format!("sudo -u {} ", quote(user.name)),
+        _ => String::new(),
+    }
+}
+
+/// Returns the same for another terminal, which knows neither our directory nor our environment.
+pub(super) fn command_elsewhere(env: &Environment, program: &str, words: &str) -> String {
+    let flags = Shared::of_words(&arguments());
+    let variable = |name: &str| env.get(name).filter(|value| !value.is_empty());
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let home = flags
+        .home
+        .or_else(|| variable("AGENT_HOME").map(PathBuf::from));
+    let of_env = || variable("AGENT_INSTANCE")?.into_string().ok();
+    let flags = Shared {
+        home: home.map(absolute),
+        instance: flags.instance.or_else(of_env),
+        config: flags.config.map(absolute),
+        ..flags
+    };
+    format!("{}{program}{} {words}", sudo(), flags.words())
 }
 
 /// Checks that the user's own directory is there, if the home lies in it: it is not ours to make.
@@ -262,8 +304,10 @@ pub fn must_be_there(home: &Home) -> Result<(), Failure> {
         home.config_file().display(),
         home.state().display()
     );
-    Err(Failure::config(message)
-        .hint("agent-daemon init makes one; --home DIR names another directory"))
+    Err(Failure::config(message).hint(format!(
+        "{} makes one; --home DIR names another directory",
+        command("agent-daemon", "init")
+    )))
 }
 
 /// Refuses a home that a restore is being put into, or was when it was broken off: what is there is a part.

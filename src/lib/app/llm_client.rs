@@ -39,9 +39,25 @@ pub(super) fn build(loaded: &Loaded, keys: &Arc<Keys>, ledger: Ledger) -> Result
     .with_voices(voices))
 }
 
-/// Checks that the models of `loaded` could be asked.
-pub(super) fn check(models: &Models, keys: &Arc<Keys>) -> Result<(), Failure> {
-    providers(models, keys).map(drop)
+/// Returns why models could not be asked: each provider whose key is missing or cannot be used.
+pub(super) fn check(models: &Models, keys: &Arc<Keys>) -> Vec<Failure> {
+    let mut failures: Vec<Failure> = models
+        .providers()
+        .filter_map(|provider| usable(keys, provider).err())
+        .collect();
+    if failures.is_empty() {
+        failures.extend(providers(models, keys).err());
+    }
+    failures
+}
+
+/// Checks that there is a key for a provider that wants one.
+fn usable(keys: &Keys, provider: &config::Provider) -> Result<(), Failure> {
+    match keys.check(provider) {
+        // The issuer's word, and none of ours: the daemon starts and says so, see `signed_out`.
+        Ok(()) | Err(auth::Error::SignedOut { .. }) => Ok(()),
+        Err(error) => Err(without_key(provider, error)),
+    }
 }
 
 /// The servers of the loaded providers, by the provider's name.
@@ -65,11 +81,7 @@ fn providers(models: &Models, keys: &Arc<Keys>) -> Result<Vendors, Failure> {
         if servers.chat.contains_key(&provider.name) {
             continue;
         }
-        match keys.check(provider) {
-            // The issuer's word, and none of ours: the daemon starts and says so, see `signed_out`.
-            Ok(()) | Err(auth::Error::SignedOut { .. }) => {}
-            Err(error) => return Err(without_key(provider, error)),
-        }
+        usable(keys, provider)?;
         let key = Key::From(Arc::new(ProviderKey::new(
             keys.clone(),
             provider.clone(),
@@ -110,10 +122,15 @@ fn without_key(provider: &config::Provider, error: auth::Error) -> Failure {
         .as_ref()
         .map_or_else(String::new, |file| format!(" ({})", file.display()));
     match &provider.api_key_env {
-        Some(key) => Failure::config(format!("the key {key} of the provider {name}{file} is not set")).hint(format!(
-            "agent-daemon login {name}, or put {key}=… into .env (mode 0600) or into the environment of the daemon"
+        Some(key) => Failure::config(format!(
+            "the key {key} of the provider {name}{file} is not set"
+        ))
+        .hint(format!(
+            "{}, or put {key}=… into .env (mode 0600) or into the environment of the daemon",
+            cli::command("agent-daemon", &format!("login {name}"))
         )),
-        None => Failure::config(format!("nobody is signed in at the provider {name}{file}"))
-            .hint(format!("agent-daemon login {name} --oauth")),
+        None => Failure::config(format!("nobody is signed in at the provider {name}{file}")).hint(
+            cli::command("agent-daemon", &format!("login {name} --oauth")),
+        ),
     }
 }

@@ -116,7 +116,8 @@ pub(super) fn auth(shared: &Shared, check: bool, json: bool) -> Result<Exit, Fai
         show(row, width);
     }
     if rows.is_empty() {
-        cli::err("no provider is set up; agent-daemon login anthropic");
+        let login = cli::command("agent-daemon", "login anthropic");
+        cli::err(&format!("no provider is set up; {login}"));
     }
     for name in &orphans {
         cli::err(&format!(

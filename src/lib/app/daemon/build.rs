@@ -297,6 +297,17 @@ pub(crate) fn names_of_secrets(config: &Config, models: &Models) -> Vec<String> 
         .collect()
 }
 
+/// Returns the names under which a secret is looked up, or would be for another vendor.
+pub(crate) fn known_secrets(loaded: &Loaded) -> Vec<String> {
+    let mut names = names_of_secrets(&loaded.config, &loaded.models);
+    names.extend(
+        config::VENDORS
+            .iter()
+            .map(|vendor| vendor.variable.to_owned()),
+    );
+    names
+}
+
 /// Returns the web; without its key nobody searches there.
 pub(crate) fn web(config: &Config, secrets: &Secrets) -> Result<Web, Failure> {
     let settings = &config.tools.web;

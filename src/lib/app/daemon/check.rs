@@ -20,8 +20,28 @@ fn failure(finding: &Finding) -> Failure {
     Failure::config(finding.evidence.clone()).hint(finding.command.clone())
 }
 
-fn complain(finding: &Finding) {
-    cli::complain("agent-daemon", &failure(finding));
+/// Returns all that keeps a daemon from starting.
+fn in_the_way(loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Failure> {
+    let secrets = keys.secrets();
+    let mut failures = llm_client::check(&loaded.models, keys);
+    failures.extend(build::telegram(&loaded.config, secrets, Arc::default()).err());
+    failures.extend(http::faults(&loaded.config, secrets));
+    failures.extend(build::check_policies(&loaded.config).err());
+    failures
+}
+
+/// Tells all of it at once: nobody mends one thing, only to be told the next. Returns what is told last.
+fn all_told(mut failures: Vec<Failure>, json: bool) -> Option<Failure> {
+    let mut last = failures.pop()?;
+    if json {
+        let messages = failures.iter().map(|failure| failure.message.as_str());
+        let messages: Vec<&str> = messages.chain([last.message.as_str()]).collect();
+        last.message = messages.join("\n");
+    } else {
+        let complain = |failure| cli::complain("agent-daemon", failure);
+        failures.iter().for_each(complain);
+    }
+    Some(last)
 }
 
 /// Says who answers and who listens, and why just these.
@@ -35,10 +55,10 @@ fn models_in_use(loaded: &Loaded) -> Vec<String> {
         ))
     };
     let answers = match loaded.origin("providers.load") {
-        Origin::Default => Some(
-            "no provider is set up: agent-daemon login anthropic gives the agent a model"
-                .to_owned(),
-        ),
+        Origin::Default => Some(format!(
+            "no provider is set up: {} gives the agent a model",
+            cli::command("agent-daemon", "login anthropic")
+        )),
         origin => said("cli", "answers").map(|answers| {
             format!(
                 "{answers}; providers.load = {:?}: {origin}",
@@ -55,15 +75,22 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     cli::must_be_there(&home)?;
     let loaded = config::load(&home, &env, &[])?;
     let keys = Arc::new(Keys::open(&home, &env)?);
-    llm_client::check(&loaded.models, &keys)?;
     let secrets = keys.secrets();
-    build::telegram(&loaded.config, secrets, Arc::default())?;
-    build::check_policies(&loaded.config)?;
+    let failures = in_the_way(&loaded, &keys);
+    let misspelt = secrets.misspelt(&build::known_secrets(&loaded));
+    if !failures.is_empty() && !json {
+        let warn = |warning: &config::Warning| cli::err(&format!("warning: {warning}"));
+        misspelt.iter().for_each(warn);
+    }
+    if let Some(failure) = all_told(failures, json) {
+        return Err(failure);
+    }
     let api = http::settings(&loaded.config, secrets)?;
     let mut warnings: Vec<String> = loaded
         .warnings
         .iter()
         .chain(&secrets.misplaced_settings())
+        .chain(&misspelt)
         .map(ToString::to_string)
         .collect();
     let skills = Skills::new(&home, config::share_dir(&env).as_deref());
@@ -79,11 +106,8 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
         .into_iter()
         .partition(Finding::is_error);
     warnings.extend(doubts.into_iter().map(|finding| finding.evidence));
-    if let Some((last, before)) = errors.split_last() {
-        if !json {
-            before.iter().for_each(complain);
-        }
-        return Err(failure(last));
+    if let Some(failure) = all_told(errors.iter().map(failure).collect(), json) {
+        return Err(failure);
     }
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
     let models = models_in_use(&loaded);

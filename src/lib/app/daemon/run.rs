@@ -213,10 +213,14 @@ impl Daemon {
         let model = live.agent.client().models().for_role("cli");
         let answers = match model.filter(|model| model.provider.kind != ProviderType::Offline) {
             Some(model) => format!("{} of {} answers", model.model, model.provider.name),
-            None => "no model yet (agent-daemon login anthropic)".to_owned(),
+            None => format!(
+                "no model yet ({})",
+                cli::command_elsewhere(&self.env, "agent-daemon", "login anthropic")
+            ),
         };
         cli::err(&format!(
-            "ready: {answers}; talk to it in another terminal with agent-send --chat, end it with Ctrl-C"
+            "ready: {answers}; talk to it in another terminal with {}, end it with Ctrl-C",
+            cli::command_elsewhere(&self.env, "agent-send", "--chat")
         ));
     }
 

@@ -41,7 +41,8 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     match keys.transpose() {
         Ok(None) => {}
         Ok(Some(keys)) => {
-            let misplaced = keys.secrets().misplaced_settings();
+            let mut misplaced = keys.secrets().misplaced_settings();
+            misplaced.extend(keys.secrets().misspelt(&build::known_secrets(loaded)));
             findings.extend(
                 misplaced
                     .iter()
@@ -286,9 +287,9 @@ fn secrets(patient: &Patient, loaded: &Loaded, keys: &Arc<Keys>) -> Vec<Finding>
         }
     }
     if findings.is_empty() && patient.pid().is_none() && keys.store().read().is_ok() {
-        let built = llm_client::check(&loaded.models, keys)
-            .and_then(|()| build::telegram(&loaded.config, secrets, Arc::default()).map(drop));
-        findings.extend(built.err().map(|failure| {
+        let mut failures = llm_client::check(&loaded.models, keys);
+        failures.extend(build::telegram(&loaded.config, secrets, Arc::default()).err());
+        findings.extend(failures.into_iter().map(|failure| {
             Finding::error("config-invalid", failure.message, patient.agent("check"))
         }));
     }

@@ -92,6 +92,12 @@ pub(super) fn secrets(
     Ok((found, warnings))
 }
 
+/// Returns why hooks would have no secret, or none that may be used.
+pub(super) fn without_secret(http: &Http, secrets: &Secrets) -> Vec<Failure> {
+    let failure = |hook: (&String, &Hook)| secret_of(http, secrets, (hook.0, hook.1)).err();
+    http.hooks.iter().filter_map(failure).collect()
+}
+
 /// Returns the secret of a webhook, and what is to be said of it.
 fn secret_of(
     http: &Http,

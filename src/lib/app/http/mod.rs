@@ -118,6 +118,16 @@ pub(crate) fn settings(config: &Config, secrets: &Secrets) -> Result<Option<Sett
     }))
 }
 
+/// Returns all that keeps the API from being opened with these settings, beside its address.
+pub(crate) fn faults(config: &Config, secrets: &Secrets) -> Vec<Failure> {
+    let Some(first) = settings(config, secrets).err() else {
+        return Vec::new();
+    };
+    let others = hooks::without_secret(&config.http, secrets);
+    let others = others.into_iter().filter(|failure| *failure != first);
+    std::iter::once(first.clone()).chain(others).collect()
+}
+
 /// The API, bound to its address and not yet answering.
 pub(crate) struct BoundServer {
     listener: Listener,

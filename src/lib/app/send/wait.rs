@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use notify::{RecursiveMode, Watcher};
 
 use super::approvals::Asks;
@@ -95,7 +97,7 @@ pub(super) fn result(
         None if spooled.exists() => Err(Failure::try_again(format!(
             "{id} waits in the spool for the daemon"
         ))
-        .hint("agent-daemon run")),
+        .hint(cli::command("agent-daemon", "run"))),
         None => Err(Failure::failed(format!("no message \"{id}\""))
             .hint("replies and ids are kept for 14 days")),
     }
@@ -116,10 +118,19 @@ pub(super) fn and_print(
         ..Show::default()
     };
     let (tell, news) = mpsc::channel();
-    match wait(context.home, id, Some(limit), show, &tell, &news)? {
+    let interrupts = Interrupts::hear(&tell);
+    let ended = wait(context.home, id, Some(limit), show, &tell, &news)?;
+    drop(interrupts);
+    match ended {
         Ended::Answered(reply, false) => print(&reply, json),
         Ended::Answered(_, true) => Ok(Exit::Ok),
-        Ended::TimedOut | Ended::Interrupted => {
+        Ended::Interrupted => {
+            tell_that_it_goes_on(context, id);
+            // Whoever started us sees what ended us.
+            let _ = nix::sys::signal::raise(Signal::SIGINT);
+            Ok(Exit::TryAgain)
+        }
+        Ended::TimedOut => {
             if json {
                 cli::json(
                     &serde_json::json!({"v": 1, "id": id.as_str(), "status": "running", "error": "timed out"}),
@@ -133,6 +144,63 @@ pub(super) fn and_print(
             }
             Ok(Exit::TryAgain)
         }
+    }
+}
+
+/// Whoever stops waiting has stopped nothing else.
+fn tell_that_it_goes_on(context: &Context<'_>, id: &Id) {
+    if context.quiet {
+        return;
+    }
+    if std::io::stderr().is_terminal() {
+        // Behind `^C`.
+        cli::err("");
+    }
+    let known = documents::reply(context.home, id).ok().flatten();
+    let stop = match known.and_then(|reply| reply.session_id) {
+        Some(session) => cli::command("agent-send", &format!("--stop {session}")),
+        None => format!("{} (all that runs)", cli::command("agent-send", "--stop")),
+    };
+    let result = cli::command("agent-send", &format!("--result {id} --wait"));
+    cli::err(&format!(
+        "agent-send: the message goes on without you; its answer: {result}; to stop it: {stop}"
+    ));
+}
+
+/// Makes Ctrl-C news instead of the end, until this is dropped.
+struct Interrupts {
+    before: SigSet,
+}
+
+impl Interrupts {
+    /// Begins it; `None` where it cannot, or where who started us wants none to be heard: then it is as everywhere.
+    fn hear(tell: &Sender<News>) -> Option<Self> {
+        let ignored = std::fs::read_to_string("/proc/self/status").ok()?;
+        let ignored = ignored
+            .lines()
+            .find_map(|line| line.strip_prefix("SigIgn:"))?;
+        let ignored = u64::from_str_radix(ignored.trim(), 16).ok()?;
+        if ignored >> (Signal::SIGINT as u32 - 1) & 1 == 1 {
+            return None;
+        }
+        let before = SigSet::thread_get_mask().ok()?;
+        let mut interrupt = SigSet::empty();
+        interrupt.add(Signal::SIGINT);
+        let heard = SignalFd::with_flags(&interrupt, SfdFlags::SFD_CLOEXEC).ok()?;
+        // Before another thread is there, which has the same mask.
+        interrupt.thread_block().ok()?;
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            while matches!(heard.read_signal(), Ok(Some(_))) && tell.send(News::Interrupt).is_ok() {
+            }
+        });
+        Some(Self { before })
+    }
+}
+
+impl Drop for Interrupts {
+    fn drop(&mut self) {
+        let _ = self.before.thread_set_mask();
     }
 }
 

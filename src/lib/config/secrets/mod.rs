@@ -8,8 +8,12 @@ use super::dotenv;
 use super::environment::Environment;
 use super::error::Error;
 use super::home::Home;
+use super::key_names::edits;
 use super::validate::is_variable;
 use crate::secret::Secret;
+
+/// Letters that a misspelt name may differ in.
+const MOST_EDITS: usize = 2;
 
 /// The places secrets are looked up in. `.env` has been read; credentials are read when asked for.
 #[derive(Debug, Clone)]
@@ -138,6 +142,25 @@ impl Secrets {
             message: "is a setting; .env holds secrets only: write it in agent.toml".to_owned(),
         };
         settings.map(warning).collect()
+    }
+
+    /// Returns the entries of `.env` that nothing reads and that are probably one of `names` misspelt: of those that are
+    /// set nowhere.
+    pub fn misspelt(&self, names: &[String]) -> Vec<super::Warning> {
+        let is_missing = |name: &&String| matches!(self.find(name), Ok(None));
+        let missing: Vec<&String> = names.iter().filter(is_missing).collect();
+        let unread = self.file.keys().filter(|name| !names.contains(name));
+        let warning = |name: &String| {
+            let far = |known: &str| edits(&name.to_uppercase(), &known.to_uppercase());
+            let nearest = missing.iter().map(|known| (far(known), known)).min()?;
+            let (_, known) = Some(nearest).filter(|(far, _)| *far <= MOST_EDITS)?;
+            Some(super::Warning {
+                origin: self.path.display().to_string(),
+                key: name.clone(),
+                message: format!("is read by nothing; did you mean `{known}`, which is not set?"),
+            })
+        };
+        unread.filter_map(warning).collect()
     }
 
     fn credential(&self, name: &str) -> Result<Option<Secret>, Error> {

@@ -167,3 +167,31 @@ fn a_setting_in_the_env_file_is_pointed_out() {
         ["AGENT_LOG__LEVEL"]
     );
 }
+
+#[test]
+fn an_entry_that_nothing_reads_and_that_looks_like_a_missing_one_is_pointed_out() {
+    let names = ["TELEGRAM_BOT_TOKEN", "MAIL_KEY", "SET"].map(str::to_owned);
+    let text = "TELEGRAM_BOT_TOKNE=x\nmail_key=x\nMAIL_KEY_OF_ANOTHER=x\nSET=x\nSETS=x\n";
+    let secrets = Place::new(text, 0o600).secrets(&[]).expect("open");
+    let told: Vec<(String, String)> = secrets
+        .misspelt(&names)
+        .into_iter()
+        .map(|warning| (warning.key, warning.message))
+        .collect();
+    let meant =
+        |name: &str| format!("is read by nothing; did you mean `{name}`, which is not set?");
+    assert_eq!(
+        told,
+        [
+            ("TELEGRAM_BOT_TOKNE".to_owned(), meant("TELEGRAM_BOT_TOKEN")),
+            ("mail_key".to_owned(), meant("MAIL_KEY")),
+        ]
+    );
+    let set = [("TELEGRAM_BOT_TOKEN", "x"), ("MAIL_KEY", "x")];
+    let secrets = Place::new(text, 0o600).secrets(&set).expect("open");
+    assert_eq!(
+        secrets.misspelt(&names).len(),
+        0,
+        "what is set is not missed"
+    );
+}

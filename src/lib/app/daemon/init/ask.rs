@@ -3,13 +3,14 @@
 use std::io::{BufRead, Write};
 
 use crate::app::cli::Failure;
+use crate::app::daemon::login::prompt;
 
 /// Why a step ends before it is done.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// They want nothing of this step.
     Skipped,
-    /// They want nothing any more: the input has ended.
+    /// They want nothing any more: the input has ended, or they interrupted a hidden question.
     Ended,
     Failed(Failure),
 }
@@ -41,6 +42,14 @@ pub(super) fn line(question: &str, usual: &str) -> Result<String, Stop> {
     {
         0 => Err(Stop::Ended),
         _ => read(&line, usual).ok_or(Stop::Skipped),
+    }
+}
+
+/// Asks for a line that is not shown; it is answered as any other.
+pub(super) fn hidden(question: &str) -> Result<String, Stop> {
+    match prompt::hidden(&format!("  {question} (it is not shown, Enter skips): "))? {
+        None => Err(Stop::Ended),
+        Some(typed) => read(&typed, "").ok_or(Stop::Skipped),
     }
 }
 

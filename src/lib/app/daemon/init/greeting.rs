@@ -20,7 +20,10 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
     let answer =
         said.map_err(|error| Failure::io(format!("the agent cannot be started: {error}")))?;
     match answer.trim() {
-        "" => cli::err("  there was no answer; agent-daemon doctor says why"),
+        "" => cli::err(&format!(
+            "  there was no answer; {} says why",
+            cli::command("agent-daemon", "doctor")
+        )),
         answer => cli::err(&format!("\n{}", cli::harmless(answer))),
     }
     Ok(())

@@ -15,6 +15,7 @@ use std::io::IsTerminal;
 
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
+use crate::app::unit::Unit;
 use crate::config;
 use crate::config::{Environment, Home, machine_zone};
 use crate::workspace;
@@ -53,14 +54,19 @@ pub(super) fn init(shared: &Shared, yes: bool) -> Result<Exit, Failure> {
     }
     if !shared.quiet {
         cli::err(&format!(
-            "next: agent-daemon login anthropic (or openai, gemini, openrouter) gives it a model; for Telegram put the bot's \
+            "next: {} (or openai, gemini, openrouter) gives it a model; for Telegram put the bot's \
              token into {} and `enabled = true` below [telegram] in {}",
+            cli::command("agent-daemon", "login anthropic"),
             home.env_file().display(),
             home.config_file().display()
         ));
-        cli::err(
-            "then: agent-daemon check, agent-daemon run, and in another terminal agent-send --chat",
-        );
+        let unit = Unit::of(&env, &home).and_then(|unit| unit.start());
+        cli::err(&format!(
+            "then: {}, {}, and in another terminal {}",
+            cli::command("agent-daemon", "check"),
+            unit.unwrap_or_else(|| cli::command("agent-daemon", "run")),
+            cli::command_elsewhere(&env, "agent-send", "--chat")
+        ));
     }
     Ok(Exit::Ok)
 }
@@ -112,11 +118,6 @@ impl Setup<'_> {
         Ok(config::load(&self.home, &self.env, &[])?)
     }
 
-    /// Returns a command that leads to this home again.
-    fn command(&self, program: &str, arguments: &str) -> String {
-        format!("{program}{} {arguments}", self.shared.words())
-    }
-
     fn is_running(&self) -> bool {
         matches!(crate::sys::lock::holder(&self.home.lock()), Ok(Some(_)))
     }
@@ -125,16 +126,16 @@ impl Setup<'_> {
         if !self.is_running() {
             cli::err(&format!(
                 "Start the agent:   {}",
-                self.command("agent-daemon", "run")
+                cli::command("agent-daemon", "run")
             ));
         }
         cli::err(&format!(
             "Talk to it:        {}",
-            self.command("agent-send", "--chat")
+            cli::command("agent-send", "--chat")
         ));
         cli::err(&format!(
             "What is wrong:     {}",
-            self.command("agent-daemon", "doctor")
+            cli::command("agent-daemon", "doctor")
         ));
     }
 }

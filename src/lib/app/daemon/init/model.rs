@@ -6,7 +6,6 @@ use super::ask::Stop;
 use super::{Setup, ask, local, settings_file};
 use crate::app::cli;
 use crate::app::cli::Failure;
-use crate::app::daemon::login::prompt;
 use crate::app::daemon::tell_to_reload;
 use crate::auth;
 use crate::auth::{Keys, Verdict, probe};
@@ -76,11 +75,7 @@ fn of_vendor(setup: &Setup<'_>, vendor: &Vendor) -> Result<(), Stop> {
     let http = cli::http_client()?;
     cli::err(&format!("  keys are made at {}", vendor.key_page));
     let (given, verdict) = loop {
-        let typed = prompt::hidden("  API key (it is not shown, Enter skips): ")?;
-        let typed = typed.trim();
-        if typed.is_empty() {
-            return Err(Stop::Skipped);
-        }
+        let typed = ask::hidden("API key")?;
         let given = Credential {
             secret: Secret::new(typed),
             is_token: false,

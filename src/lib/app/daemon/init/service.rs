@@ -13,7 +13,7 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
         cli::err("  the agent runs already");
         return Ok(());
     }
-    let run = setup.command("agent-daemon", "run");
+    let run = cli::command("agent-daemon", "run");
     let Some(unit) = doctor::user_unit(setup.shared) else {
         cli::err(&format!(
             "  no unit for this home is installed (scripts/install --user installs one); by hand: {run}"

@@ -7,7 +7,6 @@ use super::{Setup, ask, settings_file};
 use crate::app::cli;
 use crate::app::cli::Failure;
 use crate::app::daemon::build::is_bot_token;
-use crate::app::daemon::login::prompt;
 use crate::channel::telegram::Telegram;
 use crate::clock;
 use crate::config;
@@ -28,11 +27,7 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
     }
     cli::err("  make a bot: write /newbot to @BotFather in Telegram; it gives you a token");
     let name = loop {
-        let typed = prompt::hidden("  Token (it is not shown, Enter skips): ")?;
-        let token = Secret::new(typed.trim());
-        if token.expose().is_empty() {
-            return Err(Stop::Skipped);
-        }
+        let token = Secret::new(ask::hidden("Token")?);
         if !is_bot_token(&token) {
             cli::err("  a token looks like 123456789:AAF…; copy it whole");
             continue;
@@ -94,6 +89,9 @@ fn owner(setup: &Setup<'_>, config: &config::Config, bot: &str) -> Result<(), Fa
     cli::err(&format!(
         "  when the agent runs, send this code to {bot} within 10 minutes: {code}"
     ));
-    cli::err("  it makes you the owner; a new code: agent-send --pair owner");
+    cli::err(&format!(
+        "  it makes you the owner; a new code: {}",
+        cli::command("agent-send", "--pair owner")
+    ));
     Ok(())
 }

@@ -214,6 +214,9 @@ fn ask_for_key(shared: &Shared, target: &Target) -> Result<Secret, Failure> {
             "API key for {} (it is not shown): ",
             target.name()
         ))?
+        .ok_or_else(|| {
+            Failure::failed("nothing was stored").hint("agent-daemon login, when you have the key")
+        })?
     } else {
         let mut line = String::new();
         let read = stdin.lock().take(MAX_KEY).read_line(&mut line);
@@ -291,6 +294,7 @@ fn next(
 ) {
     let name = target.name();
     let file = home.config_file().display();
+    let check = cli::command("agent-daemon", "check");
     let words = match (loaded, daemon) {
         (true, Some(_)) if told => {
             format!("the running daemon uses {name} from its next message on")
@@ -300,15 +304,15 @@ fn next(
         }
         (true, None) => {
             let unit = Unit::of(env, home).and_then(|unit| unit.start());
-            let start = unit.unwrap_or_else(|| "agent-daemon run".to_owned());
-            format!("next: agent-daemon check, then start it: {start}")
+            let start = unit.unwrap_or_else(|| cli::command("agent-daemon", "run"));
+            format!("next: {check}, then start it: {start}")
         }
         (false, _) => {
             let list = format!("add \"{name}\" to load in [providers] of {file}");
             // It is there, and none of its models is `primary`.
             let no_primary = format!("look at the models in providers.d/{name}.toml");
             let step = if target.listed { list } else { no_primary };
-            format!("next: {step}, then agent-daemon check")
+            format!("next: {step}, then {check}")
         }
     };
     cli::err(&words);

@@ -31,8 +31,9 @@ impl Drop for Quiet {
     }
 }
 
-/// Asks on the terminal and returns what was typed, without its end.
-pub(in crate::app::daemon) fn hidden(question: &str) -> Result<String, Failure> {
+/// Asks on the terminal and returns what was typed, without its end; `None` when the person gave up: Ctrl-C, Ctrl-D or
+/// a signal.
+pub(in crate::app::daemon) fn hidden(question: &str) -> Result<Option<String>, Failure> {
     let failed = |error: nix::Error| {
         Failure::io(format!("the terminal cannot be made quiet: {error}"))
             .hint("pipe the key's one line instead: agent-daemon login NAME < file")
@@ -74,9 +75,7 @@ pub(in crate::app::daemon) fn hidden(question: &str) -> Result<String, Failure> 
         .and_then(|()| err.flush());
     let typed = read(&stdin, &heard);
     drop(quiet);
-    typed?.ok_or_else(|| {
-        Failure::failed("nothing was stored").hint("agent-daemon login, when you have the key")
-    })
+    typed
 }
 
 fn set(terminal: &mut Termios, index: SpecialCharacterIndices, value: u8) {

@@ -151,7 +151,7 @@ impl Chat<'_> {
             Posted::Taken => Ok(id),
             Posted::Queued => {
                 let what = format!("the daemon has stopped; message {id} is queued");
-                Err(Failure::try_again(what).hint("agent-daemon run"))
+                Err(Failure::try_again(what).hint(cli::command("agent-daemon", "run")))
             }
         }
     }
