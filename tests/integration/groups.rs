@@ -199,6 +199,14 @@ fn the_blocked_are_refused_and_the_muted_only_heard() {
     ] {
         assert_eq!(house.sandbox.send(&["--pair", verb, id]).code, 0);
     }
+    // An owner is heard whatever the list says: nothing is promised that does not come true.
+    for verb in ["block", "mute"] {
+        let told = house.sandbox.send(&["--pair", verb, &OWNER.to_string()]);
+        assert_eq!((told.code, told.stdout.as_str()), (1, ""), "{told:?}");
+        assert!(told.stderr.contains("1001 is an owner"), "{told:?}");
+    }
+    let people = house.sandbox.read("state/people.json").expect("written");
+    assert!(!people.contains("\"blocked\""), "{people}");
     house
         .telegram
         .say(GROUP, GUEST, &format!("{bot} the muted speaks"));

@@ -39,6 +39,10 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
         [verb @ ("block" | "unblock" | "mute" | "unmute"), id] => {
             let address = person(&store, id)?;
             let (on, block) = (!verb.starts_with("un"), verb.ends_with("block"));
+            if on && store.read()?.is_owner(&settings(context), &address) {
+                return Err(Failure::failed(format!("{address} is an owner, and owners are always heard and answered; nothing was changed"))
+                    .hint(format!("take the ownership back first: agent-send --pair revoke {address}, or `owner` and `allow_from` in agent.toml")));
+            }
             let changed = store.change(|people| if block { people.block(&address, on) } else { people.mute(&address, on) })?;
             let state = match (block, on) {
                 (true, true) => "is refused from now on",
@@ -52,7 +56,12 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
         ["revoke", id] => {
             let address = person(&store, id)?;
             if store.change(|people| people.revoke(&address))? {
-                let words = format!("{address} may not talk any more");
+                let (people, config) = (store.read()?, settings(context));
+                let words = if people.is_owner(&config, &address) || people.is_let_in(&config, &address) {
+                    format!("{address} is not let in by pairing any more, and may still talk: agent.toml names them")
+                } else {
+                    format!("{address} may not talk any more")
+                };
                 return Ok(context.done(&json!({"revoked": address}), &words));
             }
             Err(Failure::failed(format!("{address} was not let in by pairing"))
@@ -71,6 +80,11 @@ pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Fail
         )
         .hint("agent-send --pair --help")),
     }
+}
+
+/// Returns the settings; broken ones name nobody, as for a daemon that they keep from starting.
+fn settings(context: &Context<'_>) -> config::Config {
+    config::load_config(context.home, context.env).unwrap_or_default()
 }
 
 /// Returns whom an address, an @username or a name means.
