@@ -607,8 +607,29 @@ fn words_go_to_a_chat_of_a_channel_by_its_address_and_the_owner_is_where_they_la
     let sent = sandbox.send(&["--raw", "--to", "ada of sms", "by name"]);
     assert_eq!(sent.code, 0, "{sent:?}");
     wire.deliver("by name");
-    let wrong = sandbox.send(&["--raw", "--to", "irc:x", "nowhere", "--wait"]);
-    assert_eq!(wrong.code, 1, "{wrong:?}");
+    // What no channel could carry is refused at once, and nothing of it stays.
+    for words in [
+        &["--raw", "--to", "irc:x", "nowhere"][..],
+        &["--raw", "--to", "irc:x", "nowhere", "--wait"],
+        &[
+            "--job", "add", "--every", "1h", "--text", "nowhere", "--to", "irc:x",
+        ],
+    ] {
+        let wrong = sandbox.send(words);
+        assert_eq!((wrong.code, wrong.stdout.as_str()), (1, ""), "{wrong:?}");
+        assert!(
+            wrong.stderr.contains("no channel \"irc\" (--to irc:x)")
+                && wrong.stderr.contains("there are: sms"),
+            "{wrong:?}"
+        );
+    }
+    let off = sandbox.send(&["--raw", "--to", "1001", "nowhere"]);
+    assert!(
+        off.code == 1 && off.stderr.contains("the channel telegram is off"),
+        "{off:?}"
+    );
+    let queue = sandbox.send(&["--queue", "--json"]).stdout;
+    assert!(!queue.contains("nowhere"), "{queue}");
     let history = sandbox.send(&["--history", "sms:ada"]).stdout;
     assert!(history.contains("hello"), "{history}");
 }

@@ -16,7 +16,7 @@ use crate::control::replies::Status;
 use crate::control::{Command, Id};
 use crate::jobs;
 use crate::jobs::Ask;
-use crate::message::{Address, JobOrder};
+use crate::message::JobOrder;
 use crate::{clock, config, text};
 
 const DAY_MS: i64 = 24 * 3_600_000;
@@ -125,12 +125,8 @@ fn checked(context: &Context<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, 
         ));
     }
     let mut ask: Ask = serde_json::from_value(ask).map_err(|error| wrong(error.to_string()))?;
-    if let Some(to) = ask
-        .to
-        .as_deref()
-        .filter(|to| *to != "owner" && Address::parse(to).is_none())
-    {
-        submit::check_contact(context.home, to)?;
+    if let Some(to) = &ask.to {
+        submit::check_recipient(context, to)?;
     }
     let zone = config::load_config(context.home, context.env)?
         .agent

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::arguments::{Arguments, MAX_NAME, MessageFlags, parse_data, parse_id};
 use super::submit;
-use super::submit::{check_contact, check_session};
+use super::submit::{check_contact, check_recipient, check_session};
 use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
 use crate::config::Home;
@@ -122,7 +122,7 @@ pub(super) fn check_names(context: &Context<'_>, flags: &MessageFlags) -> Result
             let what = "--session takes 1 to 200 printable characters";
             return Err(Failure::usage(what).hint("such as --session work"));
         }
-        (_, Some(to)) if to != "owner" && Address::parse(to).is_none() => check_contact(home, to)?,
+        (_, Some(to)) => check_recipient(context, to)?,
         _ => {}
     }
     // Settings that are broken now may not be those of the daemon that runs.
@@ -145,6 +145,12 @@ pub(super) fn check_names(context: &Context<'_>, flags: &MessageFlags) -> Result
         return Err(unknown("tier", tier, &names));
     }
     let is_for_owner = flags.notify || (flags.raw && flags.to.as_deref() == Some("owner"));
+    let to = flags.to.as_deref().and_then(Address::parse);
+    let is_off = |to: &Address| {
+        let mut open = config.open_channels();
+        config.knows_channel(to.channel()) && !open.any(|name| name == to.channel())
+    };
+    let off = to.filter(is_off);
     let lacks = if !(flags.raw || flags.notify) {
         return Ok(());
     } else if config.open_channels().next().is_none() {
@@ -152,6 +158,9 @@ pub(super) fn check_names(context: &Context<'_>, flags: &MessageFlags) -> Result
             "Telegram is off, and so is every other channel",
             "[telegram] enabled = true in agent.toml",
         )
+    } else if let Some(to) = off {
+        let what = format!("not delivered: the channel {} is off", to.channel());
+        return Err(Failure::failed(what).hint("`enabled = true` in its section of agent.toml"));
     } else if is_for_owner && People::read(&home.people())?.first_owner(&config).is_none() {
         ("no owner configured", "agent-send --pair owner")
     } else {

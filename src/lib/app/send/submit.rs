@@ -11,13 +11,13 @@ use crate::config::{Environment, Home};
 use crate::control::attachments;
 use crate::control::replies::{Reply, Status};
 use crate::control::{Command, Id, MAX_COMMAND, encode, spool};
-use crate::message::Source;
+use crate::message::{Address, Source};
 use crate::people::{Contact, People};
 use crate::session::Index;
 use crate::sys::fifo;
 use crate::sys::fifo::Rung;
 use crate::sys::lock;
-use crate::{control, queue, text};
+use crate::{config, control, queue, text};
 
 /// How long `--stop`, `--approve`, `--deny` and `--reset` wait to hear that it happened. A stop takes 2 s at most
 /// (specification §5); a reset waits for the turn that runs.
@@ -249,6 +249,35 @@ pub(super) fn check_session(home: &Home, target: &str) -> Result<bool, Failure> 
     }
 }
 
+/// Refuses a recipient whom nothing could reach: a name that means nobody, or several, and an address on a channel
+/// that the settings do not know.
+pub(super) fn check_recipient(context: &Context<'_>, to: &str) -> Result<(), Failure> {
+    let Some(address) = Address::parse(to) else {
+        return match to {
+            "owner" => Ok(()),
+            name => check_contact(context.home, name),
+        };
+    };
+    // Settings that are broken now may not be those of the daemon that runs.
+    let Ok(config) = config::load_config(context.home, context.env) else {
+        return Ok(());
+    };
+    let channel = address.channel();
+    // A contact's name may look like an address.
+    if config.knows_channel(channel) || check_contact(context.home, to).is_ok() {
+        return Ok(());
+    }
+    let names: Vec<&str> = config.open_channels().collect();
+    let known = match names.is_empty() {
+        true => "every channel is off (`enabled` in agent.toml)".to_owned(),
+        false => format!("there are: {}", names.join(", ")),
+    };
+    let what = format!("no channel {channel:?} (--to {})", text::visible(to));
+    Err(Failure::failed(what).hint(format!(
+        "{known}; --to takes owner, the number of a chat, CHANNEL:ID or the name of a contact"
+    )))
+}
+
 /// Refuses a name that means nobody, or several.
 pub(super) fn check_contact(home: &Home, to: &str) -> Result<(), Failure> {
     match People::read(&home.people())?.find(to).as_slice() {
@@ -307,9 +336,7 @@ pub(super) fn no_daemon(home: &Home) -> Failure {
     let unit = Unit::of(&Environment::of_process(), home).and_then(|unit| unit.start());
     let or = unit.map_or_else(String::new, |start| format!("{start}, or: "));
     let what = format!("no daemon is listening on {}", home.fifo().display());
-    Failure::no_daemon(what).hint(format!(
-        "{or}agent-daemon run; agent-monitor shows the exact command"
-    ))
+    Failure::no_daemon(what).hint(format!("{or}{}", cli::command("agent-daemon", "run")))
 }
 
 pub(super) fn queued(id: &Id, json: bool) -> Exit {

@@ -175,6 +175,11 @@ impl Config {
             .chain(named.map(|(name, _)| name.as_str()))
     }
 
+    /// Returns true for a channel that there is, switched on or not.
+    pub fn knows_channel(&self, channel: &str) -> bool {
+        channel == NUMBERED || self.channels.contains_key(channel)
+    }
+
     /// Returns who may speak in the group `chat` of `channel`; `None` when it is not heard.
     pub fn group(&self, channel: &str, chat: &str) -> Option<GroupRules> {
         if channel == NUMBERED {

@@ -114,9 +114,7 @@ impl Pipeline {
 
 /// Returns the address that `text` is: a number, or one that names a channel of the settings.
 pub(crate) fn address(config: &Config, text: &str) -> Option<Address> {
-    Address::parse(text).filter(|address| {
-        matches!(address, Address::Number(_)) || config.channels.contains_key(address.channel())
-    })
+    Address::parse(text).filter(|address| config.knows_channel(address.channel()))
 }
 
 /// Returns the way to the chat that is called like a person or a group.
