@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The agent's daemon on a machine without systemd: start|stop|restart|status|logs.
+# The agent's daemon on a machine without systemd: start|stop|restart|status|logs. It is no program of $PATH: in the
+# sources it is scripts/agent.sh, installed PREFIX/share/agent-toolkit/scripts/agent.sh.
 #
 #   agent.sh start
 #   AGENT_HOME=/srv/agent agent.sh start           an agent with a home of its own
