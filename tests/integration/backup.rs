@@ -279,6 +279,16 @@ fn generations_secrets_and_pipes() {
         .put("channels/mail.toml", b"password = \"mail-password\"\n");
     let own = "state/channels/matrix/secret/session.json";
     place.sandbox.put(own, b"{\"token\": \"matrix-token\"}");
+    // What was set aside as damaged, and what a writer that died left: the same secrets.
+    for beside in [
+        "state/auth.json.corrupt-1",
+        "state/.mcp-auth.json.tmp-1-2",
+        "state/mcp-auth.json~",
+        "state/channels/matrix/secret.corrupt-1/session.json",
+        "state/channels/matrix/.secret.tmp-1-2",
+    ] {
+        place.sandbox.put(beside, b"{\"access\": \"torn-token");
+    }
     place
         .sandbox
         .put("state/channels/matrix/place.json", b"{\"a place\": 1}");
@@ -314,7 +324,12 @@ fn generations_secrets_and_pipes() {
     let bytes = |name: &str| fs::read(place.path(name)).expect("the backup");
     let has = |bytes: &[u8], words: &[u8]| bytes.windows(words.len()).any(|part| part == words);
     place.backup("plain.tar");
-    for secret in ["very-secret-key", "mail-password", "matrix-token"] {
+    for secret in [
+        "very-secret-key",
+        "mail-password",
+        "matrix-token",
+        "torn-token",
+    ] {
         assert!(!has(&bytes("plain.tar"), secret.as_bytes()), "{secret}");
     }
     assert!(has(&bytes("plain.tar"), b"a place"));

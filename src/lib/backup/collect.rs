@@ -22,8 +22,12 @@ const TRIES: u32 = 5;
 /// Files of the settings that are nobody's to see.
 const ENV: &str = ".env";
 const AUTH: &str = "state/auth.json";
-/// Sign-ins at tool servers.
-const SERVER_AUTH: &str = "state/mcp-auth.json";
+
+/// Of the state: keys and sign-ins. What begins with such a name, hidden or not, has the same in it: a damaged file that was
+/// set aside, a draft, a copy by hand.
+pub const SECRETS: [&str; 2] = ["auth.json", "mcp-auth.json"];
+/// Of the directory of a channel: what nobody else may see; the same holds of what begins so.
+const OF_CHANNEL: &str = "secret";
 
 /// Of the state: what is rebuilt, or is of no use elsewhere. A standby gets none of it either.
 pub const LEFT: [&str; 13] = [
@@ -48,7 +52,7 @@ const LEFT_WORDS: &str =
 /// What the person wants.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// With `.env`, `auth.json` and `mcp-auth.json`.
+    /// With `.env` and [`SECRETS`].
     pub secrets: bool,
 }
 
@@ -99,7 +103,11 @@ fn is_of_channel(name: &str) -> bool {
     let below = name.strip_prefix("state/channels/");
     below
         .and_then(|name| name.split_once('/'))
-        .is_some_and(|(_, file)| file == "secret")
+        .is_some_and(|(_, file)| !file.contains('/') && begins_with(file, OF_CHANNEL))
+}
+
+fn begins_with(file: &str, name: &str) -> bool {
+    file.strip_prefix('.').unwrap_or(file).starts_with(name)
 }
 
 /// A directory that goes with this value; what a killed run left in it goes first.
@@ -260,7 +268,7 @@ impl<W: Write> Collector<'_, W> {
                     || state.ends_with(".lock")
                     || state.starts_with("index."))
             || file.starts_with('.') && file.contains(".tmp-")
-            || [AUTH, SERVER_AUTH].contains(&name) && !self.options.secrets
+            || !self.options.secrets && SECRETS.iter().any(|name| begins_with(state, name))
     }
 
     fn link(&mut self, path: &Path, name: &str) -> Result<(), Error> {

@@ -22,18 +22,17 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// Of the state, beside what a backup leaves out: databases (copies of them are pushed), what is made again, what belongs to
 /// this machine or process. A pattern with a slash at its start holds at the top alone.
-const LEFT: [&str; 7] = [
+const LEFT: [&str; 8] = [
     "--exclude=/*.db*",
     "--exclude=/.*",
     "--exclude=/*.lock",
     "--exclude=/index.*",
     "--exclude=/standby*",
     // See what a backup leaves out.
-    "--exclude=/channels/*/secret",
+    "--exclude=/channels/*/secret*",
+    "--exclude=/channels/*/.secret*",
     "--exclude=.*.tmp-*",
 ];
-/// Of the state: what nobody is to see, who was not meant to.
-const SECRETS: [&str; 2] = ["--exclude=/auth.json", "--exclude=/mcp-auth.json"];
 const MIRROR: [&str; 2] = ["--delete-after", "--delete-excluded"];
 
 /// The stamps of a database and its log.
@@ -184,10 +183,11 @@ impl Primary {
         let aside = own_dir(&self.home).join(PUSH);
         self.copy_aside(&aside)?;
         let of_backup = backup::LEFT.map(|name| format!("--exclude=/{name}"));
+        let secrets = backup::SECRETS.map(|name| format!("--exclude=/{name}*"));
         let mut left = [&LEFT[..], &MIRROR].concat();
         left.extend(of_backup.iter().map(String::as_str));
         if !self.secrets {
-            left.extend(SECRETS);
+            left.extend(secrets.iter().map(String::as_str));
         }
         // Under a system unit it lies in the state.
         let below = self.home.workspace().strip_prefix(self.home.state());

@@ -137,6 +137,25 @@ fn secrets_stay_unless_they_are_asked_for_and_nothing_leads_out_of_a_replica() {
     let Some(pair) = replicated() else { return };
     let replica = pair.text("replica");
     assert!(!pair.path("replica/push/config/.env").exists());
+    // What was set aside as damaged: the same secrets.
+    for (beside, gone) in [
+        ("auth.json.corrupt-1", true),
+        (".mcp-auth.json.tmp-1-2", true),
+        ("mcp-auth.json~", true),
+        ("channels/matrix/secret.corrupt-1/session.json", true),
+        ("channels/matrix/.secret.tmp-1-2", true),
+        ("people.json.corrupt-1", false),
+    ] {
+        pair.sandbox.put(&format!("state/{beside}"), b"very-secret");
+        let pushed = pair.push_once();
+        assert_eq!(pushed.code, 0, "{pushed:?}");
+        let is_there = ["state", "places", "push/spools"].map(|place| {
+            let below = beside.strip_prefix("channels/").unwrap_or(beside);
+            let all = [beside, below].map(|name| pair.path("replica").join(place).join(name));
+            all.iter().any(|path| path.exists())
+        });
+        assert_eq!(is_there.contains(&true), !gone, "{beside}: {is_there:?}");
+    }
     let to = ["standby", "--to", &replica, "--with-secrets", "--once"];
     let pushed = pair.here(&to);
     assert_eq!(pushed.code, 0, "{pushed:?}");
