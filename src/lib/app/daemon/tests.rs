@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono_tz::Tz;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{RwLock, mpsc, oneshot};
 
 use super::{build, startup};
 use crate::channel::{Batch, Channel, Health, Incoming, Outgoing, Rendered, SendError};
@@ -27,6 +27,9 @@ const NOTICE: &str = "may not have reached you";
 struct Chat {
     sent: Mutex<Vec<String>>,
     is_broken: AtomicBool,
+    /// Who has it for writing holds up what is about to be sent, and what is being sent.
+    pause: RwLock<()>,
+    line: RwLock<()>,
 }
 
 impl Chat {
@@ -57,10 +60,15 @@ impl Channel for Chat {
     fn send<'a>(&'a self, message: Outgoing<'a>) -> BoxFuture<'a, Result<String, SendError>> {
         Box::pin(async move {
             assert!(!message.plain.contains("send!"), "a bug in send");
+            drop(self.line.read().await);
             let mut sent = self.sent.lock();
             sent.push(message.plain.to_owned());
             Ok(sent.len().to_string())
         })
+    }
+
+    fn ready<'a>(&'a self, _chat: &'a ChatRef) -> BoxFuture<'a, ()> {
+        Box::pin(async { drop(self.pause.read().await) })
     }
 
     fn typing<'a>(&'a self, _chat: &'a ChatRef) -> BoxFuture<'a, Result<(), SendError>> {
@@ -273,6 +281,70 @@ async fn what_is_noted_as_being_sent_through_a_channel_that_is_off_is_pending_ag
     let outbox = queue::listing(&fixture.home.queue_db()).expect("listing");
     let states: Vec<String> = outbox.outbox.into_iter().map(|row| row.state).collect();
     assert_eq!(states, ["pending"]);
+}
+
+/// Returns a part of an answer to the owner, and notes it in the queue.
+fn part(rows: &rusqlite::Connection, id: i64, is_claimed: bool) -> queue::Part {
+    let (words, state) = match is_claimed {
+        true => (format!("claimed {id}"), "sending"),
+        false => (format!("stored {id}"), "pending"),
+    };
+    rows.execute(
+        "INSERT INTO outbox(id, channel, chat, part, parts, plain, created_at, state)
+         VALUES (?1, 'telegram', '1001', 1, 1, ?2, 5, ?3)",
+        (id, &words, state),
+    )
+    .expect("a part");
+    let route = Route {
+        channel: "telegram".to_owned(),
+        chat: ChatRef {
+            chat: "1001".to_owned(),
+            topic: None,
+        },
+    };
+    queue::Part {
+        id,
+        content: queue::NewPart::plain(route, words),
+        unknowns: 0,
+        sending_at: None,
+        created_at: 5,
+        task: None,
+        is_claimed,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_noted_as_being_sent_is_pending_while_it_waits_for_its_chat_or_its_channel() {
+    let fixture = Fixture::new().await;
+    let rows = rusqlite::Connection::open(fixture.home.queue_db()).expect("queue");
+    let reaches = async |id: i64, wanted: &str| {
+        let sql = "SELECT state FROM outbox WHERE id = ?1";
+        let state = || rows.query_row(sql, [id], |row| row.get::<_, String>(0));
+        let reached = async {
+            while state().expect("its row") != wanted {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let reached = tokio::time::timeout(Duration::from_secs(20), reached).await;
+        assert!(reached.is_ok(), "{id} is {:?}, not {wanted}", state());
+    };
+    // Another message of the chat slips in between.
+    let line = fixture.chat.line.write().await;
+    fixture.pipeline.deliver(vec![part(&rows, 1, false)]);
+    reaches(1, "sending").await;
+    fixture.pipeline.deliver(vec![part(&rows, 2, true)]);
+    reaches(2, "pending").await;
+    drop(line);
+    reaches(2, "sent").await;
+    fixture.pipeline.sends_end(Duration::from_secs(20)).await;
+    // The channel asks for a pause.
+    let pause = fixture.chat.pause.write().await;
+    fixture.pipeline.deliver(vec![part(&rows, 3, true)]);
+    reaches(3, "pending").await;
+    drop(pause);
+    reaches(3, "sent").await;
+    let sent = fixture.chat.sent();
+    assert_eq!(sent, ["stored 1", "claimed 2", "claimed 3"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,6 +17,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
+
 use crate::channel;
 use crate::channel::{Channel, SendError};
 use crate::message::{OutFile, Route};
@@ -55,8 +57,16 @@ struct Waiting {
 
 #[derive(Debug, Default)]
 struct Chat {
-    waiting: VecDeque<Part>,
+    waiting: VecDeque<Queued>,
     is_busy: bool,
+}
+
+/// A part that waits.
+#[derive(Debug)]
+struct Queued {
+    part: Part,
+    /// Takes back that it is noted as being sent; its turn is after that.
+    unclaiming: Option<JoinHandle<()>>,
 }
 
 /// The chats of a channel that sends to so many at once.
@@ -69,12 +79,20 @@ struct Crowd {
 
 impl Outgoing {
     /// Adds a part; returns the work of its chat, or of one that waits longer, when nobody is at it. `is_limited` says that
-    /// only so many chats of its channel have their turn at once.
-    fn push(&self, part: Part, is_limited: bool) -> Option<ChatWork> {
+    /// only so many chats of its channel have their turn at once. A part that is noted as being sent and has to wait for
+    /// others is taken back by `unclaim`.
+    fn push(
+        &self,
+        part: Part,
+        is_limited: bool,
+        unclaim: impl FnOnce(&Part) -> JoinHandle<()>,
+    ) -> Option<ChatWork> {
         let key = part.content.route.clone();
         let mut all = self.0.lock();
         let chat = all.chats.entry(key.clone()).or_default();
-        chat.waiting.push_back(part);
+        let has_to_wait = chat.is_busy || !chat.waiting.is_empty();
+        let unclaiming = (part.is_claimed && has_to_wait).then(|| unclaim(&part));
+        chat.waiting.push_back(Queued { part, unclaiming });
         if std::mem::replace(&mut chat.is_busy, true) {
             return None;
         }
@@ -100,7 +118,7 @@ impl Outgoing {
     /// Forgets what waits of a task.
     fn forget_task(&self, route: &Route, task: i64) {
         if let Some(chat) = self.0.lock().chats.get_mut(route) {
-            chat.waiting.retain(|part| part.task != Some(task));
+            chat.waiting.retain(|queued| queued.part.task != Some(task));
         }
     }
 
@@ -127,12 +145,12 @@ struct ChatWork {
 
 impl ChatWork {
     /// Takes the next part; where nothing is left of a chat, that of the chat of the channel that waits longest.
-    fn next(&mut self) -> Option<Part> {
+    fn next(&mut self) -> Option<Queued> {
         let mut all = self.outgoing.0.lock();
         loop {
             let chat = all.chats.get_mut(&self.key)?;
-            if let Some(part) = chat.waiting.pop_front() {
-                return Some(part);
+            if let Some(queued) = chat.waiting.pop_front() {
+                return Some(queued);
             }
             // Under the same lock: what is pushed from now on finds nobody at work.
             all.chats.remove(&self.key);
@@ -186,7 +204,11 @@ impl Pipeline {
         for part in parts {
             let channel = self.channels.get(part.content.route.channel.as_str());
             let is_limited = channel.is_some_and(|channel| channel.outlives_us());
-            if let Some(work) = self.outgoing.push(part, is_limited) {
+            let unclaim = |part: &Part| {
+                let (sender, mut part) = (self.clone(), part.clone());
+                tokio::spawn(async move { sender.unclaim(&mut part).await })
+            };
+            if let Some(work) = self.outgoing.push(part, is_limited, unclaim) {
                 tokio::spawn(self.clone().work_off(work));
             }
         }
@@ -225,12 +247,21 @@ impl Pipeline {
 
     /// Sends what waits for one chat. A part whose sending panics becomes a dead letter; the next one follows.
     async fn work_off(self: Arc<Self>, mut work: ChatWork) {
-        while let Some(part) = work.next() {
+        while let Some(Queued {
+            mut part,
+            unclaiming,
+        }) = work.next()
+        {
+            if let Some(unclaiming) = unclaiming {
+                // Whatever came of it, it is noted again before it is sent.
+                let _ = unclaiming.await;
+                part.is_claimed = false;
+            }
             let Some(channel) = self.channels.get(work.key.channel.as_str()).cloned() else {
                 // The channel is switched off: its parts stay pending until it is on again.
                 let channel = &work.key.channel;
                 tracing::warn!(channel, "an answer waits for a channel that is off");
-                self.unclaim(&part).await;
+                self.unclaim(&mut part).await;
                 continue;
             };
             let (sender, sent) = (self.clone(), part.clone());
@@ -260,21 +291,25 @@ impl Pipeline {
                 () = tokio::time::sleep(wait) => {}
             }
         }
-        self.unclaim(&part).await;
+        self.unclaim(&mut part).await;
     }
 
-    /// Takes back that a part is noted as being sent, when it was not even tried: the next daemon is to know that.
-    async fn unclaim(&self, part: &Part) {
-        if part.is_claimed {
+    /// Takes back that a part is noted as being sent, when it waits or was not even tried: the next daemon is to know that.
+    async fn unclaim(&self, part: &mut Part) {
+        if std::mem::take(&mut part.is_claimed) {
             self.settle(part, Aftermath::NotSent).await;
         }
     }
 
     async fn try_send(&self, channel: &dyn Channel, part: &mut Part, failures: u32) -> Next {
         // Not while it is noted as being sent: a crash in a long wait is no doubt about its arrival.
-        let ready = channel.ready(&part.content.route.chat);
-        if self.closed.run_until_cancelled(ready).await.is_none() {
-            return Next::Over;
+        let chat = part.content.route.chat.clone();
+        let mut ready = channel.ready(&chat);
+        if (&mut ready).now_or_never().is_none() {
+            self.unclaim(part).await;
+            if self.closed.run_until_cancelled(ready).await.is_none() {
+                return Next::Over;
+            }
         }
         let now = clock::now_ms();
         // Where it may have waited for a process, its age says nothing.
@@ -511,24 +546,28 @@ mod tests {
         }
     }
 
+    /// Adds a part that is not noted as being sent.
+    fn push(outgoing: &Outgoing, part: Part, is_limited: bool) -> Option<ChatWork> {
+        let unclaim = |part: &Part| panic!("{part:?} is not noted as being sent");
+        outgoing.push(part, is_limited, unclaim)
+    }
+
     #[test]
     fn a_chat_has_one_sender_also_when_the_last_one_is_only_just_over() {
         let outgoing = Outgoing::default();
-        let mut first = outgoing.push(part(1), false).expect("nobody is at it");
-        assert!(outgoing.push(part(2), false).is_none());
-        assert_eq!(first.next().map(|part| part.id), Some(1));
-        assert_eq!(first.next().map(|part| part.id), Some(2));
+        let mut first = push(&outgoing, part(1), false).expect("nobody is at it");
+        assert!(push(&outgoing, part(2), false).is_none());
+        assert_eq!(first.next().map(|queued| queued.part.id), Some(1));
+        assert_eq!(first.next().map(|queued| queued.part.id), Some(2));
         assert!(first.next().is_none());
-        let second = outgoing
-            .push(part(3), false)
-            .expect("the first one is over");
+        let second = push(&outgoing, part(3), false).expect("the first one is over");
         drop(first);
         assert!(
-            outgoing.push(part(4), false).is_none(),
+            push(&outgoing, part(4), false).is_none(),
             "the second one is at it"
         );
         drop(second);
-        assert!(outgoing.push(part(5), false).is_some(), "it was given up");
+        assert!(push(&outgoing, part(5), false).is_some(), "it was given up");
     }
 
     #[test]
@@ -542,23 +581,21 @@ mod tests {
         let mut at_work = Vec::new();
         for id in [0, 1] {
             let chats = 0..CHATS_AT_ONCE + 2;
-            at_work.extend(chats.filter_map(|chat| outgoing.push(of_chat(chat, id), true)));
+            at_work.extend(chats.filter_map(|chat| push(&outgoing, of_chat(chat, id), true)));
         }
         assert_eq!(at_work.len(), CHATS_AT_ONCE);
         // What is over goes on with the chat that waits longest; what breaks off is made up for by the next part.
         let mut first = at_work.remove(0);
         let next = |work: &mut ChatWork| {
             work.next()
-                .map(|part| (part.content.route.chat.chat, part.id))
+                .map(|queued| (queued.part.content.route.chat.chat, queued.part.id))
         };
         let (one, two) = (CHATS_AT_ONCE.to_string(), (CHATS_AT_ONCE + 1).to_string());
         assert_eq!(next(&mut first), Some(("0".to_owned(), 0)));
         assert_eq!(next(&mut first), Some(("0".to_owned(), 1)));
         assert_eq!(next(&mut first), Some((one.clone(), 0)));
         drop(at_work.remove(0));
-        let mut other = outgoing
-            .push(of_chat(CHATS_AT_ONCE + 2, 0), true)
-            .expect("room");
+        let mut other = push(&outgoing, of_chat(CHATS_AT_ONCE + 2, 0), true).expect("room");
         assert_eq!(next(&mut other), Some((two, 0)));
         assert_eq!(next(&mut first), Some((one, 1)));
         drop(at_work);
