@@ -27,7 +27,7 @@ const AUTH: &str = "state/auth.json";
 /// set aside, a draft, a copy by hand.
 pub const SECRETS: [&str; 2] = ["auth.json", "mcp-auth.json"];
 /// Of the directory of a channel: what nobody else may see; the same holds of what begins so.
-const OF_CHANNEL: &str = "secret";
+pub const OF_CHANNEL: &str = "secret";
 
 /// Of the state: what is rebuilt, or is of no use elsewhere. A standby gets none of it either.
 pub const LEFT: [&str; 13] = [

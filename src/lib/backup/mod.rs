@@ -20,7 +20,7 @@ mod prove;
 mod restore;
 
 pub use archive::Contents;
-pub use collect::{LEFT, Options, Report, SECRETS, write};
+pub use collect::{LEFT, OF_CHANNEL, Options, Report, SECRETS, write};
 pub use generations::{new_path, newest, prune};
 pub use prove::{Proof, open_all, prove};
 pub use restore::restore;

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::rsync::Rsync;
-use super::{Error, PUSH, WHOLE, Whole, make_dir, read_json};
+use super::{Error, PLACES, PUSH, SPOOLS, WHOLE, Whole, make_dir, read_json, write_json};
 use crate::config::{Environment, Home, HomeFlags};
+use crate::sys::atomic::Durability;
 use crate::{backup, sys};
 
 /// What never comes out of the files of a replica: databases come from its push; roles and hidden files are this machine's own.
@@ -61,13 +62,23 @@ pub(super) fn make(
     replica: &Path,
     dir: &Path,
 ) -> Result<Copy, Error> {
-    // What is sealed first, and the files behind it, as new or newer.
-    sealed(replica)?;
+    // A push may come in meanwhile: each is as new as the one before it or newer. So nothing is said to be here that is not,
+    // no message was read that is neither in a spool nor in the queue, and transcripts are behind no queue.
+    let (whole, _) = sealed(replica)?;
     let (push, state) = (replica.join(PUSH), dir.join("state"));
     remove(dir)?;
     make_dir(dir)?;
-    let databases = ["--include=/*.db", "--include=/whole.json", "--exclude=*"];
-    rsync.copy_here(&push, &state, &databases)?;
+    // A program of before had neither; a channel or a spool need not be there either.
+    for (from, to) in [
+        (replica.join(PLACES), state.join("channels")),
+        (push.join(SPOOLS), state.clone()),
+    ] {
+        if from.symlink_metadata().is_ok() {
+            rsync.copy_here(&from, &to, &[])?;
+        }
+    }
+    rsync.copy_here(&push, &state, &["--include=/*.db", "--exclude=*"])?;
+    write_json(&state.join(WHOLE), &whole, Durability::Rename)?;
     rsync.copy_here(&push.join("config"), dir, &settings(true))?;
     for (name, left) in [("state", &FOREIGN[..]), ("workspace", &["--links"][..])] {
         let from = replica.join(name);

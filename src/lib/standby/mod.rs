@@ -4,14 +4,17 @@
 //!
 //! ```text
 //! state/ workspace/   files, as they are
-//! push/               config/, one consistent copy of each database, and whole.json, which seals a push
+//! push/               config/, spools/ (messages that wait), one consistent copy of each database, and whole.json, which seals
+//!                     a push
+//! places/             how far each channel has read
 //! standby.json        written by the standby: its last proof, and the generation it took over with
 //! ```
 //! In the state of both homes `standby.json` is the [`Record`]; `standby/` has what is about to be pushed, and on a standby the
 //! last copy that was proved.
 //!
 //! A push copies the databases aside first and sends them last: the transcripts in a replica are as new as its queue or newer,
-//! as after a crash. Not by Litestream 0.5: beside SQLite's automatic checkpoints it loses rows of its replica for good
+//! as after a crash. How far channels have read is copied before them, then what waits in spools, and sent behind them: no
+//! message falls between the two. A copy of a replica is made in the same order. Not by Litestream 0.5: beside SQLite's automatic checkpoints it loses rows of its replica for good
 //! (docs/howto/backup.md has figures).
 //!
 //! A promotion writes its generation into the replica before it changes anything: a primary that reads a newer one than its own
@@ -39,6 +42,8 @@ use crate::{backup, config, db, sys};
 /// Those that are not made again from the rest.
 const DATABASES: [&str; 3] = ["queue.db", "cost.db", "memory.db"];
 const PUSH: &str = "push";
+const PLACES: &str = "places";
+const SPOOLS: &str = "spools";
 const WHOLE: &str = "whole.json";
 const BEACON: &str = "standby.json";
 /// The longest time between two pushes, milliseconds.

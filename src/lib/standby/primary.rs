@@ -1,14 +1,14 @@
 //! [`Primary`]: pushes the home into its replica, on every change and once a minute, until another machine takes over.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::copy::settings;
 use super::needed;
 use super::rsync::{Place, Rsync};
 use super::{
-    Beacon, DATABASES, EVERY_MS, Error, PUSH, Record, Role, WHOLE, Whole, make_dir, own_dir,
-    write_json,
+    Beacon, DATABASES, EVERY_MS, Error, PLACES, PUSH, Record, Role, SPOOLS, WHOLE, Whole, make_dir,
+    own_dir, write_json,
 };
 use crate::config::{Environment, Home};
 use crate::sys::atomic::Durability;
@@ -22,16 +22,31 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// Of the state, beside what a backup leaves out: databases (copies of them are pushed), what is made again, what belongs to
 /// this machine or process. A pattern with a slash at its start holds at the top alone.
-const LEFT: [&str; 8] = [
+const LEFT: [&str; 7] = [
     "--exclude=/*.db*",
     "--exclude=/.*",
     "--exclude=/*.lock",
     "--exclude=/index.*",
+    "--exclude=/spool",
     "--exclude=/standby*",
-    // See what a backup leaves out.
-    "--exclude=/channels/*/secret*",
-    "--exclude=/channels/*/.secret*",
     "--exclude=.*.tmp-*",
+];
+/// Of the directory of a channel: what it and the daemon tell each other of messages that go out, as new as the rest of the
+/// state. What else lies there is the channel's own: how far it has read.
+const OF_CHANNEL: [&str; 6] = ["out", "sending", "files", "replies", "channel.json", "boot"];
+/// What is neither: messages that come in, what holds for this machine alone.
+const NOT_OF_CHANNEL: [&str; 4] = ["spool", "lock", "events", "elsewhere"];
+/// Of the state: messages that wait to be taken into the queue.
+const OF_SPOOLS: [&str; 9] = [
+    "--include=/spool",
+    "--include=/spool/new",
+    "--include=/spool/new/**",
+    "--include=/channels",
+    "--include=/channels/*",
+    "--include=/channels/*/spool",
+    "--include=/channels/*/spool/new",
+    "--include=/channels/*/spool/new/**",
+    "--exclude=*",
 ];
 const MIRROR: [&str; 2] = ["--delete-after", "--delete-excluded"];
 
@@ -181,11 +196,16 @@ impl Primary {
         self.look()?;
         let began = clock::now_ms();
         let aside = own_dir(&self.home).join(PUSH);
+        // Whatever is read from a source is in the spool or in the queue before its place there is: copied the other way
+        // round, it is in one of the copies.
+        let places = self.copy_places()?;
         self.copy_aside(&aside)?;
         let of_backup = backup::LEFT.map(|name| format!("--exclude=/{name}"));
+        let of_channels = OF_CHANNEL.map(|name| format!("--include=/channels/*/{name}"));
         let secrets = backup::SECRETS.map(|name| format!("--exclude=/{name}*"));
         let mut left = [&LEFT[..], &MIRROR].concat();
-        left.extend(of_backup.iter().map(String::as_str));
+        left.extend(of_backup.iter().chain(&of_channels).map(String::as_str));
+        left.push("--exclude=/channels/*/*");
         if !self.secrets {
             left.extend(secrets.iter().map(String::as_str));
         }
@@ -208,8 +228,10 @@ impl Primary {
         };
         write_json(&aside.join(WHOLE), &whole, Durability::Rename)?;
         // All are renamed together, at the end.
-        let last = ["--delay-updates", "--delete-after", "--exclude=*.draft*"];
+        let last = ["--delay-updates", "--delete-after", "--exclude=/*.draft*"];
         self.send(&aside, PUSH, &last)?;
+        // Behind the queue, also when we die here.
+        self.send(&places, PLACES, &["--delete-after"])?;
         // A file of the owner's that cannot be read keeps no conversation from the standby; it is told.
         workspace?;
         self.record.copied_at = Some(began);
@@ -225,8 +247,32 @@ impl Primary {
         self.rsync.copy(&from.to_string_lossy(), &to, more)
     }
 
-    /// Copies databases and settings as they are now.
+    /// Copies how far channels have read, and returns where that lies now.
+    fn copy_places(&self) -> Result<PathBuf, Error> {
+        let (from, to) = (self.home.channels(), own_dir(&self.home).join(PLACES));
+        if !from.is_dir() {
+            super::copy::remove(&to)?;
+            return Ok(to);
+        }
+        let secret = backup::OF_CHANNEL;
+        let mut left: Vec<String> = OF_CHANNEL
+            .iter()
+            .chain(&NOT_OF_CHANNEL)
+            .map(|name| format!("--exclude=/*/{name}"))
+            .collect();
+        left.extend(["", "."].map(|dot| format!("--exclude=/*/{dot}{secret}*")));
+        left.push("--exclude=.*.tmp-*".to_owned());
+        left.extend(MIRROR.map(str::to_owned));
+        let left: Vec<&str> = left.iter().map(String::as_str).collect();
+        self.rsync.copy_here(&from, &to, &left)?;
+        Ok(to)
+    }
+
+    /// Copies what waits in spools, then databases and settings, as they are now.
     fn copy_aside(&mut self, aside: &Path) -> Result<(), Error> {
+        let spools = [&MIRROR[..], &OF_SPOOLS].concat();
+        self.rsync
+            .copy_here(self.home.state(), &aside.join(SPOOLS), &spools)?;
         for (name, copied) in DATABASES.into_iter().zip(&mut self.aside) {
             let path = self.home.state().join(name);
             let now = Some(stamps(&path));
