@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Copy {
     pub(super) dir: PathBuf,
     pub(super) whole: Whole,
-    /// When it had come in, by this machine's clock, milliseconds since 1970 UTC.
+    /// When its push had come in, by this machine's clock, milliseconds since 1970 UTC.
     pub(super) arrived_at: i64,
     /// What keeps the agent from starting with it and is not the copy's fault.
     pub(super) warnings: Vec<String>,
@@ -64,7 +64,7 @@ pub(super) fn make(
 ) -> Result<Copy, Error> {
     // A push may come in meanwhile: each is as new as the one before it or newer. So nothing is said to be here that is not,
     // no message was read that is neither in a spool nor in the queue, and transcripts are behind no queue.
-    let (whole, _) = sealed(replica)?;
+    let (whole, arrived_at) = sealed(replica)?;
     let (push, state) = (replica.join(PUSH), dir.join("state"));
     remove(dir)?;
     make_dir(dir)?;
@@ -78,6 +78,10 @@ pub(super) fn make(
         }
     }
     rsync.copy_here(&push, &state, &["--include=/*.db", "--exclude=*"])?;
+    let whole = Whole {
+        arrived_at: Some(arrived_at),
+        ..whole
+    };
     write_json(&state.join(WHOLE), &whole, Durability::Rename)?;
     rsync.copy_here(&push.join("config"), dir, &settings(true))?;
     for (name, left) in [("state", &FOREIGN[..]), ("workspace", &["--links"][..])] {
@@ -98,7 +102,9 @@ pub(super) fn make(
 /// Proves what lies in `dir`.
 pub(super) fn prove(env: &Environment, dir: &Path) -> Result<Copy, Error> {
     let path = dir.join("state").join(WHOLE);
-    let (whole, arrived_at) = read_seal(&path)?.ok_or_else(|| Error::Nothing(dir.to_owned()))?;
+    let (whole, since) = read_seal(&path)?.ok_or_else(|| Error::Nothing(dir.to_owned()))?;
+    // The file itself was made with the copy.
+    let arrived_at = whole.arrived_at.unwrap_or(since);
     let warnings = backup::open_all(&home_of(dir)?, env)?.warnings;
     Ok(Copy {
         dir: dir.to_owned(),
@@ -114,13 +120,22 @@ pub(super) fn sealed(replica: &Path) -> Result<(Whole, i64), Error> {
     seal.ok_or_else(|| Error::Nothing(replica.to_owned()))
 }
 
+/// Returns when the last push came in by this machine's clock, whole or not: the primary lived then.
+pub(super) fn last_arrival(replica: &Path) -> Option<i64> {
+    since(&replica.join(PUSH).join(WHOLE))
+}
+
+/// Returns since when a file is there. No program sets this time, whatever the clock of the other machine says.
+fn since(path: &Path) -> Option<i64> {
+    let meta = path.metadata().ok()?;
+    Some(meta.ctime() * 1000 + meta.ctime_nsec() / 1_000_000)
+}
+
 fn read_seal(path: &Path) -> Result<Option<(Whole, i64)>, Error> {
-    // No program sets this time, whatever the clock of the other machine says.
-    let Ok(meta) = path.metadata() else {
+    let Some(since) = since(path) else {
         return Ok(None);
     };
-    let arrived_at = meta.ctime() * 1000 + meta.ctime_nsec() / 1_000_000;
-    Ok(read_json(path)?.map(|whole| (whole, arrived_at)))
+    Ok(read_json(path)?.map(|whole| (whole, since)))
 }
 
 /// Puts the files of a copy into the places of `home`, onto the disk. Settings and keys that this machine has stay.

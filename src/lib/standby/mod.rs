@@ -62,6 +62,9 @@ struct Whole {
     /// The names of the secrets that the primary has for its settings; a program of before said none.
     #[serde(default)]
     secrets: Vec<String>,
+    /// In a copy on the standby: when the push had come in, by its clock, milliseconds since 1970 UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    arrived_at: Option<i64>,
 }
 
 /// What the standby says of itself.

@@ -225,6 +225,7 @@ impl Primary {
             pushed_at: began,
             handed_over: handed_over && workspace.is_ok(),
             secrets: needed::secrets(&self.home, &self.env),
+            arrived_at: None,
         };
         write_json(&aside.join(WHOLE), &whole, Durability::Rename)?;
         // All are renamed together, at the end.

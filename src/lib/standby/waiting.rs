@@ -200,14 +200,18 @@ impl Standby {
         self.own(&copy.whole)?;
         self.claim(&copy.whole)?;
         let now = clock::now_ms();
+        // The primary lived when the last push came in, whichever copy is taken.
+        let arrivals = [self.record.copied_at, copy::last_arrival(&self.replica())];
+        let arrivals = arrivals.into_iter().flatten();
+        let lived_at = arrivals.fold(copy.arrived_at, i64::max);
         let taken_over = TakeOver {
             at: now,
             copied_at: copy.whole.pushed_at.min(copy.arrived_at),
-            handed_over: copy.whole.handed_over,
+            handed_over: copy.whole.handed_over && lived_at == copy.arrived_at,
         };
         let mut doubtful = 0;
         if !taken_over.handed_over {
-            let until = now.min(copy.arrived_at + EVERY_MS + SLACK_MS);
+            let until = now.min(lived_at + EVERY_MS + SLACK_MS);
             doubtful = queue::doubt(&copy::home_of(&copy.dir)?.queue_db(), until)?;
         }
         copy::install(&self.rsync, &self.home, &copy.dir)?;
