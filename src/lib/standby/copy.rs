@@ -8,8 +8,9 @@ use std::time::Duration;
 use super::rsync::Rsync;
 use super::{Error, PLACES, PUSH, SPOOLS, WHOLE, Whole, make_dir, read_json, write_json};
 use crate::config::{Environment, Home, HomeFlags};
+use crate::memory::facts;
 use crate::sys::atomic::Durability;
-use crate::{backup, sys};
+use crate::{backup, cost, queue, sys};
 
 /// What never comes out of the files of a replica: databases come from its push; roles and hidden files are this machine's own.
 const FOREIGN: [&str; 4] = [
@@ -105,7 +106,12 @@ pub(super) fn prove(env: &Environment, dir: &Path) -> Result<Copy, Error> {
     let (whole, since) = read_seal(&path)?.ok_or_else(|| Error::Nothing(dir.to_owned()))?;
     // The file itself was made with the copy.
     let arrived_at = whole.arrived_at.unwrap_or(since);
-    let warnings = backup::open_all(&home_of(dir)?, env)?.warnings;
+    let home = home_of(dir)?;
+    let warnings = backup::open_all(&home, env)?.warnings;
+    // An older program may have written it: whether it can be brought up is known before it is needed.
+    queue::migrate(&home.queue_db())?;
+    cost::migrate(&home.cost_db())?;
+    facts::migrate(&facts::database(&home))?;
     Ok(Copy {
         dir: dir.to_owned(),
         whole,
