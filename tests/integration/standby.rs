@@ -7,6 +7,7 @@
 
 mod attacks;
 mod deaths;
+mod lost_seconds;
 
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
