@@ -239,6 +239,30 @@ fn a_person_is_erased_from_everything_and_it_is_proved() {
 }
 
 #[test]
+fn a_code_that_links_an_account_goes_with_whoever_asked_for_it() {
+    let sandbox = Sandbox::new();
+    let [hers, his] = ["ABCDEFGHJKLMNPQR", "RQPNMLKJHGFEDCBA"];
+    let people = json!({"v": 1, "allowed": [
+            {"id": GUEST, "name": "Rosalind", "since": 1}, {"id": 1004, "name": "Bob", "since": 1}],
+        "link_codes": [
+            {"code": hers, "first": GUEST, "at": 1}, {"code": his, "first": 1004, "at": 1}]});
+    sandbox.put("state/people.json", people.to_string().as_bytes());
+    let counted = |arguments: &[&str]| {
+        let all = [&["forget", "rosalind", "--hard", "--json"], arguments].concat();
+        let told = consolidate(&sandbox, &all);
+        assert_eq!(told.code, 0, "{told:?}");
+        told.json()["erased"]["people.json"].clone()
+    };
+    assert_eq!(counted(&["--dry-run"]), json!(2), "she and her code");
+    assert_eq!(counted(&["--yes"]), json!(2));
+    assert_eq!(standing(&sandbox, &hers.to_lowercase()), [] as [&str; 0]);
+    assert_eq!(
+        standing(&sandbox, &his.to_lowercase()),
+        ["state/people.json"]
+    );
+}
+
+#[test]
 fn a_fact_is_erased_with_its_words_and_the_agent_goes_on() {
     let sandbox = stop(lived_in());
     assert!(!standing(&sandbox, "march 1934").is_empty());

@@ -350,7 +350,8 @@ impl<'a> Erasure<'a> {
         let without = |people: &mut People| {
             let count = |people: &People| {
                 let let_in = people.allowed.len() + people.linked.len();
-                let_in + people.pending.len() + people.contacts.len()
+                let asked = people.pending.len() + people.link_codes.len();
+                let_in + asked + people.contacts.len()
             };
             let before = count(people);
             people.allowed.retain(|one| !is_meant(&one.id, &one.name));
@@ -358,6 +359,8 @@ impl<'a> Erasure<'a> {
                 .linked
                 .retain(|one| !is_meant(&one.id, &one.name) && !is_meant(&one.first, ""));
             people.pending.retain(|one| !is_meant(&one.id, &one.name));
+            // Whoever sent it would be them again.
+            people.link_codes.retain(|one| !is_meant(&one.first, ""));
             people.contacts.retain(|one| {
                 let username = one.username.as_deref().unwrap_or_default();
                 !is_meant(&one.id, &format!("{} {username}", one.name))
