@@ -541,6 +541,59 @@ fn the_agent_searches_it_and_says_when_it_could_not() {
 }
 
 #[test]
+fn one_path_in_two_scopes_is_two_documents_with_addresses_of_their_own() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let (all, model) = (server.home("agent"), FakeModel::start());
+    let all = all.with_anthropic(&model);
+    let text = |what: &str| format!("{what} opens at noon.\n");
+    let (canteen, safe) = (text("The canteen"), text("The safe"));
+    let shared = documents(&all, "shared", &[("a.md", &canteen)]);
+    let secret = documents(&all, "secret", &[("a.md", &safe)]);
+    fill(&all, &shared, &["--create", "--as", "handbook"]);
+    for (role, admitted) in [("clerk", "'hr', true"), ("staff", "'shared'")] {
+        let sql = format!("CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'");
+        server.sql("postgres", "postgres", &sql);
+        let sql = format!("SELECT collection_docs.admit('{role}', {admitted})");
+        server.sql("agent", "knowledge", &sql);
+    }
+    let clerk = server.home("clerk");
+    fill(&clerk, &secret, &["--as", "handbook", "--scope", "hr"]);
+    let (one, other) = (
+        "collections/docs/handbook/a.md",
+        "collections/docs/handbook@hr/a.md",
+    );
+    let mut paths = found(&all, "noon");
+    paths.sort();
+    assert_eq!(paths, [one, other]);
+    let get = |sandbox: &Sandbox, model: &FakeModel, path: &str| {
+        model.push(Reply::Tool("memory_get".to_owned(), json!({"path": path})));
+        let told = sandbox.send(&["--wait", "show me that"]);
+        assert_eq!(told.code, 0, "{}", told.stderr);
+        crate::memory::result(&model.requests().pop().expect("a request"))
+    };
+    let daemon = all.ready();
+    for (path, has, lacks) in [(one, &canteen, &safe), (other, &safe, &canteen)] {
+        let shown = get(&all, &model, path);
+        let (has, lacks) = (has.trim(), lacks.trim());
+        assert!(shown.contains(has) && !shown.contains(lacks), "{shown}");
+    }
+    drop(daemon);
+    // Whoever is admitted to one of them gets the other by no address.
+    let model = FakeModel::start();
+    let staff = server.home("staff").with_anthropic(&model);
+    assert_eq!(found(&staff, "noon"), [one]);
+    let _daemon = staff.ready();
+    assert!(get(&staff, &model, one).contains("canteen"));
+    let refused = get(&staff, &model, other);
+    assert!(
+        refused.contains("is no document that this conversation may see"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn with_recall_it_is_searched_before_a_message_and_what_is_found_is_untrusted() {
     let Some(server) = Server::start() else {
         return;

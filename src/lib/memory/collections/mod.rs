@@ -366,17 +366,15 @@ impl Collections {
         path: &str,
         (first, last): (Option<u32>, Option<u32>),
     ) -> Result<Option<String>, String> {
-        let Some((name, source, file)) = show::parts(path) else {
+        let Some(document) = show::Document::parse(path) else {
             return Ok(None);
         };
         let mut slots = self.slots.iter().filter(|slot| slot.is_for(viewer));
-        let Some(slot) = slots.find(|slot| slot.name == name) else {
+        let Some(slot) = slots.find(|slot| slot.name == document.collection) else {
             return Ok(None);
         };
         let until = Instant::now() + PATIENCE;
-        slot.with(until, |store| {
-            show::lines(store, source, file, (first, last))
-        })
+        slot.with(until, |store| show::lines(store, &document, (first, last)))
     }
 }
 

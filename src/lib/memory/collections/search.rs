@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::Instant;
 
+use super::Error;
+use super::show::Document;
 use super::store::{About, Store};
-use super::{Error, PREFIX};
 use crate::db::postgres::{Parameter, Row, ServerError, Type};
 use crate::language::tokenize::{Word, Words};
 use crate::memory::index::query::candidates::{MAX_WORDS, Term, Totals, is_frequent, weight};
@@ -355,12 +356,17 @@ fn chunk(row: &Row, name: &str, files: &mut Files) -> Result<Chunk, ServerError>
         text: row.try_get(3)?,
     };
     if let Entry::Vacant(vacant) = files.entry(chunk.file) {
-        let (source, path): (&str, &str) = (row.try_get(4)?, row.try_get(5)?);
+        let document = Document {
+            collection: name,
+            source: row.try_get(4)?,
+            scope: row.try_get(6)?,
+            file: row.try_get(5)?,
+        };
         vacant.insert(File {
-            path: format!("{PREFIX}{name}/{source}/{path}"),
+            path: document.path(),
             source: SOURCE.to_owned(),
             // No scope of the own memory, whatever it is called there.
-            scope: format!("{SOURCE} {name} {}", row.try_get::<_, &str>(6)?),
+            scope: format!("{SOURCE} {name} {}", document.scope),
             time: row.try_get(7)?,
             words: row.try_get::<_, i64>(8)? as f32,
             kind: row.try_get(9)?,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::fill::EVERYBODY;
 use super::store::Store;
 use super::{Error, PREFIX};
 use crate::db::postgres::{Parameter, Type};
@@ -12,18 +13,52 @@ use crate::memory::index::unpack;
 const MAX_CHARS: usize = 16_000;
 const MAX_CHUNKS: i64 = 40;
 
-/// Returns the collection, the source and the file of a path: `collections/NAME/SOURCE/FILE`.
-pub(super) fn parts(path: &str) -> Option<(&str, &str, &str)> {
-    let (name, rest) = path.strip_prefix(PREFIX)?.split_once('/')?;
-    let (source, file) = rest.split_once('/')?;
-    Some((name, source, file))
+/// Stands between a source and a scope; neither has it.
+const OF_SCOPE: char = '@';
+
+/// A document of a collection, as a hit names it: `collections/NAME/SOURCE/FILE`, and `SOURCE@SCOPE` where it is not in the
+/// scope of everybody. One path may be in several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Document<'a> {
+    pub(super) collection: &'a str,
+    pub(super) source: &'a str,
+    pub(super) scope: &'a str,
+    pub(super) file: &'a str,
+}
+
+impl<'a> Document<'a> {
+    /// Reads what [`Document::path`] returns.
+    pub(super) fn parse(path: &'a str) -> Option<Self> {
+        let (collection, rest) = path.strip_prefix(PREFIX)?.split_once('/')?;
+        let (source, file) = rest.split_once('/')?;
+        let (source, scope) = source.split_once(OF_SCOPE).unwrap_or((source, EVERYBODY));
+        Some(Self {
+            collection,
+            source,
+            scope,
+            file,
+        })
+    }
+
+    /// Returns its path.
+    pub(super) fn path(&self) -> String {
+        let Self {
+            collection,
+            source,
+            scope,
+            file,
+        } = self;
+        match *scope == EVERYBODY {
+            true => format!("{PREFIX}{collection}/{source}/{file}"),
+            false => format!("{PREFIX}{collection}/{source}{OF_SCOPE}{scope}/{file}"),
+        }
+    }
 }
 
 /// Returns lines `first` to `last`, as many as may be shown; `None` when there is no such file.
 pub(super) fn lines(
     store: &mut Store,
-    source: &str,
-    path: &str,
+    document: &Document<'_>,
     (first, last): (Option<u32>, Option<u32>),
 ) -> Result<Option<String>, Error> {
     store.about()?;
@@ -31,13 +66,14 @@ pub(super) fn lines(
     let (from, to) = (i64::from(first), i64::from(last));
     let sql = "SELECT c.units, c.text FROM files f JOIN chunks c ON c.id BETWEEN f.id << 20 AND (f.id + 1) << 20
                AND c.file = f.id AND c.end_line >= $3 AND c.start_line <= $4
-               WHERE f.source = $1 AND f.path = $2 ORDER BY c.id LIMIT $5";
-    let parameters: [Parameter<'_>; 5] = [
-        (&source, Type::TEXT),
-        (&path, Type::TEXT),
+               WHERE f.source = $1 AND f.path = $2 AND f.scope = $6 ORDER BY c.id LIMIT $5";
+    let parameters: [Parameter<'_>; 6] = [
+        (&document.source, Type::TEXT),
+        (&document.file, Type::TEXT),
         (&from, Type::INT8),
         (&to, Type::INT8),
         (&MAX_CHUNKS, Type::INT8),
+        (&document.scope, Type::TEXT),
     ];
     let rows: Vec<(Vec<u8>, String)> = store.query(sql, &parameters, |row| {
         Ok((row.try_get(0)?, row.try_get(1)?))
@@ -81,13 +117,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_names_collection_source_and_file() {
-        assert_eq!(
-            parts("collections/handbook/office/a/b.md"),
-            Some(("handbook", "office", "a/b.md"))
-        );
-        assert_eq!(parts("workspace/collections/a/b/c"), None);
-        assert_eq!(parts("collections/a"), None);
+    fn a_path_names_collection_source_scope_and_file() {
+        let check = |path: &str, [collection, source, scope, file]: [&str; 4]| {
+            let document = Document {
+                collection,
+                source,
+                scope,
+                file,
+            };
+            assert_eq!(Document::parse(path), Some(document));
+            assert_eq!(document.path(), path);
+        };
+        let of_all = ["handbook", "office", EVERYBODY, "a/b@c.md"];
+        check("collections/handbook/office/a/b@c.md", of_all);
+        let of_some = ["handbook", "office", "hr", "a/b.md"];
+        check("collections/handbook/office@hr/a/b.md", of_some);
+        assert_eq!(Document::parse("workspace/collections/a/b/c"), None);
+        assert_eq!(Document::parse("collections/a"), None);
     }
 
     #[test]
