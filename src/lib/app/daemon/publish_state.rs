@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, broadcast};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::channel::Channel;
@@ -24,15 +25,21 @@ const PACE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 const SUMS: i64 = 1000;
 /// And so often, milliseconds, when this process changed nothing: others pay, too, and a day ends.
 const SUMS_AT_REST: i64 = 60_000;
+/// How long a write waits for them: longer when a database is held by somebody, and the next one has them.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// And the last one, behind which there is none.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long to wait for them.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Depths of the queue, and the cost of the day; what could not be read is not there.
+type Read = (Option<Queue>, Option<f64>);
 
 /// When depths and cost were read, and [`db::commits`] then.
 #[derive(Default)]
 struct Sums {
     at: i64,
     commits: u64,
+    /// They are being read.
+    reading: Option<JoinHandle<Read>>,
 }
 
 impl Sums {
@@ -45,9 +52,30 @@ impl Sums {
         };
         let due = (now - self.at).abs() >= pace;
         if due {
-            *self = Self { at: now, commits };
+            (self.at, self.commits) = (now, commits);
         }
         due
+    }
+
+    /// Waits until they are read, for ever when nobody is at it. Nothing is lost when it is broken off.
+    async fn read(&mut self) -> Read {
+        let Some(reading) = &mut self.reading else {
+            return std::future::pending().await;
+        };
+        let read = reading.await;
+        self.reading = None;
+        // It ends with the process, or panicked.
+        read.unwrap_or_default()
+    }
+
+    /// Waits until they are read, but no longer than `patience`.
+    async fn read_within(&mut self, patience: Duration) -> Read {
+        match self.reading {
+            Some(_) => tokio::time::timeout(patience, self.read())
+                .await
+                .unwrap_or_default(),
+            None => Read::default(),
+        }
     }
 }
 
@@ -72,7 +100,7 @@ pub(super) async fn show(
     };
     let mut sums = Sums::default();
     loop {
-        refresh(&pipeline, &ledger, &mut state, &mut sums).await;
+        refresh(&pipeline, &ledger, &mut state, &mut sums, PATIENCE).await;
         write(&home, &state).await;
         tell(&systemd, &state, &mut troubles);
         tokio::select! {
@@ -80,6 +108,7 @@ pub(super) async fn show(
             () = pipeline.closing().cancelled(), if !state.stopping => state.stopping = true,
             () = tokio::time::sleep(PACE.1) => {}
             () = changed.notified() => {}
+            read = sums.read() => keep(&mut state, read),
             () = pipeline.input_came().notified() => gather(&mut state, &mut events, &over).await,
             event = events.recv() => {
                 apply(&mut state, event);
@@ -88,7 +117,7 @@ pub(super) async fn show(
         }
     }
     sums = Sums::default();
-    refresh(&pipeline, &ledger, &mut state, &mut sums).await;
+    refresh(&pipeline, &ledger, &mut state, &mut sums, LAST_PATIENCE).await;
     // A turn that was broken off is none that runs: it goes on after the next start.
     state.lanes.clear();
     state.settle();
@@ -174,7 +203,19 @@ fn provider(health: llm::Health) -> ProviderState {
     }
 }
 
-async fn refresh(pipeline: &Arc<Pipeline>, ledger: &Ledger, state: &mut State, sums: &mut Sums) {
+/// Takes what was read; the rest stays as it was.
+fn keep(state: &mut State, (queue, cost): Read) {
+    state.queue = queue.unwrap_or(state.queue);
+    state.today_cost_usd = cost.unwrap_or(state.today_cost_usd);
+}
+
+async fn refresh(
+    pipeline: &Arc<Pipeline>,
+    ledger: &Ledger,
+    state: &mut State,
+    sums: &mut Sums,
+    patience: Duration,
+) {
     let live = pipeline.live();
     let now = clock::now_ms();
     state.updated_at = clock::rfc3339(now);
@@ -216,28 +257,12 @@ async fn refresh(pipeline: &Arc<Pipeline>, ledger: &Ledger, state: &mut State, s
         .into_iter()
         .map(provider)
         .collect();
-    if !sums.are_due(now, db::commits()) {
+    if sums.reading.is_some() || !sums.are_due(now, db::commits()) {
         return;
     }
-    let zone = live.config.agent.timezone.0;
-    let read = async {
-        let queue = pipeline.queue().counts().await;
-        (
-            queue,
-            ledger.spent_since(cost::start_of_day(now, zone)).await,
-        )
-    };
-    // They stay as they were while a database is held by somebody.
-    if let Ok((counts, spent)) = tokio::time::timeout(PATIENCE, read).await {
-        if let Ok(counts) = counts {
-            state.queue = Queue {
-                inbox: counts.inbox,
-                outbox: counts.outbox,
-                dead: counts.dead,
-            };
-        }
-        state.today_cost_usd = spent.unwrap_or(state.today_cost_usd);
-    }
+    let day = cost::start_of_day(now, live.config.agent.timezone.0);
+    sums.reading = Some(tokio::spawn(read(pipeline.clone(), ledger.clone(), day)));
+    keep(state, sums.read_within(patience).await);
     let level = crate::sys::blocking(|| sandbox::level().clone()).await;
     let off = live.config.tools.exec.sandbox == crate::config::Sandbox::Off;
     let level = if off { sandbox::Level::Off } else { level };
@@ -245,9 +270,38 @@ async fn refresh(pipeline: &Arc<Pipeline>, ledger: &Ledger, state: &mut State, s
     state.sandbox = level.to_string();
 }
 
+async fn read(pipeline: Arc<Pipeline>, ledger: Ledger, day: i64) -> Read {
+    let counts = pipeline.queue().counts().await;
+    let queue = counts.map(|counts| Queue {
+        inbox: counts.inbox,
+        outbox: counts.outbox,
+        dead: counts.dead,
+    });
+    (queue.ok(), ledger.spent_since(day).await.ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_database_that_is_held_holds_no_write_up_and_is_read_when_it_is_free() {
+        let (free, held) = tokio::sync::oneshot::channel();
+        let mut sums = Sums {
+            reading: Some(tokio::spawn(async {
+                held.await.expect("it is freed");
+                (None, Some(0.5))
+            })),
+            ..Sums::default()
+        };
+        let began = tokio::time::Instant::now();
+        assert_eq!(sums.read_within(PATIENCE).await, (None, None));
+        let waited = began.elapsed();
+        assert!(waited <= Duration::from_millis(21), "{waited:?}");
+        free.send(()).expect("it waits");
+        assert_eq!(sums.read().await, (None, Some(0.5)));
+        assert!(sums.reading.is_none());
+    }
 
     #[test]
     fn sums_are_read_after_a_change_and_now_and_then() {
