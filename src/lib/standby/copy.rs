@@ -19,6 +19,18 @@ const FOREIGN: [&str; 4] = [
     "--exclude=/whole.json",
     "--exclude=/.*",
 ];
+/// Of the state: messages that wait to be taken into the queue.
+pub(super) const OF_SPOOLS: [&str; 9] = [
+    "--include=/spool",
+    "--include=/spool/new",
+    "--include=/spool/new/**",
+    "--include=/channels",
+    "--include=/channels/*",
+    "--include=/channels/*/spool",
+    "--include=/channels/*/spool/new",
+    "--include=/channels/*/spool/new/**",
+    "--exclude=*",
+];
 /// How often a directory is removed that somebody still writes into, and the time between.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -70,12 +82,12 @@ pub(super) fn make(
     remove(dir)?;
     make_dir(dir)?;
     // A program of before had neither; a channel or a spool need not be there either.
-    for (from, to) in [
-        (replica.join(PLACES), state.join("channels")),
-        (push.join(SPOOLS), state.clone()),
+    for (from, to, only) in [
+        (replica.join(PLACES), state.join("channels"), &[][..]),
+        (push.join(SPOOLS), state.clone(), &OF_SPOOLS),
     ] {
         if from.symlink_metadata().is_ok() {
-            rsync.copy_here(&from, &to, &[])?;
+            rsync.copy_here(&from, &to, only)?;
         }
     }
     rsync.copy_here(&push, &state, &["--include=/*.db", "--exclude=*"])?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::copy::settings;
+use super::copy::{OF_SPOOLS, settings};
 use super::needed;
 use super::rsync::{Place, Rsync};
 use super::{
@@ -36,18 +36,6 @@ const LEFT: [&str; 7] = [
 const OF_CHANNEL: [&str; 6] = ["out", "sending", "files", "replies", "channel.json", "boot"];
 /// What is neither: messages that come in, what holds for this machine alone.
 const NOT_OF_CHANNEL: [&str; 4] = ["spool", "lock", "events", "elsewhere"];
-/// Of the state: messages that wait to be taken into the queue.
-const OF_SPOOLS: [&str; 9] = [
-    "--include=/spool",
-    "--include=/spool/new",
-    "--include=/spool/new/**",
-    "--include=/channels",
-    "--include=/channels/*",
-    "--include=/channels/*/spool",
-    "--include=/channels/*/spool/new",
-    "--include=/channels/*/spool/new/**",
-    "--exclude=*",
-];
 const MIRROR: [&str; 2] = ["--delete-after", "--delete-excluded"];
 
 /// The stamps of a database and its log.
