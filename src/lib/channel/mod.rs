@@ -49,6 +49,8 @@ pub struct Incoming {
     pub forwarded: bool,
     /// Whose they are then, by the name they show; not always known.
     pub forwarded_from: Option<String>,
+    /// Whether nobody vouches for the sender, who is another one each time.
+    pub unverified: bool,
     /// Whether it is a new version of a message that came before.
     pub edited: bool,
     /// When it was written by the channel's clock, milliseconds since 1970 UTC, where that is known.

@@ -87,6 +87,9 @@ pub struct Person {
     pub id: String,
     /// What they call themselves.
     pub name: String,
+    /// Whether nobody vouches that it is they: the id is good for this one message.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unverified: bool,
 }
 
 /// A message that is answered.
@@ -326,6 +329,7 @@ mod tests {
         let person = Person {
             id: "7".into(),
             name: "7".into(),
+            ..Person::default()
         };
         assert_eq!(
             (heard.chat.as_str(), heard.message_id.as_str(), heard.sender),

@@ -461,7 +461,8 @@ mod tests {
                     group,
                     sender: Person {
                         id: id.clone(),
-                        name: String::new(),
+                        unverified: edited,
+                        ..Person::default()
                     },
                     message_id: id.clone(),
                     text,

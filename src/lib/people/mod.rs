@@ -30,9 +30,13 @@ const ALPHABET: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
 const CODE: (usize, i64) = (8, 3_600_000);
 /// Length and life of the owner code (specification §6).
 const OWNER_CODE: (usize, i64) = (16, 600_000);
-/// Requests of one channel that may wait, and wrong owner codes that are allowed (specification §6).
+/// Requests of one server of a channel that may wait, and wrong owner codes that are allowed (specification §6). A channel
+/// whose ids name no servers is one.
 const MAX_PENDING: usize = 3;
 const MAX_TRIES: u32 = 5;
+/// And requests of all servers of a channel: who has one may name as many people there as they like, and is not to keep out
+/// everybody else; but neither is everybody to be answered.
+const MAX_PENDING_IN_ALL: usize = 4 * MAX_PENDING;
 /// Strangers of one channel in the address book; where everybody may write, anybody could fill it.
 const MAX_STRANGERS: usize = 1_000;
 
@@ -172,18 +176,28 @@ impl People {
         }
         let waits = |pending: &Pending| pending.id == *id && now - pending.at < CODE.1;
         let may_ask = policy == DmPolicy::Pairing && !self.pending.iter().any(waits);
-        match may_ask && self.free_requests(id.channel(), now) > 0 {
+        match may_ask && self.is_room_for(id, [], now) {
             true => Access::MayAsk,
             false => Access::Refused,
         }
     }
 
-    /// Returns how many more strangers of `channel` may be given a code: those of one channel do not keep out those of
-    /// another.
-    pub fn free_requests(&self, channel: &str, now: i64) -> usize {
-        let waits =
-            |pending: &&Pending| pending.id.channel() == channel && now - pending.at < CODE.1;
-        MAX_PENDING.saturating_sub(self.pending.iter().filter(waits).count())
+    /// Returns whether one more stranger, `id`, may be given a code beside those who wait and those who are `asking` now:
+    /// those of one channel, or of one server of it, do not keep out those of another.
+    pub fn is_room_for<'a>(
+        &self,
+        id: &Address,
+        asking: impl IntoIterator<Item = &'a Address>,
+        now: i64,
+    ) -> bool {
+        let waiting = self.pending.iter().filter(|one| now - one.at < CODE.1);
+        let waiting = waiting.map(|one| &one.id).chain(asking);
+        let (mut of_server, mut in_all) = (0, 0);
+        for one in waiting.filter(|one| one.channel() == id.channel()) {
+            in_all += 1;
+            of_server += usize::from(server_of(one) == server_of(id));
+        }
+        of_server < MAX_PENDING && in_all < MAX_PENDING_IN_ALL
     }
 
     /// Lets the person with this code in; `None` when no such request waits.
@@ -401,6 +415,13 @@ impl People {
             at: now,
         });
     }
+}
+
+/// Returns the server that an id names: `ada@example.org`, `@ada:example.org`; none for a number.
+fn server_of(id: &Address) -> Option<String> {
+    let id = id.id();
+    let (_, server) = id.trim_start_matches('@').split_once(['@', ':'])?;
+    Some(server.to_owned())
 }
 
 fn put(list: &mut Vec<Address>, id: &Address, on: bool) -> bool {

@@ -170,10 +170,16 @@ impl Store {
         people.is_owner(config, id) || listed
     }
 
-    /// Returns how many more strangers of `channel` may be given a code; none while that is not known.
-    pub fn free_requests(&self, channel: &str, now: i64) -> usize {
+    /// Returns whether one more stranger, `id`, may be given a code beside those who wait and those who are `asking` now;
+    /// no while that is not known.
+    pub fn is_room_for<'a>(
+        &self,
+        id: &Address,
+        asking: impl IntoIterator<Item = &'a Address>,
+        now: i64,
+    ) -> bool {
         self.read()
-            .map_or(0, |people| people.free_requests(channel, now))
+            .is_ok_and(|people| people.is_room_for(id, asking, now))
     }
 
     /// Writes down that somebody asked and was given `code`. To be called when the message that

@@ -199,6 +199,20 @@ fn people_of_another_channel_are_others_and_do_not_use_up_its_requests() {
         (decide("matrix:13"), decide("13")),
         (Access::Refused, Access::MayAsk)
     );
+    // Nor do people of one server keep out those of another, up to a bound.
+    for id in ["@13:a.org", "@14:a.org", "@15:a.org"] {
+        let address = Address::new("matrix", id).expect("an address");
+        store.ask(&address, "Eve", &new_code(), 0).expect("ask");
+    }
+    assert_eq!(
+        (decide("matrix:@16:a.org"), decide("matrix:@16:b.org")),
+        (Access::Refused, Access::MayAsk)
+    );
+    for server in 0..6 {
+        let address = Address::new("matrix", &format!("@1:c{server}.org")).expect("an address");
+        store.ask(&address, "Eve", &new_code(), 0).expect("ask");
+    }
+    assert_eq!(decide("matrix:@16:b.org"), Access::Refused);
     // What an older version reads: numbers are numbers.
     asked(&store, 7, 0);
     let file = std::fs::read_to_string(&store.path).expect("people.json");

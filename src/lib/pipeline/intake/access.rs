@@ -99,8 +99,8 @@ impl Pipeline {
             };
             Verdict::Refuse(Some(NewPart::plain(route, text)))
         };
-        // A code that somebody else wrote is not the sender's to redeem.
-        let own_words = if item.forwarded {
+        // A code that somebody else wrote is not the sender's to redeem, and who is another one each time redeems none.
+        let own_words = if item.forwarded || item.unverified {
             ""
         } else {
             item.text.as_str()
@@ -139,9 +139,11 @@ impl Pipeline {
                     None => sent(Meaning::Link(first)),
                 };
             }
+            // Letting in who is another one each time lets nobody in: they take the place of nobody who could be.
             Access::MayAsk
-                if after.asking.contains_key(&id)
-                    || after.asking.len() >= self.people.free_requests(channel, now) =>
+                if item.unverified
+                    || after.asking.contains_key(&id)
+                    || !self.people.is_room_for(&id, after.asking.keys(), now) =>
             {
                 return Verdict::Refuse(None);
             }

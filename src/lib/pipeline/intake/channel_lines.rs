@@ -176,6 +176,7 @@ impl Pipeline {
             press: heard.button.is_some().then(|| heard.message_id.clone()),
             forwarded: heard.forwarded || heard.forwarded_from.is_some(),
             forwarded_from: heard.forwarded_from.clone(),
+            unverified: heard.sender.unverified,
             edited: heard.edited,
             sent_at: heard.sent_at.as_deref().and_then(clock::parse_rfc3339),
             ..Incoming::default()
@@ -254,6 +255,7 @@ mod tests {
             sender: Person {
                 id: "7".to_owned(),
                 name: "Ada".to_owned(),
+                ..Person::default()
             },
             message_id: "1".to_owned(),
             text: text.to_owned(),
@@ -272,6 +274,7 @@ mod tests {
             sender: Person {
                 id: "7".to_owned(),
                 name: "Countess".to_owned(),
+                ..Person::default()
             },
             ..heard("hi")
         };
