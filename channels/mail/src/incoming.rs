@@ -1,10 +1,11 @@
 //! A mail that came becomes a line for the daemon, or nothing: what programs send by themselves is never answered.
 
-use chrono::{DateTime, FixedOffset};
+use chrono::{DateTime, FixedOffset, Utc};
 use mail_parser::{Message, MessageParser, MimeHeaders, PartType};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::head::{self, Head};
 use crate::readable::{self, Read};
 use crate::settings::Settings;
 use crate::threads::{Thread, Threads, about, ids, short_hash};
@@ -21,6 +22,11 @@ const LOGO: usize = 20_000;
 const MAX_PARTS: usize = 2_000;
 /// So many mails that a mail says it follows are looked at, the last ones.
 const MAX_FOLLOWED: usize = 50;
+/// How old the Date of a mail may be that counts as its sender's. Servers give up after five days (RFC 5321 §4.5.4.1); the
+/// daemon knows a mail again for 14 days, also when it takes it in some days after it was read here.
+const MAX_AGE: chrono::Duration = chrono::Duration::days(7);
+/// How far a clock may be ahead.
+const MAX_AHEAD: chrono::Duration = chrono::Duration::days(1);
 /// Other recipients that are named.
 const SHOWN: usize = 5;
 
@@ -37,6 +43,8 @@ pub struct Raw<'a> {
     pub too_large: Option<u32>,
     /// When the server got it.
     pub came_at: Option<DateTime<FixedOffset>>,
+    /// Now.
+    pub read_at: DateTime<Utc>,
 }
 
 /// What becomes of a mail.
@@ -82,7 +90,11 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
     let Some(mail) = MessageParser::default().parse(bytes) else {
         return ignored("it is no mail");
     };
-    let headers: Vec<(&str, &str)> = mail.headers_raw().collect();
+    let plain = Head::read(bytes, &mail);
+    let headers: Vec<(&str, &str)> = match &plain {
+        Some(head) => head.fields(),
+        None => mail.headers_raw().collect(),
+    };
     let parsed = addresses(mail.from(), usize::MAX);
     let Some(from) = parsed.first().cloned() else {
         return ignored("it names no sender");
@@ -90,8 +102,13 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
     if let Some(why) = automatic(&headers, &from, settings) {
         return Ok(Verdict::Ignored(why));
     }
-    let vouched = vouched(&headers, &parsed, settings).and_then(|()| addressed(&mail, settings));
-    let content = content(&headers, raw.bytes);
+    let vouched = plain
+        .as_ref()
+        .ok_or_else(|| "its head can be read in more than one way".to_owned())
+        .and_then(|_| vouched(&headers, &parsed, settings))
+        .and_then(|()| addressed(&mail, settings))
+        .and_then(|()| recent(&mail, &headers, raw.read_at));
+    let name_of_mail = head::name(&headers, head::body(raw.bytes, &mail, plain.as_ref()));
     let own_id = header(&headers, "message-id").map(ids).unwrap_or_default();
     let own_id = own_id
         .into_iter()
@@ -101,7 +118,7 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
         Ok(()) => from.clone(),
         // Another one each time: letting one of them in lets nobody in who writes the same From.
         Err(_) => {
-            let mark = short_hash(format!("{own_id}\n{content}"), 12);
+            let mark = short_hash(format!("{own_id}\n{name_of_mail}"), 12);
             format!("{UNVERIFIED}{mark}:{}", head(&from, 150))
         }
     };
@@ -112,6 +129,7 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
         about(&subject).clone_into(&mut thread.subject);
     }
     thread.add(&own_id);
+    thread.know(&name_of_mail, &own_id);
     let mut said = Said::of(&mail, raw, thread.first == own_id);
     if is_odd {
         said.kind = Some("a mail of so many parts that it is not read here".to_owned());
@@ -129,8 +147,8 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
         format!("[unverified sender]\n{text}")
     };
     let mut fields = json!({
-        "cmd": "user", "chat": sender, "thread": thread.root, "message_id": format!("{own_id}#{content}"),
-        "sender": {"id": sender, "name": head(shown.unwrap_or(&from), 200)},
+        "cmd": "user", "chat": sender, "thread": thread.root, "message_id": name_of_mail,
+        "sender": {"id": sender, "name": head(shown.unwrap_or(&from), 200), "unverified": vouched.is_err()},
         "text": text,
     });
     if let Some(fields) = fields.as_object_mut() {
@@ -183,6 +201,30 @@ fn addressed(mail: &Message<'_>, settings: &Settings) -> Result<(), String> {
     }
 }
 
+/// Returns an error when the mail was not written lately: its signature holds for ever, and whoever has a copy may hand it in
+/// again when the daemon does not know it any more.
+fn recent(mail: &Message<'_>, headers: &[(&str, &str)], now: DateTime<Utc>) -> Result<(), String> {
+    let dates = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("date"));
+    let date = mail.date().filter(|date| date.is_valid());
+    let written = date
+        .filter(|_| dates.count() == 1)
+        .and_then(|date| DateTime::from_timestamp(date.to_timestamp(), 0))
+        .ok_or_else(|| "it has no Date that can be read".to_owned())?;
+    let age = now - written;
+    if age > MAX_AGE {
+        return Err(format!(
+            "its Date is {} days ago: it may have been handed in again",
+            age.num_days()
+        ));
+    }
+    if age < -MAX_AHEAD {
+        return Err("its Date is in the future".to_owned());
+    }
+    Ok(())
+}
+
 /// Returns the mails that a mail says it follows, the first first.
 fn references(headers: &[(&str, &str)]) -> Vec<String> {
     let mut references: Vec<String> = ["references", "in-reply-to"]
@@ -208,7 +250,7 @@ fn thread_of(
         return Ok(found);
     }
     let root = references.first().map_or(own_id, String::as_str);
-    let name = threads.name(sender, root);
+    let name = threads.name(sender, root)?;
     let known = threads.read(&name)?.filter(|thread| thread.chat == sender);
     Ok((name, known.unwrap_or_else(|| begun(sender, root, own_id))))
 }
@@ -244,19 +286,6 @@ fn header<'a>(headers: &[(&'a str, &'a str)], name: &str) -> Option<&'a str> {
         .iter()
         .filter(|(own, _)| own.eq_ignore_ascii_case(name));
     found.next().map(|(_, value)| value.trim())
-}
-
-/// What the writer wrote, in short: not what every server on the way adds above. Some programs give all their mails one id.
-fn content(headers: &[(&str, &str)], bytes: &[u8]) -> String {
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-    let end = end.or_else(|| bytes.windows(2).position(|two| two == b"\n\n"));
-    let mut all = Vec::new();
-    for name in ["date", "subject"] {
-        all.extend_from_slice(header(headers, name).unwrap_or_default().as_bytes());
-        all.push(0);
-    }
-    all.extend_from_slice(end.and_then(|at| bytes.get(at..)).unwrap_or_default());
-    short_hash(all, 16)
 }
 
 /// Returns why a mail was sent by a program, if it was.
@@ -360,19 +389,28 @@ impl Said {
             return said;
         }
         said.read = body(mail);
-        for part in mail.attachments() {
+        let named = mail.text_bodies().filter(|part| is_file(mail, part));
+        for part in mail.attachments().chain(named) {
             said.add_part(part);
         }
         let read = &said.read;
-        let others_matter = is_first || read.is_forward || read.is_interleaved;
+        // Where the person said nothing, or among the quotes, these tell what it is about.
+        let others_matter = is_first
+            || read.is_forward
+            || read.is_interleaved
+            || read.is_unmarked
+            || read.own.trim().is_empty();
         if !read.others.is_empty() && others_matter {
             let name = if read.is_forward {
                 "forwarded.txt"
             } else {
                 "quoted.txt"
             };
-            let bytes = read.others.clone().into_bytes();
-            said.add(name, Some("text/plain"), bytes);
+            let bytes = match mail.subject().filter(|_| read.is_forward) {
+                Some(subject) => format!("Subject: {}\n\n{}", head(subject, 500), read.others),
+                None => read.others.clone(),
+            };
+            said.add(name, Some("text/plain"), bytes.into_bytes());
         }
         if said.read.own.chars().count() > MAX_TEXT {
             let whole = std::mem::take(&mut said.read.own);
@@ -454,7 +492,8 @@ impl Said {
             return own.to_owned();
         }
         let mut head = Vec::new();
-        if begins && !subject.is_empty() {
+        // That of a mail that is passed on is not the person's either.
+        if begins && !subject.is_empty() && !self.read.is_forward {
             head.push(format!("Subject: {subject}"));
         }
         let mut to = addresses(mail.to(), 1_000);
@@ -495,7 +534,7 @@ impl Said {
 fn body(mail: &Message<'_>) -> Read {
     let parts = mail.text_bodies();
     let mut all = Read::default();
-    for part in parts {
+    for part in parts.filter(|part| !is_file(mail, part)) {
         let read = match &part.body {
             PartType::Html(html) => readable::html(html),
             PartType::Text(text) => readable::plain(text),
@@ -511,8 +550,15 @@ fn body(mail: &Message<'_>) -> Read {
         join(&mut all.others, &read.others);
         all.is_forward |= read.is_forward;
         all.is_interleaved |= read.is_interleaved;
+        all.is_unmarked |= read.is_unmarked;
     }
     all
+}
+
+/// Returns whether a part is a file beside the words: it has a name, also when it is to be shown among them.
+fn is_file(mail: &Message<'_>, part: &mail_parser::MessagePart<'_>) -> bool {
+    let is_text = matches!(part.body, PartType::Text(_) | PartType::Html(_));
+    is_text && mail.parts.len() > 1 && part.attachment_name().is_some()
 }
 
 fn head(text: &str, chars: usize) -> String {

@@ -2,6 +2,7 @@
 //! with the server that has the mailbox, and SMTP with the one that sends.
 
 mod error;
+mod head;
 mod incoming;
 mod outgoing;
 mod readable;
@@ -9,6 +10,7 @@ mod receive;
 mod send;
 mod settings;
 mod sign_in;
+mod signed;
 mod state;
 mod threads;
 mod tls;

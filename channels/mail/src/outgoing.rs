@@ -52,11 +52,9 @@ pub fn write(
         .subject(subject)
         .message_id(Some(format!("<{id}>")));
     if is_answer {
-        let answered = message
-            .reply_to
-            .as_deref()
-            .map(|id| id.split('#').next().unwrap_or(id));
+        let answered = message.reply_to.as_deref();
         let answered = answered
+            .and_then(|name| thread.id_of(name))
             .filter(|id| is_id(id))
             .or(thread.references.last().map(String::as_str))
             .unwrap_or_default();
@@ -188,7 +186,7 @@ mod tests {
             key: "1-2".to_owned(),
             chat: "ada@example.org".to_owned(),
             text: text.to_owned(),
-            reply_to: Some("m1@x#abc".to_owned()),
+            reply_to: Some("abc".to_owned()),
             ..agent_channel::Message::default()
         };
         let mail = write(
@@ -206,13 +204,17 @@ mod tests {
     fn an_answer_names_what_it_answers_and_that_a_program_wrote_it() {
         let thread = Thread {
             subject: "Grüße\r\nBcc: eve@evil.com".to_owned(),
-            references: vec!["m0@x".to_owned(), "m1@x".to_owned()],
+            references: vec!["m0@x".to_owned(), "m1@x".to_owned(), "m2@x".to_owned()],
+            known: vec![
+                ("abc".to_owned(), "m1@x".to_owned()),
+                ("abd".to_owned(), "m2@x".to_owned()),
+            ],
             ..Thread::default()
         };
         let mail = mail("The disk is **half** full.", &thread);
         for line in [
             "In-Reply-To: <m1@x>",
-            "References: <m0@x> <m1@x>",
+            "References: <m0@x> <m2@x> <m1@x>",
             "Message-ID: <1-2.t@example.org>",
             "Auto-Submitted: auto-replied",
             "X-Loop: agent@example.org",

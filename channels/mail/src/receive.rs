@@ -285,7 +285,7 @@ impl Reader<'_> {
         let place: Option<Place> = self.spool.recall(PLACE)?;
         let query = match place {
             Some(place) if place.validity == self.validity => return Ok(place),
-            // The numbers are others: what was read before is marked as read, and the daemon knows it by its Message-ID.
+            // The numbers are others: what was read before is marked as read, and the daemon knows it by what it says.
             Some(_) => "UNSEEN".to_owned(),
             // A mailbox of many years is not answered anew.
             None => {
@@ -329,6 +329,7 @@ impl Reader<'_> {
             bytes,
             too_large,
             came_at: head.internal_date(),
+            read_at: chrono::Utc::now(),
         };
         if self.take(raw)? {
             self.mark(session, uid).await?;

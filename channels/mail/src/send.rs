@@ -240,8 +240,8 @@ fn prepare(
         )));
     }
     let name = match &message.thread {
-        Some(root) => threads.name(&message.chat, root),
-        None => threads.name(&message.chat, &format!("key:{}", message.key)),
+        Some(root) => threads.name(&message.chat, root)?,
+        None => threads.name(&message.chat, &format!("key:{}", message.key))?,
     };
     let id = threads.own_id(&message.key, &name);
     let known = threads

@@ -29,6 +29,8 @@ pub struct Thread {
     pub subject: String,
     /// The ids of its mails, the first and the last ones.
     pub references: Vec<String>,
+    /// The last mails of the person: what the daemon knows each by, and its id.
+    pub known: Vec<(String, String)>,
     /// When we sent, milliseconds since 1970, of the last hour.
     pub sent: Vec<i64>,
 }
@@ -41,6 +43,24 @@ impl Thread {
         if self.references.len() > MAX_REFERENCES {
             self.references.remove(1);
         }
+    }
+
+    /// Notes by what the daemon knows the mail `id`.
+    pub fn know(&mut self, name: &str, id: &str) {
+        if self.id_of(name).is_none() {
+            self.known.push((name.to_owned(), id.to_owned()));
+        }
+        if self.known.len() > MAX_REFERENCES {
+            self.known.remove(0);
+        }
+    }
+
+    /// Returns the id of the mail that the daemon knows by `name`.
+    pub fn id_of(&self, name: &str) -> Option<&str> {
+        let mut known = self.known.iter();
+        known
+            .find(|(own, _)| own == name)
+            .map(|(_, id)| id.as_str())
     }
 }
 
@@ -67,10 +87,18 @@ impl<'a> Threads<'a> {
         format!("{key}.{name}@{}", self.domain)
     }
 
-    /// Returns the name of the thread that begins with `root`.
-    pub fn name(&self, chat: &str, root: &str) -> String {
-        self.named_in(root)
-            .unwrap_or_else(|| short_hash(format!("{chat}\n{root}"), 16))
+    /// Returns the name of the thread with `chat` that begins with `root`: never that of somebody else's, whose mail
+    /// anybody may name.
+    ///
+    /// # Errors
+    /// When a thread cannot be read.
+    pub fn name(&self, chat: &str, root: &str) -> Result<String, Error> {
+        if let Some(name) = self.named_in(root)
+            && self.read(&name)?.is_none_or(|thread| thread.chat == chat)
+        {
+            return Ok(name);
+        }
+        Ok(short_hash(format!("{chat}\n{root}"), 16))
     }
 
     /// Returns the thread that one of the mails `ids` belongs to, where it is one of ours with `chat`.
@@ -219,7 +247,7 @@ mod tests {
     fn an_answer_to_our_mail_is_in_its_thread_and_nobody_elses() {
         let (_dir, spool) = spool();
         let threads = Threads::new(&spool, "example.org");
-        let name = threads.name("ada@example.org", "root@x");
+        let name = threads.name("ada@example.org", "root@x").expect("read");
         let thread = Thread {
             chat: "ada@example.org".to_owned(),
             root: "root@x".to_owned(),
@@ -243,7 +271,9 @@ mod tests {
             of("ada@example.org", &["a.0123456789abcdef@evil.com"]),
             None
         );
-        assert_eq!(threads.name("ada@example.org", &own), name);
+        assert_eq!(threads.name("ada@example.org", &own).expect("read"), name);
+        let other = threads.name("eve@evil.com", &own).expect("read");
+        assert_ne!(other, name, "whoever names a mail does not take its thread");
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //! Anybody may write such a header. The server puts its own above all that came with the mail, so of those with its name
 //! only the first counts. What stands there must fit the one address in From: a DMARC pass for its domain; or, where the
 //! domain has no DMARC, a DKIM signature or an SPF pass of that domain or one above it; or that the server's own user,
-//! signed in under that very address, handed it in.
+//! signed in under that very address, handed it in. A mail that rests on its signature alone may come from anybody who has
+//! a copy, so the signature must cover all that counts ([`signed`]).
+
+use crate::signed;
 
 /// Returns the address in From that stands for a person: exactly one, in the plain form that no two programs read
 /// differently. `None` otherwise.
@@ -50,26 +53,19 @@ pub fn vouched(headers: &[(&str, &str)], author: &str, authserv_id: &str) -> Res
     };
     let of = |name: &'static str| methods.iter().filter(move |method| method.name == name);
     let dmarc: Vec<&Method> = of("dmarc").collect();
-    match dmarc.as_slice() {
+    let has_dmarc = match dmarc.as_slice() {
         [one] if one.result == "pass" => {
-            return if one
-                .value("header.from")
-                .is_some_and(|from| domain_of(from) == domain)
-            {
-                Ok(())
-            } else {
-                Err("DMARC passed for another domain".to_owned())
-            };
+            let is_same = |from| domain_of(from) == domain;
+            if !one.value("header.from").is_some_and(is_same) {
+                return Err("DMARC passed for another domain".to_owned());
+            }
+            true
         }
         // The domain says nothing on DMARC.
-        [] => {}
-        [one] if one.result == "none" => {}
+        [] => false,
+        [one] if one.result == "none" => false,
         _ => return Err("DMARC did not pass".to_owned()),
-    }
-    let signed = of("dkim").any(|one| {
-        let signer = one.value("header.d").or_else(|| one.value("header.i"));
-        one.result == "pass" && signer.is_some_and(|signer| is_above(domain_of(signer), domain))
-    });
+    };
     let sent = of("spf").any(|one| {
         let sender = one
             .value("smtp.mailfrom")
@@ -79,11 +75,22 @@ pub fn vouched(headers: &[(&str, &str)], author: &str, authserv_id: &str) -> Res
     let handed_in = of("auth").any(|one| {
         one.result == "pass" && one.value("smtp.auth").is_some_and(|user| user == author)
     });
-    if signed || sent || handed_in {
-        Ok(())
-    } else {
-        Err("neither DMARC, DKIM nor SPF passed for the domain in From".to_owned())
+    // It came from the domain itself, so that nobody else had it before.
+    if sent || handed_in {
+        return Ok(());
     }
+    let signed = of("dkim").any(|one| {
+        let signer = one.value("header.d").or_else(|| one.value("header.i"));
+        one.result == "pass" && signer.is_some_and(|signer| is_above(domain_of(signer), domain))
+    });
+    if !signed && !has_dmarc {
+        return Err("neither DMARC, DKIM nor SPF passed for the domain in From".to_owned());
+    }
+    // The server may leave out what DMARC passed by: without a signature it was the server that sent the mail.
+    if signed::covering(headers, domain)? == 0 && signed {
+        return Err("the DKIM signature that passed is not in the mail".to_owned());
+    }
+    Ok(())
 }
 
 /// Returns the names of servers in Authentication-Results, the first first.
@@ -246,9 +253,16 @@ mod tests {
     use super::*;
 
     const AR: &str = "Authentication-Results";
+    const SIGNATURE: &str = "v=1; d=example.org; s=s1; h=from:to:cc:subject:date; bh=x; b=y";
 
     fn ada(results: &[&str]) -> bool {
-        let headers: Vec<(&str, &str)> = results.iter().map(|value| (AR, *value)).collect();
+        by(results, &[SIGNATURE])
+    }
+
+    fn by(results: &[&str], signatures: &[&str]) -> bool {
+        let mut headers: Vec<(&str, &str)> = results.iter().map(|value| (AR, *value)).collect();
+        headers.extend(signatures.iter().map(|value| ("DKIM-Signature", *value)));
+        headers.extend(["From", "To", "Subject", "Date"].map(|name| (name, "x")));
         vouched(&headers, "ada@example.org", "mx.home.net").is_ok()
     }
 
@@ -301,6 +315,26 @@ mod tests {
         ] {
             assert!(!ada(&[bad]), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_rests_on_a_signature_counts_when_that_covers_all() {
+        let open = format!("{SIGNATURE}; l=10");
+        let open = open.as_str();
+        let (dmarc, dkim, spf) = (
+            "mx.home.net; dmarc=pass header.from=example.org",
+            "mx.home.net; dmarc=pass header.from=example.org; dkim=pass header.i=@example.org",
+            "mx.home.net; dmarc=pass header.from=example.org; dkim=pass header.d=example.org; spf=pass smtp.mailfrom=ada@example.org",
+        );
+        let none = "mx.home.net; dkim=pass header.d=example.org";
+        for results in [dmarc, dkim, none] {
+            assert!(by(&[results], &[SIGNATURE]), "{results}");
+            assert!(!by(&[results], &[open]), "{results}");
+            assert!(!by(&[results], &[SIGNATURE, open]), "{results}");
+        }
+        // Whoever sent it signed it: nobody else had it in between.
+        assert!(by(&[spf], &[open]) && by(&[dmarc], &[]));
+        assert!(!by(&[dkim], &[]) && !by(&[none], &[]));
     }
 
     #[test]
