@@ -5,11 +5,15 @@ use mail_parser::{Message, MessageParser, MimeHeaders, PartType};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::head::{self, Head};
+use crate::head::Head;
 use crate::readable::{self, Read};
 use crate::settings::Settings;
-use crate::threads::{Thread, Threads, about, ids, short_hash};
-use crate::verified;
+use crate::threads::{Thread, Threads, about, ids};
+
+mod identity;
+
+use identity::Identity;
+pub use identity::UNVERIFIED;
 
 /// The longest text that is handed on, characters: agent-channel(7) takes 200,000; the whole goes along as a file.
 const MAX_TEXT: usize = 100_000;
@@ -22,11 +26,6 @@ const LOGO: usize = 20_000;
 const MAX_PARTS: usize = 2_000;
 /// So many mails that a mail says it follows are looked at, the last ones.
 const MAX_FOLLOWED: usize = 50;
-/// How old the Date of a mail may be that counts as its sender's. Servers give up after five days (RFC 5321 §4.5.4.1); the
-/// daemon knows a mail again for 14 days, also when it takes it in some days after it was read here.
-const MAX_AGE: chrono::Duration = chrono::Duration::days(7);
-/// How far a clock may be ahead.
-const MAX_AHEAD: chrono::Duration = chrono::Duration::days(1);
 /// Other recipients that are named.
 const SHOWN: usize = 5;
 
@@ -71,9 +70,6 @@ pub struct Line {
     pub thread: (String, Thread),
 }
 
-/// Before the address of a sender for whom nobody vouches.
-pub const UNVERIFIED: &str = "unverified:";
-
 /// Reads a mail.
 ///
 /// # Errors
@@ -95,33 +91,19 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
         Some(head) => head.fields(),
         None => mail.headers_raw().collect(),
     };
-    let parsed = addresses(mail.from(), usize::MAX);
-    let Some(from) = parsed.first().cloned() else {
+    let Some(identity) = Identity::of(&mail, raw, plain.as_ref(), &headers, settings) else {
         return ignored("it names no sender");
     };
+    let Identity {
+        from,
+        sender,
+        name: name_of_mail,
+        id: own_id,
+        unverified,
+    } = identity;
     if let Some(why) = automatic(&headers, &from, settings) {
         return Ok(Verdict::Ignored(why));
     }
-    let vouched = plain
-        .as_ref()
-        .ok_or_else(|| "its head can be read in more than one way".to_owned())
-        .and_then(|_| vouched(&headers, &parsed, settings))
-        .and_then(|()| addressed(&mail, settings))
-        .and_then(|()| recent(&mail, &headers, raw.read_at));
-    let name_of_mail = head::name(&headers, head::body(raw.bytes, &mail, plain.as_ref()));
-    let own_id = header(&headers, "message-id").map(ids).unwrap_or_default();
-    let own_id = own_id
-        .into_iter()
-        .next()
-        .unwrap_or_else(|| format!("{}-{}@uid", raw.validity, raw.uid));
-    let sender = match &vouched {
-        Ok(()) => from.clone(),
-        // Another one each time: letting one of them in lets nobody in who writes the same From.
-        Err(_) => {
-            let mark = short_hash(format!("{own_id}\n{name_of_mail}"), 12);
-            format!("{UNVERIFIED}{mark}:{}", head(&from, 150))
-        }
-    };
     let references = references(&headers);
     let (name, mut thread) = thread_of(threads, &sender, &references, &own_id)?;
     let subject = head(mail.subject().unwrap_or_default().trim(), 500);
@@ -141,14 +123,14 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
         .and_then(|one| one.name());
     let text = said.text(&mail, settings, &subject, references.is_empty());
     // Who is a stranger each time gives no order and redeems no code.
-    let text = if vouched.is_ok() {
+    let text = if unverified.is_none() {
         text
     } else {
         format!("[unverified sender]\n{text}")
     };
     let mut fields = json!({
         "cmd": "user", "chat": sender, "thread": thread.root, "message_id": name_of_mail,
-        "sender": {"id": sender, "name": head(shown.unwrap_or(&from), 200), "unverified": vouched.is_err()},
+        "sender": {"id": sender, "name": head(shown.unwrap_or(&from), 200), "unverified": unverified.is_some()},
         "text": text,
     });
     if let Some(fields) = fields.as_object_mut() {
@@ -167,62 +149,9 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
         id: format!("m-{}-{:010}", raw.validity, raw.uid),
         fields,
         files: said.files,
-        unverified: vouched.err(),
+        unverified,
         thread: (name, thread),
     })))
-}
-
-/// Returns whether the receiving server vouches for the one address in From; otherwise why not.
-fn vouched(headers: &[(&str, &str)], parsed: &[String], settings: &Settings) -> Result<(), String> {
-    let author = verified::author(headers, parsed)
-        .ok_or_else(|| "From is not one plain address".to_owned())?;
-    let server = settings.authserv_id.as_ref();
-    let server = server.ok_or_else(|| "authserv_id is not set in mail.toml".to_owned())?;
-    verified::vouched(headers, &author, server)
-}
-
-/// Returns an error when the mail is not addressed to the agent: a signature holds for a mail that its writer sent to somebody
-/// else, and that somebody hands on as it is.
-fn addressed(mail: &Message<'_>, settings: &Settings) -> Result<(), String> {
-    let mut to = addresses(mail.to(), usize::MAX);
-    to.extend(addresses(mail.cc(), usize::MAX));
-    let is_named = to.iter().any(|address| match address.rsplit_once('@') {
-        // agent+something@example.org is the same mailbox.
-        Some((local, domain)) => {
-            let name = local.split('+').next().unwrap_or(local);
-            settings.is_own(address) || settings.is_own(&format!("{name}@{domain}"))
-        }
-        None => false,
-    });
-    if is_named {
-        Ok(())
-    } else {
-        Err("neither To nor Cc names the agent: it was written to somebody else".to_owned())
-    }
-}
-
-/// Returns an error when the mail was not written lately: its signature holds for ever, and whoever has a copy may hand it in
-/// again when the daemon does not know it any more.
-fn recent(mail: &Message<'_>, headers: &[(&str, &str)], now: DateTime<Utc>) -> Result<(), String> {
-    let dates = headers
-        .iter()
-        .filter(|(name, _)| name.eq_ignore_ascii_case("date"));
-    let date = mail.date().filter(|date| date.is_valid());
-    let written = date
-        .filter(|_| dates.count() == 1)
-        .and_then(|date| DateTime::from_timestamp(date.to_timestamp(), 0))
-        .ok_or_else(|| "it has no Date that can be read".to_owned())?;
-    let age = now - written;
-    if age > MAX_AGE {
-        return Err(format!(
-            "its Date is {} days ago: it may have been handed in again",
-            age.num_days()
-        ));
-    }
-    if age < -MAX_AHEAD {
-        return Err("its Date is in the future".to_owned());
-    }
-    Ok(())
 }
 
 /// Returns the mails that a mail says it follows, the first first.
