@@ -190,13 +190,16 @@ impl People {
         asking: impl IntoIterator<Item = &'a Address>,
         now: i64,
     ) -> bool {
-        let waiting = self.pending.iter().filter(|one| now - one.at < CODE.1);
-        let waiting = waiting.map(|one| &one.id).chain(asking);
         let (mut of_server, mut in_all) = (0, 0);
-        for one in waiting.filter(|one| one.channel() == id.channel()) {
-            in_all += 1;
-            of_server += usize::from(server_of(one) == server_of(id));
-        }
+        let mut count = |one: &Address| {
+            if one.channel() == id.channel() {
+                in_all += 1;
+                of_server += usize::from(server_of(one) == server_of(id));
+            }
+        };
+        let waiting = self.pending.iter().filter(|one| now - one.at < CODE.1);
+        waiting.for_each(|one| count(&one.id));
+        asking.into_iter().for_each(count);
         of_server < MAX_PENDING && in_all < MAX_PENDING_IN_ALL
     }
 

@@ -1,5 +1,7 @@
 //! Webhooks: who knows a hook's secret may tell of events, once each, and nothing else.
 
+use std::io::{Read as _, Write as _};
+
 use ring::hmac;
 use serde_json::{Value, json};
 
@@ -257,6 +259,31 @@ fn who_does_not_know_the_secret_is_refused_and_the_secret_opens_nothing_else() {
 }
 
 #[test]
+fn slow_bodies_of_strangers_do_not_keep_out_who_shows_the_secret() {
+    let hooked = Hooked::new();
+    let wrong = format!("sha256={}", "00".repeat(32));
+    let signed = [JSON, ("x-hub-signature-256", wrong.as_str())];
+    let head = hooked.stranger.head("POST", "/hooks/quiet", &signed, 10);
+    let slow: Vec<_> = (0..40)
+        .map(|_| {
+            let mut connection = hooked.stranger.connect();
+            connection.write_all(head.as_bytes()).expect("written");
+            connection
+        })
+        .collect();
+    // As many as are read at a time: the others wait for one of them.
+    let mut one_more = hooked.stranger.connect();
+    one_more.write_all(head.as_bytes()).expect("written");
+    let answer = hooked.post("quiet", &[("x-hook-secret", OTHER), JSON], b"{}");
+    assert_eq!(answer.status, 202, "{answer:?}");
+    // None of them holds its place for long.
+    let mut told = Vec::new();
+    one_more.read_to_end(&mut told).expect("an answer");
+    assert!(told.starts_with(b"HTTP/1.1 "), "{told:?}");
+    drop(slow);
+}
+
+#[test]
 fn bodies_have_a_size_a_depth_and_a_kind_and_events_a_rate() {
     let hooked = Hooked::new();
     let shown = ("x-hook-secret", OTHER);
@@ -277,6 +304,10 @@ fn bodies_have_a_size_a_depth_and_a_kind_and_events_a_rate() {
         let answer = hooked.post("quiet", headers, body);
         assert_eq!(answer.status, status, "{headers:?}: {answer:?}");
     }
+    // A form may be as large as any other body.
+    let large = format!("payload=%7B%22a%22%3A%22{}%22%7D", "x".repeat(200_000));
+    let answer = hooked.post("quiet", &[shown, form], large.as_bytes());
+    assert_eq!(answer.status, 202, "{answer:?}");
     // A stranger's large body is not read at all.
     let head = hooked.stranger.head(
         "POST",

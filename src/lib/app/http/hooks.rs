@@ -9,12 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
-use hyper::{StatusCode, Uri};
 use ring::hmac;
 use serde_json::{Map, Value, json};
 
@@ -28,8 +29,8 @@ use crate::app::cli::Failure;
 use crate::config::{Deliver, Hook, HookSession, Http, Secrets};
 use crate::control::{Command, Id, Order, Words};
 use crate::secret::Secret;
-use crate::text;
 use crate::text::template::Template;
+use crate::{net, text};
 
 /// Where all of them begin.
 pub(super) const PREFIX: &str = "/hooks/";
@@ -37,6 +38,9 @@ pub(super) const PREFIX: &str = "/hooks/";
 const MAX_BODY: usize = 1 << 20;
 /// Bodies that are read at a time before anybody can say who sent them.
 pub(super) const MAX_READING: usize = 32;
+/// How long such a body waits for its turn, and how long it may take then: senders wait ten seconds (GitHub), and send
+/// what they have at once.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest value of a template and the longest words of an event, characters.
 const MAX_VALUE: usize = 8_000;
 const MAX_WORDS: usize = 16_000;
@@ -179,19 +183,19 @@ pub(super) async fn receive(
     let headers = request.headers().clone();
     let proof = hook.proof(&headers).ok_or_else(|| refused(&api))?;
     let connection = request.extensions().get::<Arc<Connection>>().cloned();
-    let bytes = {
-        let _slot = api
-            .hook_bodies
-            .try_acquire()
-            .map_err(|_| ApiError::full())?;
-        body::read_at_most(request, MAX_BODY).await?
+    let trust = || connection.iter().for_each(|connection| connection.trust());
+    let bytes = match proof {
+        Proof::Shown => {
+            trust();
+            body::read_at_most(request, MAX_BODY).await?
+        }
+        Proof::Signature(signature) => {
+            let bytes = unproven_body(&api, request).await?;
+            hmac::verify(&hook.key, &bytes, &signature).map_err(|_| refused(&api))?;
+            trust();
+            bytes
+        }
     };
-    if let Proof::Signature(signature) = proof {
-        hmac::verify(&hook.key, &bytes, &signature).map_err(|_| refused(&api))?;
-    }
-    if let Some(connection) = connection {
-        connection.trust();
-    }
     hook.bucket.take().map_err(ApiError::too_many)?;
     let id = id(&hook.source, &headers)?;
     // GitHub asks so whether somebody is there.
@@ -204,6 +208,18 @@ pub(super) async fn receive(
     let digest = text::sha256_hex(&[hook.source.as_bytes(), b"\0", &bytes].concat());
     chat::take_as(&api, order, &digest, Vec::new()).await?;
     Ok(chat::accepted(&id))
+}
+
+/// Reads a body before anybody can say who sent it: some at a time, in the order in which they came, each soon.
+async fn unproven_body(api: &Api, request: Request) -> Result<Vec<u8>, ApiError> {
+    let waited = tokio::time::timeout(PATIENCE, api.hook_bodies.acquire());
+    let _slot = waited
+        .await
+        .ok()
+        .and_then(Result::ok)
+        .ok_or_else(ApiError::full)?;
+    let read = tokio::time::timeout(PATIENCE, body::read_at_most(request, MAX_BODY));
+    read.await.unwrap_or_else(|_| Err(ApiError::too_slow()))
 }
 
 fn refused(api: &Api) -> ApiError {
@@ -347,20 +363,14 @@ fn document(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, ApiError> {
 }
 
 fn form(bytes: &[u8]) -> Result<Value, ApiError> {
-    // A form is written as the query of an address is.
-    let uri = Uri::try_from([b"/?", bytes].concat())
-        .map_err(|_| ApiError::bad("the form cannot be read"))?;
-    let fields: Query<Vec<(String, String)>> =
-        Query::try_from_uri(&uri).map_err(|error| ApiError::bad(error.body_text()))?;
-    if let [(name, payload)] = fields.0.as_slice()
+    let form = std::str::from_utf8(bytes).map_err(|_| ApiError::bad("the form cannot be read"))?;
+    let fields = net::parameters(form);
+    if let [(name, payload)] = fields.as_slice()
         && name == "payload"
     {
         return body::parse(payload.as_bytes());
     }
-    let fields = fields
-        .0
-        .into_iter()
-        .map(|(name, value)| (name, value.into()));
+    let fields = fields.into_iter().map(|(name, value)| (name, value.into()));
     Ok(Value::Object(fields.collect::<Map<_, _>>()))
 }
 

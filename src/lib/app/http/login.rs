@@ -140,18 +140,19 @@ impl Logins {
         Ok(Some(self.header(&value, MAX_AGE, secure)?))
     }
 
-    /// Ends the session of this request, on the disk too.
+    /// Ends the session of this request, on the disk first: one that could not be ended there would be back after a restart.
     fn end(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let Some(tag) = self.tag_of(headers) else {
             return Ok(());
         };
         let mut sessions = self.sessions.lock();
-        let before = sessions.len();
-        sessions.retain(|session| session.tag != tag);
-        if sessions.len() == before {
-            return Ok(());
+        let mut left = sessions.clone();
+        left.retain(|session| session.tag != tag);
+        if left.len() < sessions.len() {
+            self.keep(&left)?;
+            *sessions = left;
         }
-        self.keep(&sessions)
+        Ok(())
     }
 
     fn keep(&self, sessions: &[Session]) -> Result<(), ApiError> {
@@ -341,6 +342,32 @@ mod tests {
             Credentials::Missing,
             "the oldest goes"
         );
+    }
+
+    #[test]
+    fn a_session_that_could_not_be_ended_is_ended_by_the_next_try() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("http_sessions.json");
+        let logins = Logins {
+            key: Some(hmac::Key::new(hmac::HMAC_SHA256, b"token")),
+            cookie: "c".to_owned(),
+            path: path.clone(),
+            sessions: Mutex::default(),
+            tries: Bucket::new(1),
+        };
+        let cookie = logins.begin(false).expect("kept").expect("a cookie");
+        let mut headers = HeaderMap::new();
+        headers.insert(COOKIE, cookie);
+        let kept = std::fs::read(&path).expect("sessions");
+        // Nothing can be written there.
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::create_dir_all(path.join("in the way")).expect("a directory");
+        assert!(logins.end(&headers).is_err());
+        std::fs::remove_dir_all(&path).expect("removed");
+        atomic::write(&path, &kept, Durability::Rename).expect("written");
+        assert!(logins.end(&headers).is_ok());
+        let left = atomic::read_json::<Kept>(&path).expect("readable");
+        assert_eq!(left.expect("sessions").sessions, []);
     }
 
     #[test]

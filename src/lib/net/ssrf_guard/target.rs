@@ -213,12 +213,18 @@ pub fn join(base: &str, link: &str) -> Option<String> {
 
 /// Returns the value of a parameter of a query, unescaped; `None` when it is not there.
 pub fn parameter(query: &str, name: &str) -> Option<String> {
+    let mut all = parameters(query).into_iter();
+    all.find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+/// Returns the parameters of a query, or the fields of a form, of any length, unescaped.
+pub fn parameters(query: &str) -> Vec<(String, String)> {
     // The form's decoder belongs to addresses.
-    let mut url = Url::parse("http://query/").ok()?;
+    let Ok(mut url) = Url::parse("http://query/") else {
+        return Vec::new();
+    };
     url.set_query(Some(query));
-    url.query_pairs()
-        .find(|(key, _)| key == name)
-        .map(|(_, value)| value.into_owned())
+    url.query_pairs().into_owned().collect()
 }
 
 /// Reads a text as an address that somebody wants to fetch.
