@@ -208,7 +208,7 @@ fn mails_and_jobs_of_the_lost_seconds_are_marked() {
     let now = Utc::now();
     let shown = |time: DateTime<Utc>| time.to_rfc3339_opts(SecondsFormat::Millis, true);
     let due = now - TimeDelta::seconds(5);
-    let job = json!({"id": "plants", "schedule": {"every": "1h"}, "text": "water the plants", "missed": "all",
+    let job = json!({"id": "plants", "schedule": {"every": "1h"}, "text": "water the plants", "missed": "all", "to": "1001",
         "created_at": shown(due - TimeDelta::hours(1)), "next_at": shown(due)});
     let jobs = json!({"v": 1, "jobs": [job]}).to_string();
     pair.sandbox.put("state/cron/jobs.json", jobs.as_bytes());
