@@ -203,7 +203,7 @@ fn a_mail_is_answered_in_its_thread_and_only_by_whom_it_may() {
     );
     let asks = ada(
         "m1",
-        "Subject: Disk\r\n",
+        "DKIM-Signature: d=example.org; h=from:to:cc:subject:date; b=x\r\nSubject: Disk\r\n",
         "[[say The disk is **half** full.]]\r\n-- \r\nAda",
     );
     post.arrives("3-ada", &asks);

@@ -91,10 +91,15 @@ impl<'a> Head<'a> {
 
 /// Returns the name of a mail: the same for each copy of what was written, whatever servers and those who hand it in again
 /// add to it. It is made of what a signature covers alone, with the blanks left out that a signature leaves out
-/// (`relaxed`, RFC 6376 §3.4), and so not of the `Message-ID`.
+/// (`relaxed`, RFC 6376 §3.4), and so not of the `Message-ID`; but of that too where nothing is signed, since nobody can
+/// hand in such a mail again.
 pub fn name(headers: &[(&str, &str)], body: &[u8]) -> String {
     let mut said = Vec::new();
-    for name in SIGNED {
+    let is_signed = headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("dkim-signature"));
+    let more = (!is_signed).then_some("message-id");
+    for name in SIGNED.into_iter().chain(more) {
         let values = headers
             .iter()
             .filter(|(own, _)| own.eq_ignore_ascii_case(name));
@@ -182,7 +187,11 @@ mod tests {
     fn a_copy_with_other_blanks_is_the_same_mail_and_other_words_are_another() {
         let of = |subject: &str, body: &str| {
             name(
-                &[("Subject", subject), ("Message-ID", body)],
+                &[
+                    ("Subject", subject),
+                    ("Message-ID", body),
+                    ("DKIM-Signature", "x"),
+                ],
                 body.as_bytes(),
             )
         };

@@ -175,12 +175,10 @@ fn tree(html: &str) -> Read {
     if let Some(own) = own.map(|own| own.trim_end().to_owned()) {
         read.own = own;
     }
-    if !quoted.is_empty() {
-        read.is_forward |= quoted.lines().take(4).any(is_forward_mark);
-        let others = read.others.lines().filter(|line| !line.contains(TAKEN_OUT));
-        let others: Vec<&str> = others.collect();
-        read.others = format!("{}\n{quoted}", others.join("\n")).trim().to_owned();
-    }
+    read.is_forward |= quoted.lines().take(4).any(is_forward_mark);
+    let others = read.others.lines().filter(|line| !line.contains(TAKEN_OUT));
+    let others: Vec<&str> = others.chain(quoted.lines()).collect();
+    read.others = others.join("\n").trim().to_owned();
     read
 }
 
@@ -204,7 +202,7 @@ fn drawn_above<'a>(document: &'a Document) -> Option<NodeRef<'a>> {
 /// Takes out what begins with `first`, to the end of the document.
 fn cut(first: &NodeRef<'_>, quoted: &mut String) {
     // Not by a selector of siblings, which looks at each before each.
-    let mut next = Some(first.clone());
+    let mut next = Some(*first);
     let mut above = first.parent();
     loop {
         while let Some(node) = next {

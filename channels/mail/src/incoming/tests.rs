@@ -69,7 +69,9 @@ fn text(line: &Line) -> &str {
 #[test]
 fn a_mail_becomes_a_line_and_the_same_mail_the_same_line() {
     let bench = Bench::new();
-    let mail = ada("Subject: Tuesday\r\n", "At ten?\r\n-- \r\nAda\r\n");
+    let signed =
+        "DKIM-Signature: d=example.org; h=from:to:subject:date; b=x\r\nSubject: Tuesday\r\n";
+    let mail = ada(signed, "At ten?\r\n-- \r\nAda\r\n");
     let line = bench.line(&mail);
     assert_eq!(line.unverified, None);
     let fields = &line.fields;
@@ -114,6 +116,13 @@ fn a_mail_becomes_a_line_and_the_same_mail_the_same_line() {
             "{copy}"
         );
     }
+    // What is not signed nobody hands in again: programs write the same twice in a second.
+    let plain = ada("", "Away.");
+    let (one, two) = (
+        bench.line(&plain),
+        bench.line(plain.replace("<m1@x>", "<m2@x>")),
+    );
+    assert_ne!(one.fields["message_id"], two.fields["message_id"]);
     let other = bench.line(mail.replace("ten", "nine"));
     assert_ne!(other.fields["message_id"], line.fields["message_id"]);
     // An answer is in the thread, without its subject; a command is a command.

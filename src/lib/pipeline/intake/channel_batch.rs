@@ -140,7 +140,7 @@ impl Pipeline {
         }
     }
 
-    /// Tells the owner that a stranger asks to be let in; there are at most three such requests at a time.
+    /// Tells the owner that a stranger asks to be let in; there are only so many such requests at a time.
     async fn tell_of_request(self: &Arc<Self>, id: &Address, name: &str, code: &str, now: i64) {
         let everybody = match self.everybody().await {
             Ok(everybody) => everybody,
