@@ -89,6 +89,19 @@ impl Owner for Counting {
 /// What a tool of the tests answers.
 pub(super) type Answer = Arc<dyn Fn(&Value, &Context) -> ToolOutput + Send + Sync>;
 
+/// Returns what the tools of the tests take, which is the same for all.
+fn known_fields() -> Value {
+    let names = [
+        "amount", "at", "city", "command", "content", "day", "days", "end", "from", "guest",
+        "guests", "id", "name", "path", "place", "query", "start", "street", "subject", "text",
+        "title", "to", "unread", "url", "with",
+    ];
+    names
+        .into_iter()
+        .map(|name| (name.to_owned(), json!({})))
+        .collect()
+}
+
 /// A tool that notes its calls.
 pub(super) struct Fake {
     pub(super) name: &'static str,
@@ -103,7 +116,7 @@ impl Tool for Fake {
         ToolSpec {
             name: self.name.into(),
             description: "Does it.".into(),
-            schema: json!({"type": "object", "properties": {}}).into(),
+            schema: json!({"type": "object", "properties": known_fields()}).into(),
         }
     }
 
