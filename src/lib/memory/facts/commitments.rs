@@ -135,6 +135,7 @@ pub(crate) struct Promise {
     pub at: i64,
 }
 
+/// What a [`Commitment`] is read from. `updated_at`, beside these, is when it was said last, or changed after that.
 const COLUMNS: &str =
     "id, scope, who, what, deadline, status, path, line, quote, created_at, shown_at";
 
@@ -147,7 +148,7 @@ pub(crate) fn restate(
     episode: Option<i64>,
     now: i64,
 ) -> rusqlite::Result<usize> {
-    let mut before = ids_of_part(connection, part)?;
+    let mut before = of_part(connection, part, "id", |row| row.get::<_, i64>(0))?;
     let (mut new, forgotten) = (0, Forgotten::read(connection)?);
     let is_short = |text: &str, max: usize| !text.is_empty() && text.chars().count() <= max;
     for promise in promises {
@@ -162,25 +163,14 @@ pub(crate) fn restate(
         let (scope, path, line) = (promise.scope.to_string(), &promise.path, promise.line);
         let (session, seq) = promise.session.clone().unzip();
         let quote = text::shorten(promise.quote.trim(), MAX_QUOTE);
-        // The same promise in other lines is one promise; one that was settled may be made again.
         let key = format!("{}\n{}", folded(who), value_key(what));
-        let sql = "SELECT id FROM commitments WHERE scope = ?1 AND what_key = ?2
-                     AND (status = 'open' OR (path = ?3 AND line = ?4)) ORDER BY status = 'open' DESC LIMIT 1";
-        let known: Option<i64> = connection
-            .prepare_cached(sql)?
-            .query_row((&scope, &key, path, line), |row| row.get(0))
-            .optional()?;
-        if let Some(id) = known {
+        if let Some(id) = known(connection, &key, promise)? {
             before.retain(|other| *other != id);
-            let sql = "UPDATE commitments SET deadline = coalesce(?2, deadline), path = ?3, line = ?4, session_id = ?5, seq = ?6,
-                         quote = ?7, updated_at = ?8
-                       WHERE id = ?1 AND (path, line, quote) IS NOT (?3, ?4, ?7)";
-            let values = (id, &promise.deadline, path, line, session, seq, quote, now);
-            connection.prepare_cached(sql)?.execute(values)?;
+            say_again(connection, id, promise, &quote)?;
             continue;
         }
         let sql = "INSERT INTO commitments(scope, who, what, what_key, deadline, status, path, line, session_id, seq, quote, run,
-                     created_at, updated_at, episode_id) VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13)";
+                     created_at, updated_at, episode_id) VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
         connection.prepare_cached(sql)?.execute(rusqlite::params![
             scope,
             who,
@@ -194,6 +184,7 @@ pub(crate) fn restate(
             quote,
             run,
             now,
+            promise.at,
             episode
         ])?;
         new += 1;
@@ -206,7 +197,56 @@ pub(crate) fn restate(
     Ok(new)
 }
 
-fn ids_of_part(connection: &Connection, part: Part<'_>) -> rusqlite::Result<Vec<i64>> {
+/// Returns the commitment that `promise` is of: the same promise in other lines is one, and was settled with it. What is
+/// said after the settling is promised anew.
+fn known(connection: &Connection, key: &str, promise: &Promise) -> rusqlite::Result<Option<i64>> {
+    let sql = "SELECT id FROM commitments WHERE scope = ?1 AND what_key = ?2
+                 AND (status = 'open' OR updated_at >= ?3 OR (path = ?4 AND line = ?5))
+               ORDER BY status = 'open' DESC LIMIT 1";
+    let scope = promise.scope.to_string();
+    let values = (scope, key, promise.at, &promise.path, promise.line);
+    connection
+        .prepare_cached(sql)?
+        .query_row(values, |row| row.get(0))
+        .optional()
+}
+
+/// Has the words that were said last decide where commitment `id` stands and until when it is to be kept; another deadline
+/// is brought up again when that is over. Older words, which are read again, move nothing.
+fn say_again(
+    connection: &Connection,
+    id: i64,
+    promise: &Promise,
+    quote: &str,
+) -> rusqlite::Result<()> {
+    let deadline = "CASE WHEN updated_at < ?8 THEN coalesce(?2, deadline)
+                         WHEN updated_at = ?8 THEN coalesce(deadline, ?2) ELSE deadline END";
+    let sql = format!(
+        "UPDATE commitments SET deadline = {deadline}, shown_at = CASE WHEN deadline IS ({deadline}) THEN shown_at END,
+           path = ?3, line = ?4, session_id = ?5, seq = ?6, quote = ?7, updated_at = max(updated_at, ?8)
+         WHERE id = ?1 AND (updated_at <= ?8 OR (session_id, seq) IS (?5, ?6))"
+    );
+    let (session, seq) = promise.session.clone().unzip();
+    let (path, line) = (&promise.path, promise.line);
+    let values = (
+        id,
+        &promise.deadline,
+        path,
+        line,
+        session,
+        seq,
+        quote,
+        promise.at,
+    );
+    connection.prepare_cached(&sql)?.execute(values).map(drop)
+}
+
+fn of_part<T>(
+    connection: &Connection,
+    part: Part<'_>,
+    columns: &str,
+    read: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
     let (condition, values): (_, &[&dyn ToSql]) = match &part {
         Part::File(path) => ("path = ?1 AND session_id IS NULL", &[path]),
         Part::Span { session, from, to } => (
@@ -215,8 +255,10 @@ fn ids_of_part(connection: &Connection, part: Part<'_>) -> rusqlite::Result<Vec<
         ),
     };
     connection
-        .prepare_cached(&format!("SELECT id FROM commitments WHERE {condition}"))?
-        .query_map(values, |row| row.get(0))?
+        .prepare_cached(&format!(
+            "SELECT {columns} FROM commitments WHERE {condition} ORDER BY id"
+        ))?
+        .query_map(values, read)?
         .collect()
 }
 
@@ -464,13 +506,69 @@ mod tests {
             (place.state(&one), place.shown(true)),
             (0, vec![("call mum".to_owned(), None, "done")])
         );
+        let twice = [one[0].clone(), promise("Call mum.", 7, None)];
+        assert_eq!(place.state(&twice), 0, "both were said before it was done");
+        let later = Promise {
+            at: clock::now_ms() + 1,
+            ..promise("call mum", 9, None)
+        };
         assert_eq!(
-            place.state(&[one[0].clone(), promise("call mum", 7, None)]),
+            place.state(&[one[0].clone(), later]),
             1,
             "it was promised again"
         );
         place.state(&[]);
         assert_eq!(place.shown(true), [("call mum".to_owned(), None, "done")]);
+    }
+
+    #[test]
+    fn a_promise_that_was_said_twice_stays_settled_whichever_line_is_read_again() {
+        let place = Place::new();
+        let twice = [
+            promise("call mum", 1, None),
+            promise("Call mum.", 3, Some("2026-05-08")),
+        ];
+        place.state(&twice);
+        let id = list(&place.path(), false).expect("list")[0].id;
+        let done = Change {
+            status: Some(Status::Done),
+            deadline: None,
+        };
+        update(&place.path(), id, done, |_| true).expect("update");
+        for again in [&twice[..], &twice[..1], &twice[1..], &twice[..]] {
+            assert_eq!(place.state(again), 0);
+        }
+        let settled = ("call mum".to_owned(), Some("2026-05-08".to_owned()), "done");
+        assert_eq!(place.shown(true), [settled]);
+    }
+
+    #[test]
+    fn a_promise_that_is_renewed_is_brought_up_again_and_only_once() {
+        let place = Place::new();
+        let (old, new) = (Some("2026-05-08"), Some("2026-05-15"));
+        let first = promise("call mum", 1, old);
+        place.state(std::slice::from_ref(&first));
+        let id = list(&place.path(), false).expect("list")[0].id;
+        let shown_at = || {
+            let one = list(&place.path(), false).expect("list").remove(0);
+            (one.deadline, one.shown_at)
+        };
+        let deadline = |words: Option<&str>| words.map(str::to_owned);
+        shown(&place.path(), &[id], 7).expect("shown");
+        let renewed = [first, promise("Call mum.", 3, new)];
+        place.state(&renewed);
+        assert_eq!(shown_at(), (deadline(new), None));
+        shown(&place.path(), &[id], 8).expect("shown");
+        place.state(&renewed);
+        assert_eq!(shown_at(), (deadline(new), Some(8)), "nothing is new");
+        // What somebody changed since is not changed back by words from before.
+        let change = Change {
+            status: None,
+            deadline: Some(deadline(old)),
+        };
+        update(&place.path(), id, change, |_| true).expect("update");
+        place.state(&renewed);
+        assert_eq!(shown_at(), (deadline(old), None));
     }
 
     #[test]
