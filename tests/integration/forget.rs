@@ -281,6 +281,38 @@ fn a_fact_is_erased_with_its_words_and_the_agent_goes_on() {
 }
 
 #[test]
+fn what_was_said_far_into_a_conversation_that_no_model_has_read_is_erased_too() {
+    let (_model, sandbox) = Sandbox::with_model();
+    let sandbox = sandbox.config("[cost]\nday_usd = 0.000001");
+    let event = |seq: usize, more: serde_json::Value| {
+        let mut event = json!({"v": 1, "ts": "2026-05-04T10:00:00.000Z", "seq": seq});
+        let more = more.as_object().expect("an object").clone();
+        event.as_object_mut().expect("an object").extend(more);
+        format!("{event}\n")
+    };
+    let mut text = event(
+        1,
+        json!({"type": "session", "session_id": "s1", "key": "cli:ada", "contact": "Ada", "created_at": "x"}),
+    );
+    let long = "we talked about the weather and about old times ".repeat(110);
+    let said = std::iter::once("I live in Porto.")
+        .chain(std::iter::repeat_n(long.as_str(), 11))
+        .chain(["I moved to Porto."]);
+    for (turn, words) in said.enumerate() {
+        let spoken = |role: &str, words: &str| json!({"type": "message", "role": role, "run_id": format!("r{turn}"), "content": [{"type": "text", "text": words}]});
+        let mut user = spoken("user", words);
+        user["trust"] = json!("owner");
+        text += &event(2 + turn * 2, user);
+        text += &event(3 + turn * 2, spoken("assistant", "I see."));
+    }
+    sandbox.put("state/sessions/s1.2026-05-04.jsonl", text.as_bytes());
+    assert_eq!(consolidate(&sandbox, &[]).code, 0);
+    let erased = consolidate(&sandbox, &["forget", "lives in Porto", "--hard", "--yes"]);
+    assert_eq!(erased.code, 0, "{erased:?}");
+    assert_eq!(standing(&sandbox, "porto"), [] as [&str; 0], "{erased:?}");
+}
+
+#[test]
 fn a_daemon_that_runs_erases_and_goes_on() {
     let house = lived_in();
     assert_eq!(house.sandbox.run("agent-index", &["sync"], "").code, 0);

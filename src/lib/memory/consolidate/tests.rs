@@ -575,6 +575,94 @@ fn a_conversation_that_goes_on_is_read_by_rules_until_it_is_time_for_the_model()
     );
 }
 
+/// Returns a model that says `answers`.
+fn scripted(answers: impl IntoIterator<Item = Result<String, NoAnswer>>) -> Scripted {
+    Scripted {
+        answers: answers.into_iter().collect(),
+        ..Scripted::default()
+    }
+}
+
+fn away() -> Scripted {
+    scripted([Err(NoAnswer::Later("nobody is there".to_owned()))])
+}
+
+fn count(home: &Home, table: &str) -> i64 {
+    let sql = format!("SELECT count(*) FROM {table}");
+    connection(home)
+        .query_row(&sql, [], |row| row.get(0))
+        .expect("count")
+}
+
+#[test]
+fn while_no_model_reads_a_long_conversation_the_rules_read_all_of_it() {
+    let to_the_end = Options {
+        to_the_end: true,
+        ..Options::default()
+    };
+    let by_rules = |home: &Home| drop(super::run(home, rules(), to_the_end, &mut |_| {}));
+    let without_model = |home: &Home| drop(with(home, &mut away(), Options::default()));
+    let ways: [&dyn Fn(&Home); 2] = [&by_rules, &without_model];
+    for read in ways {
+        let (_dir, home) = home();
+        talk(&home, "s1", 20);
+        // Three spans.
+        for _ in 0..2 {
+            read(&home);
+            let known = (values(&home), count(&home, "fact_sources"));
+            assert_eq!(known, (vec!["user lives in Anaat".to_owned()], 20));
+        }
+        // The model reads all of it all the same.
+        let nothing = || Ok(json!({"facts": []}).to_string());
+        let mut model = scripted([nothing(), nothing(), nothing()]);
+        with(&home, &mut model, Options::default());
+        let asked = model.asked.iter().map(|asked| asked.contains("Anaaa"));
+        assert_eq!(asked.collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!(spans(&home)["s1"], [(1, 19), (20, 37), (38, 41)]);
+        assert_eq!(values(&home), ["user lives in Anaat"]);
+    }
+}
+
+#[test]
+fn what_a_model_found_stays_until_it_has_read_the_same_again() {
+    let (_dir, home) = home();
+    let garden = "no worries about the garden at the old house";
+    conversation(&home, "s1", &[SAID[0], SAID[1], garden]);
+    let mut found: serde_json::Value = serde_json::from_str(&answer()).expect("an answer");
+    let more = json!({"who": "user", "what": "the garden", "deadline": null, "line": 5});
+    found["commitments"]
+        .as_array_mut()
+        .expect("a list")
+        .push(more);
+    with(
+        &home,
+        &mut Scripted::saying(found.to_string()),
+        Options::default(),
+    );
+    let known = || {
+        let path = facts::database(&home);
+        (
+            facts::list(&path, &facts::Filter::default()).expect("list"),
+            facts::commitments::list(&path, false).expect("list"),
+            facts::episodes::list(&path).expect("list"),
+        )
+    };
+    let before = known();
+    assert_eq!((before.0.len(), before.1.len(), before.2.len()), (2, 2, 1));
+    with(&home, &mut away(), BACKFILL);
+    assert_eq!(known(), before, "the model was away");
+    let failed = || Err(NoAnswer::Failed("400".to_owned()));
+    let mut model = scripted([failed(), failed(), failed()]);
+    with(&home, &mut model, BACKFILL);
+    with(&home, &mut model, Options::default());
+    let parked = with(&home, &mut model, Options::default()).parked.len();
+    assert_eq!((known(), parked), (before, 1), "it did not answer");
+    let mut model = Scripted::saying(json!({"facts": []}).to_string());
+    with(&home, &mut model, BACKFILL);
+    let rest = known();
+    assert_eq!((rest.0.len(), rest.1.len(), rest.2.len()), (1, 1, 0));
+}
+
 #[test]
 fn untrusted_words_and_what_the_agent_says_of_them_are_not_shown_to_the_model() {
     let (_dir, home) = home();

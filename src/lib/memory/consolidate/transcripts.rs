@@ -208,13 +208,9 @@ impl Transcript {
 
     /// Returns what may be read next after event `watermark`: never a turn that still runs.
     pub(super) fn next_span(&self, watermark: i64) -> Option<Span> {
-        let end = self.running_from.filter(|_| !self.is_archived);
-        let is_new = |message: &&Utterance| {
-            message.seq > watermark && end.is_none_or(|end| message.seq < end)
-        };
-        let first = self.messages.iter().position(|message| is_new(&message))?;
-        let new = || self.messages.iter().skip(first).take_while(is_new);
-        let count = new().count();
+        let all = self.rest(watermark)?;
+        let new = || self.messages(&all);
+        let count = all.messages.len();
         if !self.is_archived && count < MIN_MESSAGES {
             return None;
         }
@@ -225,16 +221,31 @@ impl Transcript {
         });
         // A message that is longer than a span is one.
         let taken = fits.count().max(1);
-        let messages = first..first + taken;
-        let to = match end {
-            _ if taken < count => self.messages.get(messages.end.checked_sub(1)?)?.seq,
-            Some(end) => end - 1,
-            None => self.last_seq,
+        let to = if taken < count {
+            new().nth(taken.checked_sub(1)?)?.seq
+        } else {
+            all.to
         };
+        let first = all.messages.start;
+        Some(Span {
+            to,
+            messages: first..first + taken,
+            ..all
+        })
+    }
+
+    /// Returns all that may be read after event `watermark`, however much or little that is; `None` when it is nothing.
+    pub(super) fn rest(&self, watermark: i64) -> Option<Span> {
+        let end = self.running_from.filter(|_| !self.is_archived);
+        let is_new = |message: &&Utterance| {
+            message.seq > watermark && end.is_none_or(|end| message.seq < end)
+        };
+        let first = self.messages.iter().position(|message| is_new(&message))?;
+        let count = self.messages.iter().skip(first).take_while(is_new).count();
         Some(Span {
             from: watermark + 1,
-            to,
-            messages,
+            to: end.map_or(self.last_seq, |end| end - 1),
+            messages: first..first + count,
         })
     }
 

@@ -241,6 +241,26 @@ fn say_again(
     connection.prepare_cached(&sql)?.execute(values).map(drop)
 }
 
+/// Returns what is known of `part` as it was promised there, settled or not.
+pub(crate) fn stated(connection: &Connection, part: Part<'_>) -> rusqlite::Result<Vec<Promise>> {
+    let promise_of = |row: &Row<'_>| {
+        let session: Option<String> = row.get(6)?;
+        Ok(Promise {
+            scope: Scope::stored(row.get(0)?),
+            who: row.get(1)?,
+            what: row.get(2)?,
+            deadline: row.get(3)?,
+            path: row.get(4)?,
+            line: row.get(5)?,
+            session: session.zip(row.get(7)?),
+            quote: row.get(8)?,
+            at: row.get(9)?,
+        })
+    };
+    let columns = "scope, who, what, deadline, path, line, session_id, seq, quote, updated_at";
+    of_part(connection, part, columns, promise_of)
+}
+
 fn of_part<T>(
     connection: &Connection,
     part: Part<'_>,

@@ -73,6 +73,12 @@ pub(crate) struct Applied {
     pub touched: usize,
 }
 
+/// Returns what is known of `part` as it is stated there.
+pub(crate) fn stated(connection: &Connection, part: Part<'_>) -> rusqlite::Result<Vec<Statement>> {
+    let stored = rows::of_part(connection, part)?;
+    Ok(stored.into_iter().map(|source| source.statement).collect())
+}
+
 /// Makes the facts follow from what `part` states now and everything else states still. Aliases come first, so that
 /// the rest is filed under the name that everybody knows. `run` may be undone later.
 pub(crate) fn restate(

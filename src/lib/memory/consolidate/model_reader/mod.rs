@@ -98,6 +98,10 @@ impl Extracted {
 
 /// Returns true when a model and a rule read the same in a line, in the same words or not.
 fn is_same(one: &Statement, rule: &Statement) -> bool {
+    // First, for there may be thousands of each.
+    if (&one.path, one.line) != (&rule.path, rule.line) {
+        return false;
+    }
     let [about, about_rule] =
         [one, rule].map(|of| (facts::folded(&of.entity), facts::folded(&of.attribute)));
     let [value, value_of_rule] = [one, rule].map(|of| facts::value_key(&of.value));
@@ -107,9 +111,8 @@ fn is_same(one: &Statement, rule: &Statement) -> bool {
     };
     let overlap = || is_part(&value, &value_of_rule) || is_part(&value_of_rule, &value);
     let is_alike = || about == about_rule && (!extract::holds_many(&about.1) || overlap());
-    (&one.path, one.line) == (&rule.path, rule.line)
-        // Another name of somebody is no value of theirs.
-        && (about.1 == facts::ALIAS) == (about_rule.1 == facts::ALIAS)
+    // Another name of somebody is no value of theirs.
+    (about.1 == facts::ALIAS) == (about_rule.1 == facts::ALIAS)
         && (value == value_of_rule || is_alike())
 }
 

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use rusqlite::Connection;
+
 use super::Run;
 use crate::clock;
 use crate::memory::consolidate::model_reader::Extracted;
@@ -12,7 +14,7 @@ use crate::memory::consolidate::transcripts::{Span, Speaker, Transcript};
 use crate::memory::consolidate::watermarks::SpanEnd;
 use crate::memory::consolidate::{Asks, Error, NoAnswer, model_reader, watermarks};
 use crate::memory::facts::store;
-use crate::memory::facts::store::Part;
+use crate::memory::facts::store::{Applied, Part};
 use crate::memory::facts::{commitments, episodes};
 use crate::memory::scope::Scope;
 use crate::memory::sources::{Skipped, Stamp};
@@ -94,7 +96,10 @@ impl Run<'_, '_> {
                     self.report.left += 1;
                     return Ok(false);
                 }
-                SpanResult::Waits => return Ok(false),
+                SpanResult::Waits => {
+                    self.rest(id, transcript, watermark, span.to)?;
+                    return Ok(false);
+                }
             }
             watermark = span.to;
             spans += 1;
@@ -136,11 +141,8 @@ impl Run<'_, '_> {
                 from,
                 to,
             };
-            let applied = store::restate(connection, run, part, &found.statements, now)?;
-            let episode = found.episode.as_ref();
-            let episode = episodes::restate(connection, run, &scope, part, episode, now)?;
-            let promises =
-                commitments::restate(connection, run, part, &found.promises, episode, now)?;
+            let is_read = trouble.is_none();
+            let (applied, promises) = restate(connection, run, &scope, part, found, is_read, now)?;
             let release = |end| watermarks::release_span(connection, id, end);
             let result = match &trouble {
                 None => SpanResult::Done,
@@ -178,6 +180,42 @@ impl Run<'_, '_> {
             });
         }
         Ok(result)
+    }
+
+    /// Has the rules read all that comes after event `after`, the last of a span that waits at `watermark`. With that span
+    /// it is read again.
+    fn rest(
+        &mut self,
+        id: &str,
+        transcript: &Transcript,
+        watermark: i64,
+        after: i64,
+    ) -> Result<(), Error> {
+        let (Some(rest), Some(scope)) = (transcript.rest(after), &transcript.scope) else {
+            return Ok(());
+        };
+        let found = transcript.by_rules(id, &rest, self.means.zone);
+        let owner = self.owner.clone();
+        let written = self.write(|connection| {
+            let now = clock::now_ms();
+            if !watermarks::claim_span(connection, id, watermark, rest.to, &owner, now)? {
+                return Ok(None);
+            }
+            let part = Part::Span {
+                session: id,
+                from: rest.from,
+                to: rest.to,
+            };
+            let done = restate(connection, &owner.run, scope, part, found, false, now)?;
+            watermarks::release_span(connection, id, SpanEnd::Waits)?;
+            Ok(Some(done))
+        })?;
+        // Another run that is at it, or did it, reads the rest, too.
+        if let Some((applied, promises)) = written {
+            self.take(applied);
+            self.report.promises += promises;
+        }
+        Ok(())
     }
 
     /// Returns what a model finds in a span; nothing where none is to be asked.
@@ -279,4 +317,32 @@ impl Run<'_, '_> {
         }
         (looks, is_settled)
     }
+}
+
+/// Makes what is known of `part` of a conversation follow from `found`, and returns what that changed. Until it `is_read` by
+/// whoever is to read it, what was found there before stays beside it.
+fn restate(
+    connection: &Connection,
+    run: &str,
+    scope: &Scope,
+    part: Part<'_>,
+    mut found: Extracted,
+    is_read: bool,
+    now: i64,
+) -> rusqlite::Result<(Applied, usize)> {
+    if !is_read {
+        let known = Extracted {
+            statements: store::stated(connection, part)?,
+            promises: commitments::stated(connection, part)?,
+            episode: None,
+        };
+        found = known.beside(found);
+    }
+    let applied = store::restate(connection, run, part, &found.statements, now)?;
+    let episode = match is_read {
+        true => episodes::restate(connection, run, scope, part, found.episode.as_ref(), now)?,
+        false => None,
+    };
+    let promises = commitments::restate(connection, run, part, &found.promises, episode, now)?;
+    Ok((applied, promises))
 }
