@@ -59,8 +59,8 @@ pub fn maintain(home: &Home, zone: Tz) -> Result<Ended<Upkeep>, Error> {
 
 fn prune(connection: &Connection, now: i64) -> rusqlite::Result<usize> {
     let logged = connection.execute(
-        "DELETE FROM source_log WHERE at < ?1",
-        [now - undo::KEEP_MS],
+        "DELETE FROM source_log WHERE at < ?1 AND run <> ?2",
+        (now - undo::KEEP_MS, facts::UNDONE),
     )?;
     // The last of each source is what an undo looks at.
     let spans =

@@ -743,6 +743,50 @@ fn a_run_is_undone_once_and_does_not_come_back() {
 }
 
 #[test]
+fn a_run_that_read_a_conversation_which_goes_on_is_undone_until_it_is_said_again() {
+    let (_dir, home) = home();
+    let said = [
+        "I live in Porto. It is a very nice town indeed",
+        "I promised Bob to send the contract tomorrow.",
+        "thank you",
+        "I moved to Porto.",
+    ];
+    conversation(&home, "s1", &said[..2]);
+    with(&home, &mut away(), Options::default());
+    let open = || {
+        let found = facts::commitments::list(&facts::database(&home), false);
+        found.expect("list").len()
+    };
+    assert_eq!(
+        (values(&home), open()),
+        (vec!["user lives in Porto".to_owned()], 1)
+    );
+    let run = runs(&home).expect("runs").remove(0).run;
+    let undone = undo(&home, &run)
+        .expect("undo")
+        .expect("free")
+        .expect("known");
+    assert_eq!((undone.changes.len(), undone.commitments), (1, 1));
+    // There is news, and in the end the model reads the same line as the rules do.
+    conversation(&home, "s1", &said[..3]);
+    with(&home, &mut away(), Options::default());
+    assert_eq!((values(&home), open()), (vec![], 0));
+    assert_eq!(runs(&home).expect("runs"), []);
+    assert_eq!(undo(&home, facts::UNDONE).expect("undo"), Ok(None));
+    with(&home, &mut Scripted::saying(answer()), Options::default());
+    assert!(!values(&home).contains(&"user lives in Porto".to_owned()));
+    conversation(&home, "s1", &said);
+    with(&home, &mut Scripted::default(), Options::default());
+    conversation(&home, "s1", &[&said[..], &["thank you"]].concat());
+    with(&home, &mut Scripted::default(), Options::default());
+    assert!(
+        values(&home).contains(&"user lives in Porto".to_owned()),
+        "{:?}",
+        values(&home)
+    );
+}
+
+#[test]
 fn words_that_only_moved_are_left_when_a_run_is_undone_and_found_where_they_stand() {
     let (_dir, home) = home();
     let read = || drop(with(&home, &mut Scripted::default(), Options::default()));

@@ -32,7 +32,7 @@ pub struct Run {
 pub struct Undone {
     /// How the current facts changed.
     pub changes: Vec<Change>,
-    /// Open commitments that are gone.
+    /// Open commitments that are cancelled.
     pub commitments: usize,
     /// Episodes that are gone.
     pub episodes: usize,
@@ -49,14 +49,15 @@ pub fn runs(home: &Home) -> Result<Vec<Run>, Error> {
     };
     let read = || -> rusqlite::Result<Vec<Run>> {
         // A run's name begins with its time.
+        // What is kept of undone runs is none.
         let sql = "SELECT run, max(at), sum(put_in), sum(taken_out), sum(promised), sum(episodes) FROM (
                      SELECT run, at, put_in, NOT put_in AS taken_out, 0 AS promised, 0 AS episodes FROM source_log
                      UNION ALL SELECT run, created_at, 0, 0, 1, 0 FROM commitments WHERE status = 'open'
                      UNION ALL SELECT run, created_at, 0, 0, 0, 1 FROM episodes)
-                   WHERE at >= ?2 GROUP BY run ORDER BY run DESC LIMIT ?1";
+                   WHERE at >= ?2 AND run <> ?3 GROUP BY run ORDER BY run DESC LIMIT ?1";
         let since = clock::now_ms() - KEEP_MS;
         let mut query = connection.prepare(sql)?;
-        let rows = query.query_map([MAX_RUNS, since], |row| {
+        let rows = query.query_map((MAX_RUNS, since, facts::UNDONE), |row| {
             Ok(Run {
                 run: row.get(0)?,
                 at: clock::rfc3339(row.get(1)?),
@@ -79,10 +80,14 @@ pub fn undo(home: &Home, run: &str) -> Result<Ended<Option<Undone>>, Error> {
     with_lock(home, |connection, path| {
         facts::transact(connection, path, |connection| {
             let work = || {
-                let sql = "DELETE FROM commitments WHERE run = ?1 AND status = 'open'";
+                let now = clock::now_ms();
+                // What is settled is not promised again by the lines that it was found in.
+                let sql =
+                    "UPDATE commitments SET status = 'cancelled', updated_at = max(updated_at, ?2)
+                           WHERE run = ?1 AND status = 'open'";
                 Ok((
-                    facts::undo(connection, run, clock::now_ms())?,
-                    connection.execute(sql, [run])?,
+                    facts::undo(connection, run, now)?,
+                    connection.execute(sql, (run, now))?,
                     connection.execute("DELETE FROM episodes WHERE run = ?1", [run])?,
                 ))
             };

@@ -8,7 +8,7 @@
 //! | `consolidation_file_hashes` | what each file was when it was worked through, and who is at it |
 //! | `spans` | what was read, and how many facts changed by it |
 //! | `parked` | spans of conversations that no model could read |
-//! | `source_log` | what each run changed among the sources, so that it can be undone |
+//! | `source_log` | what each run changed among the sources, so that it can be undone; what was undone of conversations |
 //! | `episodes` | what happened in a span of a conversation |
 //! | `commitments` | what was promised, by whom, until when, and whether it was kept |
 //! | `forgotten` | what no longer counts, whatever states it, because the owner wanted it so |
@@ -37,7 +37,7 @@ pub use forgotten::{Forgot, Person, Target};
 pub(crate) use normalize::{Key, folded, value_key};
 pub use queries::{Filter, Meant, find, list, why};
 pub(crate) use queries::{Places, Reader, Stated};
-pub(crate) use run_log::undo;
+pub(crate) use run_log::{UNDONE, undo};
 pub use schema::{examine, migrate};
 pub(crate) use schema::{in_memory, memory_copy, open, open_read, transact};
 

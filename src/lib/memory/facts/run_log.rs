@@ -4,7 +4,13 @@ use rusqlite::Connection;
 
 use super::rows::{STATEMENT, statement_of};
 use super::store;
-use super::store::{Applied, Statement};
+use super::store::{Applied, Part, Statement};
+
+/// The columns of a statement in the log, in the order of [`statement_of`].
+const LOGGED: &str = "scope, entity, attribute, value, path, line, session_id, seq, quote, confidence, said_at, ended";
+/// In the place of the run: what was undone that was said in a conversation. The same message, which may be read again, does
+/// not state it any more.
+pub(crate) const UNDONE: &str = "undone";
 
 /// Notes, under the name of `run`, stored sources that it took out, before they go, or put in. `which` names them by `?4`.
 pub(super) fn note(
@@ -25,19 +31,24 @@ pub(super) fn note(
 }
 
 /// Takes back what `run` did to the sources: what it put in goes, wherever it stands in its file by now; what it took out
-/// comes back where no later run read that file or conversation again. How far everything was read stays, so that
-/// the next run does not do the same again. `None` when there is nothing of that run.
+/// comes back where no later run read that file or conversation again. How far everything was read stays, and what was said
+/// in a conversation is kept as [`UNDONE`], so that the next run does not do the same again. `None` when there is nothing of
+/// that run.
 pub(crate) fn undo(
     connection: &Connection,
     run: &str,
     now: i64,
 ) -> rusqlite::Result<Option<Applied>> {
-    let changes = |put_in: bool| -> rusqlite::Result<Vec<Statement>> {
-        let sql = "SELECT scope, entity, attribute, value, path, line, session_id, seq, quote, confidence, said_at, ended
-                   FROM source_log WHERE run = ?1 AND put_in = ?2 ORDER BY id DESC";
+    if run == UNDONE {
+        return Ok(None);
+    }
+    let changes = |put_in: bool| -> rusqlite::Result<Vec<(i64, Statement)>> {
+        let sql = format!(
+            "SELECT {LOGGED}, id FROM source_log WHERE run = ?1 AND put_in = ?2 ORDER BY id DESC"
+        );
         connection
-            .prepare(sql)?
-            .query_map((run, put_in), statement_of)?
+            .prepare(&sql)?
+            .query_map((run, put_in), |row| Ok((row.get(12)?, statement_of(row)?)))?
             .collect()
     };
     let (mut added, mut removed) = (changes(true)?, changes(false)?);
@@ -46,7 +57,7 @@ pub(crate) fn undo(
     }
     // Words that only stood elsewhere afterwards, in a line further down or in a note of another name, are as they were.
     removed.retain(
-        |old| match added.iter().position(|new| is_moved(old, new)) {
+        |(_, old)| match added.iter().position(|(_, new)| is_moved(old, new)) {
             Some(moved) => {
                 added.swap_remove(moved);
                 false
@@ -58,7 +69,7 @@ pub(crate) fn undo(
                    AND id > (SELECT coalesce(max(id), 0) FROM spans WHERE run = ?1))";
     let mut later = connection.prepare(later)?;
     let mut back = Vec::new();
-    for statement in removed {
+    for (_, statement) in removed {
         let source = statement
             .session
             .as_ref()
@@ -68,9 +79,29 @@ pub(crate) fn undo(
             back.push(statement);
         }
     }
+    let keep = "UPDATE source_log SET run = ?2 WHERE id = ?1 AND session_id IS NOT NULL";
+    let mut keep = connection.prepare(keep)?;
+    for (id, _) in &added {
+        keep.execute((id, UNDONE))?;
+    }
+    let added: Vec<Statement> = added.into_iter().map(|(_, statement)| statement).collect();
     let applied = store::exchange(connection, &added, back, now)?;
     connection.execute("DELETE FROM source_log WHERE run = ?1", [run])?;
     Ok(Some(applied))
+}
+
+/// Returns what was undone of what `part` states.
+pub(super) fn undone(connection: &Connection, part: Part<'_>) -> rusqlite::Result<Vec<Statement>> {
+    let Part::Span { session, from, to } = part else {
+        return Ok(Vec::new());
+    };
+    let sql = format!(
+        "SELECT {LOGGED} FROM source_log WHERE run = ?1 AND session_id = ?2 AND seq BETWEEN ?3 AND ?4"
+    );
+    connection
+        .prepare_cached(&sql)?
+        .query_map((UNDONE, session, from, to), statement_of)?
+        .collect()
 }
 
 fn is_moved(old: &Statement, new: &Statement) -> bool {

@@ -47,6 +47,13 @@ impl Statement {
         Key::new(&self.scope, &self.entity, &self.attribute, &self.value)
     }
 
+    /// Returns true when `other` is the same, in the same message of a conversation.
+    fn is_said_again_by(&self, other: &Self) -> bool {
+        (&self.session, self.ended) == (&other.session, other.ended)
+            && self.key() == other.key()
+            && value_key(&self.value) == value_key(&other.value)
+    }
+
     /// Returns true when it stands in the same line.
     fn is_beside(&self, other: &Self) -> bool {
         (&self.path, self.line) == (&other.path, other.line)
@@ -92,8 +99,18 @@ pub(crate) fn restate(
     let mut gone = stored.clone();
     let mut stated: Vec<Source> = Vec::new();
     let mut aliases = Aliases::new(connection);
+    let undone = run_log::undone(connection, part)?;
+    let is_undone = |statement: &Statement| {
+        let is_it = |other: &Statement| other.is_said_again_by(statement);
+        undone.iter().any(is_it) && !stored.iter().any(|source| is_it(&source.statement))
+    };
     for statement in prepared(statements) {
-        let Some(statement) = aliases.resolve(statement)? else {
+        // Before, for what is undone must not become a name, and after, for it was filed under the name that counts.
+        if is_undone(&statement) {
+            continue;
+        }
+        let resolved = aliases.resolve(statement)?;
+        let Some(statement) = resolved.filter(|statement| !is_undone(statement)) else {
             continue;
         };
         let mut source = Source::new(statement);
