@@ -59,7 +59,7 @@ pub(super) fn order(home: &Home, config: &Config) -> Result<usize, Failure> {
 }
 
 fn orders(open: &[Commitment], known: &Jobs, zone: Tz, now: i64) -> Vec<(Id, JobOrder)> {
-    let wanted: Vec<(String, Ask)> = open
+    let wanted: Vec<(String, Ask, i64)> = open
         .iter()
         .filter(|one| one.scope == Scope::Owner && one.status == commitments::Status::Open)
         .filter_map(|one| {
@@ -72,7 +72,7 @@ fn orders(open: &[Commitment], known: &Jobs, zone: Tz, now: i64) -> Vec<(Id, Job
                 literal: true,
                 ..Ask::default()
             };
-            Some((format!("{PREFIX}{}", one.id), ask))
+            Some((format!("{PREFIX}{}", one.id), ask, one.updated_at))
         })
         .collect();
     let is_there = |job: &str, ask: &Ask| {
@@ -84,10 +84,11 @@ fn orders(open: &[Commitment], known: &Jobs, zone: Tz, now: i64) -> Vec<(Id, Job
     };
     let missing = wanted
         .iter()
-        .filter(|(job, ask)| !is_there(job, ask))
-        .map(|(job, ask)| {
+        .filter(|(job, ask, _)| !is_there(job, ask))
+        .map(|(job, ask, updated_at)| {
             let ask = serde_json::to_value(ask).expect("plain data with string keys");
-            let id = id_of(job, &ask.to_string());
+            // A deadline that is moved back is another order than the first one.
+            let id = id_of(job, &format!("{ask} since {updated_at}"));
             (
                 id,
                 JobOrder::Add {
@@ -99,11 +100,14 @@ fn orders(open: &[Commitment], known: &Jobs, zone: Tz, now: i64) -> Vec<(Id, Job
     // One whose time has come is about to go by itself.
     let in_vain = known.iter().filter(|job| {
         let is_ahead = job.next_at.is_some_and(|at| at.0 > now);
-        job.id.starts_with(PREFIX) && is_ahead && !wanted.iter().any(|(id, _)| *id == job.id)
+        job.id.starts_with(PREFIX) && is_ahead && !wanted.iter().any(|(id, ..)| *id == job.id)
     });
     let removals = in_vain.map(|job| {
         (
-            id_of(&job.id, &format!("remove {}", job.schedule_text())),
+            id_of(
+                &job.id,
+                &format!("remove {} of {}", job.schedule_text(), job.created_at.0),
+            ),
             JobOrder::Remove {
                 job: job.id.clone(),
             },
@@ -168,6 +172,7 @@ mod tests {
             quote: String::new(),
             created_at: 0,
             shown_at: None,
+            updated_at: 0,
         }
     }
 
@@ -222,6 +227,11 @@ mod tests {
                 .collect()
         };
         assert_eq!(ids(&open), ids(&open), "the same order is carried out once");
+        let moved_back = Commitment {
+            updated_at: 1,
+            ..open[0].clone()
+        };
+        assert_ne!(ids(&open), ids(&[moved_back]), "and so is the next");
 
         // Once it is there nothing is ordered; when it was moved or settled, it is.
         let mut known = Jobs::default();

@@ -79,6 +79,8 @@ pub struct Commitment {
     pub(crate) created_at: i64,
     /// When it was brought up after its deadline.
     pub(crate) shown_at: Option<i64>,
+    /// When it was said last, or changed after that.
+    pub(crate) updated_at: i64,
 }
 
 impl Commitment {
@@ -135,9 +137,9 @@ pub(crate) struct Promise {
     pub at: i64,
 }
 
-/// What a [`Commitment`] is read from. `updated_at`, beside these, is when it was said last, or changed after that.
+/// What a [`Commitment`] is read from.
 const COLUMNS: &str =
-    "id, scope, who, what, deadline, status, path, line, quote, created_at, shown_at";
+    "id, scope, who, what, deadline, status, path, line, quote, created_at, shown_at, updated_at";
 
 /// Makes the commitments of `part` follow from what it states now; returns the new ones.
 pub(crate) fn restate(
@@ -323,6 +325,7 @@ fn commitment_of(row: &Row<'_>) -> rusqlite::Result<Commitment> {
         quote: row.get(8)?,
         created_at: row.get(9)?,
         shown_at: row.get(10)?,
+        updated_at: row.get(11)?,
     })
 }
 

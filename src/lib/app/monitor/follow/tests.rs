@@ -141,6 +141,7 @@ fn promise(what: &str, deadline: Option<&str>) -> Commitment {
         quote: what.into(),
         created_at: NOW,
         shown_at: None,
+        updated_at: NOW,
     }
 }
 
