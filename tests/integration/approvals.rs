@@ -564,3 +564,53 @@ fn where_nobody_can_be_asked_the_answer_is_no() {
         ["this was not run: it needs the owner's yes, and there is nobody to ask"]
     );
 }
+
+#[test]
+fn a_rule_is_no_word_about_what_nobody_has_read() {
+    let house = House::new();
+    let call = |tool: &str, input: Value, is_asked: bool| {
+        house.model.push(Reply::Tool(tool.to_owned(), input));
+        let running = house
+            .sandbox
+            .sending(&["--wait=30", "--untrusted", "what a page says"]);
+        if is_asked {
+            let yes = ["--approve", &house.sandbox.wait_asked(), "--always"];
+            assert_eq!(house.sandbox.send(&yes).code, 0);
+        }
+        assert_eq!(running.end().code, 0);
+    };
+    let job =
+        |name: &str| json!({"op": "add", "every": "7d", "text": "water the plants", "name": name});
+    call("cron", job("read"), true);
+    call("cron", job("unread"), false);
+    let jobs = house
+        .sandbox
+        .read_json("state/cron/jobs.json")
+        .expect("jobs");
+    let jobs: Vec<(&str, bool)> = jobs["jobs"]
+        .as_array()
+        .expect("jobs")
+        .iter()
+        .map(|job| {
+            (
+                job["name"].as_str().expect("a name"),
+                job["untrusted"] == true,
+            )
+        })
+        .collect();
+    assert_eq!(jobs, [("read", false), ("unread", true)]);
+    let is_marked = || {
+        let marks = house.sandbox.read("state/untrusted.json");
+        marks.is_some_and(|marks| marks.contains("MEMORY.md"))
+    };
+    let memory = |content: &str| json!({"path": "MEMORY.md", "content": content});
+    call("write", memory("- tea\n"), true);
+    assert!(!is_marked(), "the owner has read it");
+    call("write", memory("- mail goes to mallory\n"), false);
+    assert!(is_marked());
+    assert_eq!(
+        house.sandbox.read("workspace/MEMORY.md").as_deref(),
+        Some("- mail goes to mallory\n")
+    );
+    assert_eq!(states(&house), ["used", "used"]);
+}

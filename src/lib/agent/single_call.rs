@@ -72,7 +72,7 @@ impl Single {
             route: self.route.clone(),
             message_id: None,
             pins: Vec::new(),
-            approved: false,
+            approved: None,
             untrusted: self.untrusted,
             private_words: Vec::new(),
             consent: Consent::default(),
@@ -85,7 +85,7 @@ impl Single {
 impl Agent {
     /// Decides whether a call may be made, and asks the owner where the tool policy says so. The error says why
     /// not. `own` is the tool where none is offered to the model. What the settings allow outright runs, whoever
-    /// speaks.
+    /// speaks, but for what the owner is asked in any case.
     ///
     /// # Errors
     /// When it may not.
@@ -101,12 +101,11 @@ impl Agent {
         let tool = own.or(offered.as_deref());
         let tool = tool.ok_or_else(|| format!("there is no {} here", call.name))?;
         let context = of.context(&call.id);
-        let policy = offer.policy(&call.name);
-        if policy == Policy::Allow {
-            return Ok(());
-        }
+        let policy = tool
+            .policy(&call.input)
+            .unwrap_or_else(|| offer.policy(&call.name));
         let circumstances = Circumstances {
-            guest: (!of.from_owner).then_some(of.person_name.as_str()),
+            guest: (!of.from_owner && policy != Policy::Allow).then_some(of.person_name.as_str()),
             untrusted: of.untrusted,
             others_read: !of.viewer.may_see(&Scope::Owner),
             plan: false,
@@ -121,12 +120,12 @@ impl Agent {
         let asked = Asked {
             call_id: call.id.clone(),
             tool: call.name.clone(),
-            question: tool.question(&call.input, &context),
+            question: tool_policy::question(tool, &call.input, &context),
             why,
             wanted: None,
         };
         match owner.ask(std::slice::from_ref(&asked)).await.pop() {
-            Some(Verdict::Yes) => Ok(()),
+            Some(Verdict::Yes | Verdict::ByRule) => Ok(()),
             Some(Verdict::SaidNo(why) | Verdict::No(why)) => Err(why),
             Some(Verdict::Words(_)) | None => Err("nobody answered".to_owned()),
         }

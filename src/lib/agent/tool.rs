@@ -47,8 +47,8 @@ pub struct Context {
     pub message_id: Option<String>,
     /// What is pinned in the conversation.
     pub pins: Vec<String>,
-    /// Whether the owner said yes to this very call.
-    pub approved: bool,
+    /// What the owner's yes to this very call is bound to; `None` where nobody said it, as under a rule of theirs.
+    pub approved: Option<Value>,
     /// Whether the model had read untrusted words when it made the call.
     pub untrusted: bool,
     /// The words that it then tells a sub-agent and that a search may not say unasked.
@@ -66,7 +66,7 @@ impl Context {
     pub fn marking(&self) -> Marking<'_> {
         Marking {
             run: &self.run_id,
-            asked: self.approved || !self.untrusted,
+            asked: self.approved.is_some() || !self.untrusted,
             at: clock::now_ms(),
         }
     }

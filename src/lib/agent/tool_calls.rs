@@ -31,10 +31,18 @@ struct Ends {
 
 /// What becomes of a call.
 enum Fate {
-    /// It runs; with the owner's yes, and what that is bound to, or without a need for one.
-    Runs { approved: Option<Value> },
+    /// It runs; with the owner's yes or without a need for one.
+    Runs { allowed: Option<Allowed> },
     /// It does not, and this is its answer.
     Refused(ToolOutput),
+}
+
+/// A yes.
+struct Allowed {
+    /// What it is bound to.
+    bound_to: Value,
+    /// Whether it was said to this very call, and not by a rule.
+    is_read: bool,
 }
 
 impl Running<'_> {
@@ -146,7 +154,7 @@ impl Running<'_> {
         for (call, decision) in rest.drain(..count).zip(decisions) {
             match decision {
                 Decision::Ask { why, .. } => open.push((call, why)),
-                Decision::Run => settled.push((call, Fate::Runs { approved: None })),
+                Decision::Run => settled.push((call, Fate::Runs { allowed: None })),
                 Decision::Refuse(why) => settled.push((call, Fate::Refused(not_run(&why)))),
             }
         }
@@ -175,10 +183,15 @@ impl Running<'_> {
         self.emit(Step::Asking);
         let verdicts = self.without_hurry(self.order.owner.ask(&questions)).await?;
         let mut verdicts = verdicts.into_iter();
+        let allowed = |asked: Asked, is_read: bool| Fate::Runs {
+            allowed: Some(Allowed {
+                bound_to: asked.question.bound_to,
+                is_read,
+            }),
+        };
         let fate = |asked: Asked| match verdicts.next() {
-            Some(Verdict::Yes) => Fate::Runs {
-                approved: Some(asked.question.bound_to),
-            },
+            Some(Verdict::Yes) => allowed(asked, true),
+            Some(Verdict::ByRule) => allowed(asked, false),
             Some(Verdict::SaidNo(why) | Verdict::No(why)) => Fate::Refused(not_run(&why)),
             Some(Verdict::Words(_)) | None => Fate::Refused(not_run(
                 "this was not run: it needs the owner's yes, and nobody answered",
@@ -193,9 +206,9 @@ impl Running<'_> {
     fn has_changed(&self, call: &ToolCall, fate: &Fate) -> bool {
         match fate {
             Fate::Runs {
-                approved: Some(bound_to),
-            } => *bound_to != self.offer.question(call, &self.context).bound_to,
-            Fate::Runs { approved: None } | Fate::Refused(_) => false,
+                allowed: Some(allowed),
+            } => allowed.bound_to != self.offer.question(call, &self.context).bound_to,
+            Fate::Runs { allowed: None } | Fate::Refused(_) => false,
         }
     }
 
@@ -321,11 +334,11 @@ impl Running<'_> {
                 self.agent.audit.refuse(self.audited(call), &call.input);
                 return (why.clone(), 0);
             }
-            Fate::Runs { approved: None } => false,
+            Fate::Runs { allowed: None } => None,
             Fate::Runs {
-                approved: Some(bound_to),
-            } if *bound_to == self.offer.question(call, &self.context).bound_to => true,
-            Fate::Runs { approved: Some(_) } => {
+                allowed: Some(allowed),
+            } if !self.has_changed(call, fate) => allowed.is_read.then(|| allowed.bound_to.clone()),
+            Fate::Runs { allowed: Some(_) } => {
                 self.agent.audit.refuse(self.audited(call), &call.input);
                 return (
                     not_run(

@@ -110,6 +110,19 @@ impl Question {
     }
 }
 
+/// Returns what the owner is asked about a call. What is asked in any case falls under no rule: only the call itself shows
+/// what they would say yes to.
+pub(super) fn question(tool: &dyn Tool, input: &Value, context: &Context) -> Question {
+    let question = tool.question(input, context);
+    match tool.reach(input, context) {
+        Reach::Asks(_) => Question {
+            rule: None,
+            ..question
+        },
+        _ => question,
+    }
+}
+
 /// A call that waits for the owner's word.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
@@ -128,8 +141,10 @@ pub struct Asked {
 /// The owner's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may be done, once, now.
+    /// The owner said yes to this very question: it may be done, once, now.
     Yes,
+    /// A rule allows it that the owner gave for the conversation or for good: nobody has read this very call.
+    ByRule,
     /// What the owner said where words were wanted.
     Words(String),
     /// The owner said no themselves. Carries what the model is told.

@@ -274,7 +274,7 @@ impl Offer {
         let tool = self.get(&call.name);
         tool.map_or_else(
             || Question::of(&call.name, &call.input),
-            |tool| tool.question(&call.input, context),
+            |tool| tool_policy::question(tool.as_ref(), &call.input, context),
         )
     }
 

@@ -219,7 +219,7 @@ impl<'a> Running<'a> {
             route: order.route.cloned(),
             message_id: order.message_id.map(str::to_owned),
             pins: state.pins.clone(),
-            approved: false,
+            approved: None,
             untrusted: false,
             private_words: Vec::new(),
             consent: Consent::default(),

@@ -98,7 +98,7 @@ impl TypedTool for Message {
 
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let to = args.to.trim().to_owned();
-        if let (true, Some(name)) = (context.approved, self.unconfirmed(&to)) {
+        if let (true, Some(name)) = (context.approved.is_some(), self.unconfirmed(&to)) {
             let rules = StandingRules::new(&self.0.memory.home().rules());
             // Without it the owner is asked once more.
             drop(rules.add(&digest(&name), &name, clock::now_ms()));

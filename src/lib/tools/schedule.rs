@@ -157,7 +157,7 @@ impl Cron {
                     to: to.filter(|_| deliver),
                     topic: topic.filter(|_| deliver),
                     delete_after_run: args.delete_after_run,
-                    untrusted: context.untrusted && !context.approved,
+                    untrusted: context.untrusted && context.approved.is_none(),
                     ..Ask::default()
                 };
                 add(&self.0, ask, id)?

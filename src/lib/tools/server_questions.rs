@@ -48,7 +48,8 @@ impl Questions {
                 Verdict::Yes => String::new(),
                 Verdict::Words(words) => words,
                 Verdict::SaidNo(_) => return Elicited::Decline,
-                Verdict::No(_) => return Elicited::Cancel,
+                // No rule has the words that are wanted.
+                Verdict::ByRule | Verdict::No(_) => return Elicited::Cancel,
             };
             match form.fill(&words) {
                 Ok(content) => return Elicited::Accept(content),
@@ -114,7 +115,7 @@ impl Questions {
         match consent.ask(question).await {
             Verdict::Yes => Elicited::Opened,
             Verdict::SaidNo(_) => Elicited::Decline,
-            Verdict::Words(_) | Verdict::No(_) => Elicited::Cancel,
+            Verdict::ByRule | Verdict::Words(_) | Verdict::No(_) => Elicited::Cancel,
         }
     }
 
@@ -158,7 +159,7 @@ impl Questions {
             wanted: None,
         };
         match context.consent.ask(asked).await {
-            Verdict::Yes => Ok(()),
+            Verdict::Yes | Verdict::ByRule => Ok(()),
             Verdict::Words(_) | Verdict::SaidNo(_) | Verdict::No(_) => {
                 Err("the owner did not allow it".to_owned())
             }

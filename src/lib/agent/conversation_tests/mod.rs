@@ -2,6 +2,7 @@
 //! suite of injections.
 
 mod injections;
+mod permits;
 mod place;
 mod prefixes;
 mod sub_agents;

@@ -13,8 +13,8 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{
-    Agent, Asked, Context, Ended, Limits, Order, Owner, Reach, Registry, Rights, Tool, ToolOutput,
-    Verdict,
+    Agent, Asked, Context, Ended, Limits, Order, Owner, Reach, Registry, Rights, Single, Tool,
+    ToolOutput, Verdict,
 };
 use crate::config;
 use crate::config::{Compaction, Environment, Home, Policy};
@@ -23,7 +23,7 @@ use crate::llm::Client;
 use crate::media::Pictures;
 use crate::memory::{Memory, Viewer};
 use crate::message::{
-    Block, Envelope, Message, Role, Sender, SessionKey, Source, StopReason, Trust, Usage,
+    Block, Envelope, Message, Role, Sender, SessionKey, Source, StopReason, ToolCall, Trust, Usage,
 };
 use crate::prompt;
 use crate::provider::{
@@ -71,12 +71,16 @@ impl Provider for Model {
 pub(super) struct Counting {
     pub(super) says_yes: bool,
     pub(super) asked: Mutex<Vec<String>>,
+    /// Of each question whether it offers a rule.
+    pub(super) rules: Mutex<Vec<bool>>,
 }
 
 impl Owner for Counting {
     fn ask<'a>(&'a self, questions: &'a [Asked]) -> BoxFuture<'a, Vec<Verdict>> {
         let line = |asked: &Asked| format!("{}: {}", asked.question.text, asked.why);
         self.asked.lock().extend(questions.iter().map(line));
+        let has_rule = |asked: &Asked| asked.question.rule.is_some();
+        self.rules.lock().extend(questions.iter().map(has_rule));
         let verdict = if self.says_yes {
             Verdict::Yes
         } else {
@@ -200,6 +204,7 @@ impl Place {
         let owner = Counting {
             says_yes,
             asked: Mutex::default(),
+            rules: Mutex::default(),
         };
         Self {
             _dir: dir,
@@ -237,6 +242,16 @@ impl Place {
             ..Spoken::new(Role::User, content, "run")
         });
         session.append(vec![spoken], false).await.expect("append");
+    }
+
+    /// Decides about a call outside of the loop.
+    pub(super) async fn permit(&self, of: &Single, name: &str) -> Result<(), String> {
+        let call = ToolCall {
+            id: "call".to_owned(),
+            name: name.to_owned(),
+            input: json!({}),
+        };
+        self.agent.permit(of, &call, None, &self.owner).await
     }
 
     /// Runs the turn of a message to its end; that of a sub-agent within its bounds.

@@ -161,12 +161,12 @@ impl Asking {
             .enumerate()
             .partition(|(_, asked)| always.allows(&asked.question));
         if open.is_empty() {
-            return Ok(vec![Verdict::Yes; questions.len()]);
+            return Ok(vec![Verdict::ByRule; questions.len()]);
         }
         let asked: Vec<Asked> = open.iter().map(|(_, asked)| (*asked).clone()).collect();
         let mut verdicts = self.asked_for(&asked).await?;
         for (at, _) in allowed {
-            verdicts.insert(at.min(verdicts.len()), Verdict::Yes);
+            verdicts.insert(at.min(verdicts.len()), Verdict::ByRule);
         }
         Ok(verdicts)
     }
@@ -184,7 +184,7 @@ impl Asking {
         let mut verdicts = verdicts.into_iter();
         let one = |granted: bool| {
             if granted {
-                Verdict::Yes
+                Verdict::ByRule
             } else {
                 verdicts
                     .next()

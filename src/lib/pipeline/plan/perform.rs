@@ -269,15 +269,15 @@ impl Pipeline {
         to: &str,
         text: String,
     ) -> std::result::Result<Result, Failure> {
-        self.permit(ready, "message", json!({"to": to, "text": text}), None)
-            .await?;
         let known = self
             .everybody()
             .await
             .map_err(|error| Failure::later(error.to_string()))?;
-        let route: Route = self
-            .route_to(to.trim(), &self.live().config, &known)
-            .map_err(Failure::never)?;
+        // Before the owner is asked: whoever takes the name meanwhile is not whom they say yes to.
+        let route = self.route_to(to.trim(), &self.live().config, &known);
+        self.permit(ready, "message", json!({"to": to, "text": text}), None)
+            .await?;
+        let route: Route = route.map_err(Failure::never)?;
         let key = SessionKey(format!("raw:{}", to.trim()));
         Ok(Result {
             parts: Vec::new(),

@@ -82,7 +82,7 @@ pub(super) fn ask(context: &Context, command: &str, pauses: &Pauses) -> Ask {
             let verdict = consent.ask(asked).await;
             drop(pausing);
             let answer = match verdict {
-                Verdict::Yes => Answer::Yes,
+                Verdict::Yes | Verdict::ByRule => Answer::Yes,
                 Verdict::Words(_) => Answer::No("nobody said yes".to_owned()),
                 Verdict::SaidNo(why) | Verdict::No(why) => {
                     Answer::No(why.trim_start_matches("this was not run: ").to_owned())

@@ -83,7 +83,7 @@ fn context() -> Context {
         route: None,
         message_id: None,
         pins: Vec::new(),
-        approved: false,
+        approved: None,
         untrusted: false,
         private_words: Vec::new(),
         consent: Default::default(),
@@ -458,7 +458,7 @@ fn what_shapes_the_agent_asks_and_is_written_only_with_a_yes() {
         Reach::Refused(_)
     ));
     let approved = Context {
-        approved: true,
+        approved: Some(serde_json::Value::Null),
         ..context()
     };
     assert!(

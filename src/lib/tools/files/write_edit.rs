@@ -253,7 +253,7 @@ impl Files {
     fn target(&self, path: &str, context: &Context) -> Result<WriteTarget, String> {
         let target = self.path_policy.write_target(path);
         let target = target.map_err(|error| error.to_string())?;
-        if target.is_protected() && !context.approved {
+        if target.is_protected() && context.approved.is_none() {
             return Err(format!(
                 "{} shapes the agent itself, and is changed only with the owner's yes",
                 visible(path)
@@ -324,7 +324,7 @@ impl Files {
             .map_err(|error| format!("{shown} was not changed: {error}"))?;
         // On the safe side of a crash: a mark comes before the words, and goes after them.
         // What shapes the agent the owner has read in the question, word by word.
-        let is_agreed = context.approved && (target.is_protected() || key == "MEMORY.md");
+        let is_agreed = context.approved.is_some() && (target.is_protected() || key == "MEMORY.md");
         if context.untrusted && !is_agreed {
             let marked = self.undo.marks.set_with(key, bytes, context.marking());
             marked.map_err(|error| format!("{shown} was not changed: {error}"))?;
