@@ -566,6 +566,37 @@ fn where_nobody_can_be_asked_the_answer_is_no() {
 }
 
 #[test]
+fn a_yes_without_an_id_is_for_the_question_that_was_shown() {
+    let house = House::with(ASKS);
+    calls_exec(&house, "echo yes");
+    house.telegram.say(OWNER, OWNER, "go");
+    question(&house, 0);
+    let sent = "SELECT 1 FROM outbox WHERE asks IS NOT NULL AND state = 'sent'";
+    wait_for("the record of it", SOON, || {
+        (!house.sandbox.query("queue", sent).is_empty()).then_some(())
+    });
+    house.telegram.say(OWNER, OWNER, "/approve");
+    house.model.wait_requests(2, SOON);
+    assert_eq!(results(&house), ["yes\n"]);
+    // What was asked after the word was written was not meant by it.
+    calls_exec(&house, "echo no");
+    house.telegram.say(OWNER, OWNER, "go on");
+    let asked = question(&house, 1);
+    let earlier = json!({"message": {
+        "message_id": 900_001, "date": 1_700_000_000, "text": "/approve",
+        "from": {"id": OWNER, "is_bot": false, "first_name": "Ada"},
+        "chat": {"id": OWNER, "type": "private", "first_name": "Ada"},
+    }});
+    house.telegram.inject(earlier);
+    let told = house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(900_001), SOON);
+    let named = format!("/approve {}", asked.id());
+    assert!(told.text.contains(&named), "{}", told.text);
+    assert_eq!(states(&house), ["used", "pending"]);
+}
+
+#[test]
 fn a_rule_is_no_word_about_what_nobody_has_read() {
     let house = House::new();
     let call = |tool: &str, input: Value, is_asked: bool| {
@@ -613,4 +644,34 @@ fn a_rule_is_no_word_about_what_nobody_has_read() {
         Some("- mail goes to mallory\n")
     );
     assert_eq!(states(&house), ["used", "used"]);
+}
+
+#[test]
+fn what_is_allowed_in_a_group_is_allowed_to_the_one_who_asked() {
+    const GROUP: i64 = -100_500;
+    let house = House::with(&format!(
+        "[telegram.groups.\"-100500\"]\nallow_from = [1001, 1002]\n{ASKS}"
+    ));
+    house.telegram.say(OWNER, OWNER, "[[say hi]]");
+    house.telegram.wait_sent(|sent| sent.text == "hi", SOON);
+    let wants = |person: i64| {
+        calls_exec(&house, "wc -c SOUL.md");
+        let words = format!("@{} how long is it", house.telegram.username());
+        house.telegram.say(GROUP, person, &words).1
+    };
+    let answered = |message: i64| {
+        house
+            .telegram
+            .wait_sent(|sent| sent.reply_to == Some(message), SOON);
+    };
+    for (number, person) in [OWNER, GUEST].into_iter().enumerate() {
+        let first = wants(person);
+        let asked = question(&house, number);
+        house
+            .telegram
+            .press(OWNER, OWNER, asked.message, asked.data("In this chat"));
+        answered(first);
+        answered(wants(person));
+        assert_eq!(states(&house), vec!["used"; number + 1]);
+    }
 }

@@ -12,11 +12,24 @@ use super::{NewPart, Part};
 use super::{Store, outbox, tasks, view};
 use crate::db;
 use crate::message::{Approval, Wanted, approval_reply};
+use crate::text::sha256_hex;
 
 /// How long the owner may take, milliseconds (specification §22).
 pub const PATIENCE_MS: i64 = 15 * 60 * 1000;
 /// How the keys of what is asked beside the turns begin: no turn waits for it.
 pub const BESIDE_TURNS: &str = "skill:";
+/// How far the clock of a channel may be from ours, milliseconds: a word that names no request was written after its
+/// question arrived, and is no older by more than this.
+const SKEW_MS: i64 = 5_000;
+/// What whoever wrote a word at ?1, in a chat or not (?2), can have been shown. The shell and HTTP show what waits without
+/// sending it; of a channel the times are whole seconds.
+const SHOWN: &str = "CASE
+    WHEN NOT ?2 THEN created_at <= ?1
+    WHEN EXISTS (SELECT 1 FROM outbox WHERE asks = batch) THEN EXISTS (
+      SELECT 1 FROM outbox
+      WHERE asks = batch AND message_id IS NOT NULL AND outbox.sent_at / 1000 <= (?1 + ?3) / 1000)
+    ELSE created_at / 1000 <= ?1 / 1000
+  END";
 /// How long a yes is good for: others of its message may be answered later, and a place be free later.
 const GOOD_FOR_MS: i64 = 2 * PATIENCE_MS;
 /// Grants of conversations that were not renewed so long ago are forgotten.
@@ -57,6 +70,15 @@ pub struct Request {
     pub expires_at: i64,
 }
 
+/// When and where a word of the owner was written: one that names no request is about what they had been shown then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// When, milliseconds since 1970 UTC, by the clock of the channel where that is known.
+    pub at: i64,
+    /// Whether in a chat, where a question has to arrive first.
+    pub in_chat: bool,
+}
+
 /// How a request stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
@@ -85,7 +107,7 @@ pub enum Decided {
     OnlyOnce,
     /// It is no question that is answered with words.
     NoWords,
-    /// No id was named, and so many wait. Carries their ids.
+    /// No id was named, and it cannot be told which is meant. Carries the ids of those that wait.
     Several(Vec<String>),
 }
 
@@ -131,7 +153,7 @@ impl Store {
                 let mut new = Vec::new();
                 for request in requests {
                     let granted = match &request.rule {
-                        Some((_, digest)) => is_granted(connection, &request.session_id, digest)?,
+                        Some((_, digest)) => is_granted(connection, &request, digest)?,
                         None => false,
                     };
                     put.granted.push(granted);
@@ -241,12 +263,13 @@ impl Store {
         id: String,
         verdict: Approval,
         why: Option<String>,
+        written: Written,
         now: i64,
     ) -> Result<Decided, db::Error> {
         self.writer
             .write(move |connection| {
                 let all = if id == approval_reply::ONLY {
-                    match only(connection, now)? {
+                    match only(connection, verdict, written, now)? {
                         Ok(all) => all,
                         Err(several) => return Ok(Decided::Several(several)),
                     }
@@ -273,10 +296,12 @@ impl Store {
                     connection
                         .prepare_cached("UPDATE approvals SET state = ?2, answer = ?3, decided_at = ?4 WHERE id = ?1")?
                         .execute((&request.id, state, &why, now))?;
-                    if let (Approval::Session, Some((_, digest))) = (verdict, &request.rule) {
+                    if let (Approval::Session, Some((_, digest))) = (verdict, &request.rule)
+                        && let Some(bound) = granted_to(connection, &request.inbox_id, digest)?
+                    {
                         connection
                             .prepare_cached("INSERT OR REPLACE INTO grants(session_id, bound, at) VALUES (?1, ?2, ?3)")?
-                            .execute((&request.session_id, digest, now))?;
+                            .execute((&request.session_id, bound, now))?;
                     }
                 }
                 Ok(Decided::Taken(open))
@@ -414,10 +439,32 @@ pub fn ending(state: &str) -> &'static str {
     }
 }
 
-fn is_granted(connection: &Connection, session_id: &str, bound: &str) -> rusqlite::Result<bool> {
+/// Returns what a grant of a rule is bound to, which is for those alone who asked: the owner, or this guest; `None` where
+/// nobody knows who did.
+fn granted_to(
+    connection: &Connection,
+    inbox_id: &str,
+    digest: &str,
+) -> rusqlite::Result<Option<String>> {
+    let asker: Option<(bool, String)> = connection
+        .prepare_cached(
+            "SELECT envelope ->> '$.from_owner', envelope ->> '$.sender.id' FROM inbox WHERE id = ?1 AND json_valid(envelope)",
+        )?
+        .query_row([inbox_id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(asker.map(|(from_owner, id)| {
+        let asker = (!from_owner).then_some(id);
+        sha256_hex(serde_json::json!([asker, digest]).to_string().as_bytes())
+    }))
+}
+
+fn is_granted(connection: &Connection, request: &Request, digest: &str) -> rusqlite::Result<bool> {
+    let Some(bound) = granted_to(connection, &request.inbox_id, digest)? else {
+        return Ok(false);
+    };
     connection
         .prepare_cached("SELECT 1 FROM grants WHERE session_id = ?1 AND bound = ?2")?
-        .query_row((session_id, bound), |_| Ok(()))
+        .query_row((&request.session_id, bound), |_| Ok(()))
         .optional()
         .map(|found| found.is_some())
 }
@@ -463,26 +510,56 @@ fn insert(connection: &Connection, request: &Request) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// Returns the one request that waits, or the ids of all when there are several.
+/// Returns the one request that is meant by a word that names none, or the ids of all that wait when it cannot be told. A
+/// yes is for the last question that its writer was shown, a no may be for the only one that waits.
 #[expect(clippy::type_complexity, reason = "two plain lists")]
 fn only(
     connection: &Connection,
+    verdict: Approval,
+    written: Written,
     now: i64,
 ) -> rusqlite::Result<Result<Vec<(Request, String)>, Vec<String>>> {
+    let Written { at, in_chat } = written;
     let open = connection
-        .prepare_cached("SELECT * FROM approvals WHERE state = 'pending' AND expires_at > ?1 ORDER BY created_at, rowid")?
-        .query_map([now], |row| Ok((request(row)?, row.get("state")?)))?
-        .collect::<rusqlite::Result<Vec<(Request, String)>>>()?;
+        .prepare_cached(&format!(
+            "SELECT *, {SHOWN} AS shown FROM approvals WHERE state = 'pending' AND expires_at > ?4 ORDER BY created_at, rowid"
+        ))?
+        .query_map((at, in_chat, SKEW_MS, now), |row| {
+            Ok(((request(row)?, row.get("state")?), row.get("shown")?))
+        })?
+        .collect::<rusqlite::Result<Vec<((Request, String), bool)>>>()?;
+    let ids: Vec<String> = open
+        .iter()
+        .map(|((request, _), _)| request.id.clone())
+        .collect();
+    let is_no = verdict == Approval::Deny;
+    let could_be = open.into_iter().filter(|(_, is_shown)| is_no || *is_shown);
     // Of both kinds the one is meant that a turn waits for.
-    let (beside, waited): (Vec<_>, Vec<_>) = open
-        .into_iter()
+    let (beside, waited): (Vec<_>, Vec<_>) = could_be
+        .map(|(one, _)| one)
         .partition(|(request, _)| request.session_key.starts_with(BESIDE_TURNS));
-    let open = if waited.is_empty() { beside } else { waited };
-    Ok(if open.len() > 1 {
-        Err(open.into_iter().map(|(request, _)| request.id).collect())
-    } else {
-        Ok(open)
-    })
+    let meant = if waited.is_empty() { beside } else { waited };
+    let is_clear = match meant.as_slice() {
+        [] => ids.is_empty(),
+        [(request, _)] => {
+            is_no || last_shown(connection, written)?.as_ref() == Some(&request.batch)
+        }
+        _ => false,
+    };
+    Ok(if is_clear { Ok(meant) } else { Err(ids) })
+}
+
+/// Returns the batch of the last question that whoever wrote a word had been shown, also when it has ended since; but for
+/// one that they knew to be answered.
+fn last_shown(connection: &Connection, written: Written) -> rusqlite::Result<Option<String>> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT batch FROM approvals
+             WHERE {SHOWN} AND (state NOT IN ('approved', 'used', 'denied') OR decided_at > ?1 - ?3)
+             ORDER BY created_at DESC, rowid DESC LIMIT 1"
+        ))?
+        .query_row((written.at, written.in_chat, SKEW_MS), |row| row.get(0))
+        .optional()
 }
 
 fn of_id(connection: &Connection, id: &str) -> rusqlite::Result<Vec<(Request, String)>> {
@@ -538,3 +615,6 @@ fn request(row: &Row<'_>) -> rusqlite::Result<Request> {
         expires_at: row.get("expires_at")?,
     })
 }
+
+#[cfg(test)]
+mod tests;

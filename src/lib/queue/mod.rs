@@ -37,7 +37,7 @@ mod trace;
 mod view;
 
 pub use approvals::{
-    BESIDE_TURNS, Decided, PATIENCE_MS, PutDown, Request, Standing, approvals, ending,
+    BESIDE_TURNS, Decided, PATIENCE_MS, PutDown, Request, Standing, Written, approvals, ending,
 };
 pub use continued::{conversation_of, places};
 pub use crash_count::Deaths;

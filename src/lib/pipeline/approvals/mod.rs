@@ -19,7 +19,7 @@ use crate::agent::{Always, Asked, Owner, Verdict};
 use crate::control::replies::{Ask, Reply, Status};
 use crate::message::{Approval, ChatRef, Envelope, Route, SessionKey, Source, Trust};
 use crate::provider::BoxFuture;
-use crate::queue::{Decided, NewPart, PATIENCE_MS, PutDown, Request, Standing, ending};
+use crate::queue::{Decided, NewPart, PATIENCE_MS, PutDown, Request, Standing, Written, ending};
 use crate::trust::standing_rules::StandingRules;
 use crate::{clock, text};
 use serde_json::json;
@@ -473,7 +473,16 @@ impl Pipeline {
             .map(|why| kept_words(verdict, why))
             .filter(|why| !why.is_empty());
         let now = clock::now_ms();
-        let decide = || self.queue.decide(id.to_owned(), verdict, why.clone(), now);
+        let written = Written {
+            at: envelope
+                .sent_at
+                .map_or(envelope.received_at, |at| at.min(envelope.received_at)),
+            in_chat: envelope.source.is_chat(),
+        };
+        let decide = || {
+            self.queue
+                .decide(id.to_owned(), verdict, why.clone(), written, now)
+        };
         Ok(match self.persist("the owner's word", decide).await? {
             Decided::Unknown if id == crate::message::approval_reply::ONLY => {
                 Err("No approval is pending.".to_owned())
@@ -486,11 +495,16 @@ impl Pipeline {
             Decided::NoWords => Err(format!(
                 "Nothing was approved: {shown} takes no words. /approve {shown}, or /deny {shown} WHY."
             )),
-            Decided::Several(ids) => Err(format!(
-                "{} questions wait: {}. Name one: /approve ID or /deny ID WHY.",
-                ids.len(),
-                ids.join(", ")
-            )),
+            Decided::Several(ids) => Err(match ids.as_slice() {
+                [id] => format!(
+                    "{id} waits, but it is not the last question that you were shown. Name it: /approve {id} or /deny {id} WHY."
+                ),
+                ids => format!(
+                    "{} questions wait: {}. Name one: /approve ID or /deny ID WHY.",
+                    ids.len(),
+                    ids.join(", ")
+                ),
+            }),
             Decided::Taken(requests) => {
                 self.audit_word(&requests, verdict, envelope);
                 self.decided.notify_waiters();

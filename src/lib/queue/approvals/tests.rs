@@ -1,0 +1,185 @@
+use super::*;
+use crate::message::{ChatRef, Envelope, Route, Sender, SessionKey, Source, Trust};
+use crate::queue::{Aftermath, Arrival, Verdict};
+
+fn request(id: &str, key: &str, inbox_id: &str, at: i64) -> Request {
+    Request {
+        id: id.to_owned(),
+        batch: id.to_owned(),
+        session_key: key.to_owned(),
+        session_id: "s1".to_owned(),
+        inbox_id: inbox_id.to_owned(),
+        run_id: "r1".to_owned(),
+        call_id: id.to_owned(),
+        tool: "cron".to_owned(),
+        question: "cron".to_owned(),
+        why: "others wrote".to_owned(),
+        bound: id.to_owned(),
+        rule: Some(("cron, whatever its arguments".to_owned(), "d1".to_owned())),
+        wanted: None,
+        created_at: at,
+        expires_at: at + PATIENCE_MS,
+    }
+}
+
+async fn store() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().expect("dir");
+    let store = Store::start(&dir.path().join("queue.db")).expect("store");
+    (dir, store)
+}
+
+/// Asks at `at`; the message that asks arrives at `arrives`, if that is said, and there is none when it is `None`.
+async fn ask(store: &Store, id: &str, key: &str, at: i64, arrives: Option<Option<i64>>) {
+    let part = |new: &[Request]| {
+        let chat = ChatRef {
+            chat: "1001".to_owned(),
+            topic: None,
+        };
+        let route = Route {
+            channel: "telegram".to_owned(),
+            chat,
+        };
+        let asks = new.first().map(|first| first.batch.clone());
+        NewPart {
+            asks,
+            ..NewPart::plain(route, "May I?".to_owned())
+        }
+    };
+    let new = vec![request(id, key, id, at)];
+    let is_sent = arrives.is_some();
+    let put = store.ask(new, move |new| {
+        is_sent.then(|| part(new)).into_iter().collect()
+    });
+    let put = put.await.expect("asked");
+    if let (Some(Some(arrived)), [part]) = (arrives, put.parts.as_slice()) {
+        let message_id = format!("m{id}");
+        let settled = store.settle(part.id, Aftermath::Sent { message_id }, arrived);
+        settled.await.expect("settled");
+    }
+}
+
+/// What a word without an id is about: the request's own id, or those that are listed.
+async fn says(store: &Store, verdict: Approval, at: i64, in_chat: bool) -> String {
+    let (only, written) = (approval_reply::ONLY.to_owned(), Written { at, in_chat });
+    let decided = store.decide(only, verdict, None, written, at + 2_000);
+    match decided.await.expect("decided") {
+        Decided::Taken(requests) => requests.into_iter().map(|request| request.id).collect(),
+        Decided::Several(ids) => format!("which of {}", ids.join(" ")),
+        other => format!("{other:?}"),
+    }
+}
+
+const CHAT: &str = "agent:agent:telegram:dm:1001";
+const SKILL: &str = "skill:mail";
+
+#[tokio::test]
+async fn a_yes_without_an_id_is_for_what_its_writer_was_shown() {
+    // When the question arrived, when and where the word was written, and what it is about.
+    for (arrives, at, in_chat, expected) in [
+        (Some(Some(10_300)), 10_000, true, "q"),
+        (Some(Some(14_000)), 10_000, true, "q"),
+        (Some(Some(20_000)), 10_000, true, "which of q"),
+        (Some(None), 30_000, true, "which of q"),
+        (Some(None), 30_000, false, "q"),
+        (None, 10_000, true, "q"),
+        (None, 9_000, true, "which of q"),
+        (None, 10_100, false, "which of q"),
+    ] {
+        let (_dir, store) = store().await;
+        ask(&store, "q", CHAT, 10_200, arrives).await;
+        let told = says(&store, Approval::Approve, at, in_chat).await;
+        assert_eq!(told, expected, "{arrives:?} {at} {in_chat}");
+    }
+    let (_dir, store) = store().await;
+    assert_eq!(says(&store, Approval::Approve, 1, true).await, "Unknown");
+    ask(&store, "q", CHAT, 10_200, Some(Some(20_000))).await;
+    assert_eq!(says(&store, Approval::Deny, 10_000, true).await, "q");
+}
+
+#[tokio::test]
+async fn a_yes_without_an_id_is_for_no_older_question_than_the_last() {
+    let arrived = |at: i64| Some(Some(at));
+    for late in [Approval::Approve, Approval::Session, Approval::Always] {
+        let (_dir, store) = store().await;
+        ask(&store, "old", SKILL, 1_000, arrived(1_000)).await;
+        ask(&store, "new", CHAT, 10_000, arrived(10_000)).await;
+        store
+            .withdraw("new".to_owned(), 12_000)
+            .await
+            .expect("over");
+        assert_eq!(says(&store, late, 20_000, true).await, "which of old");
+        assert_eq!(says(&store, Approval::Deny, 20_000, true).await, "old");
+    }
+    // A turn goes before what waits beside it, but not when that was shown later.
+    let (_dir, store) = store().await;
+    ask(&store, "old", SKILL, 1_000, arrived(1_000)).await;
+    ask(&store, "new", CHAT, 10_000, arrived(10_000)).await;
+    assert_eq!(says(&store, Approval::Approve, 20_000, true).await, "new");
+    // Said twice it is the same word, and later another.
+    let again = says(&store, Approval::Approve, 21_000, true).await;
+    assert_eq!(again, "which of old");
+    assert_eq!(says(&store, Approval::Approve, 40_000, true).await, "old");
+    ask(&store, "turn", CHAT, 50_000, arrived(50_000)).await;
+    ask(&store, "beside", SKILL, 60_000, arrived(60_000)).await;
+    assert_eq!(
+        says(&store, Approval::Approve, 70_000, true).await,
+        "which of turn beside"
+    );
+}
+
+#[tokio::test]
+async fn what_is_allowed_in_a_conversation_is_allowed_to_the_one_who_asked() {
+    let (_dir, store) = store().await;
+    let by = |id: &str, person: &str| {
+        let sender = Sender {
+            id: person.to_owned(),
+            name: "Ana".to_owned(),
+            username: None,
+        };
+        let key = SessionKey("agent:agent:telegram:group:-1".to_owned());
+        let envelope = Envelope::new(id.to_owned(), Source::Telegram, sender, key, "hi".into(), 5);
+        let (from_owner, trust) = match person {
+            "1001" => (true, Trust::Owner),
+            _ => (false, Trust::Other),
+        };
+        Arrival {
+            digest: None,
+            key: id.to_owned(),
+            verdict: Verdict::Accept(vec![Envelope {
+                from_owner,
+                trust,
+                ..envelope
+            }]),
+        }
+    };
+    let inputs = [
+        ("o1", "1001"),
+        ("o2", "1001"),
+        ("a1", "4004"),
+        ("a2", "4004"),
+        ("b1", "5005"),
+    ];
+    let arrivals = inputs.map(|(id, person)| by(id, person)).into();
+    store.accept(arrivals, None, 10).await.expect("accept");
+    let asks = async |id: &str, inbox: &str| {
+        let new = vec![request(id, "group", inbox, 20)];
+        let put = store.ask(new, |_| Vec::new()).await.expect("asked");
+        put.granted == [true]
+    };
+    let grants = async |id: &str| {
+        let written = Written {
+            at: 30,
+            in_chat: false,
+        };
+        let word = store.decide(id.to_owned(), Approval::Session, None, written, 30);
+        assert!(matches!(word.await.expect("decided"), Decided::Taken(_)));
+    };
+    assert!(!asks("q1", "o1").await);
+    grants("q1").await;
+    assert!(asks("q2", "o2").await, "the owner's own");
+    assert!(!asks("q3", "a1").await, "nobody else's");
+    grants("q3").await;
+    assert!(asks("q4", "a2").await, "that guest's");
+    assert!(!asks("q5", "b1").await, "not another guest's");
+    assert!(!asks("q6", "gone").await, "nobody knows whose");
+}
