@@ -647,6 +647,39 @@ fn a_rule_is_no_word_about_what_nobody_has_read() {
 }
 
 #[test]
+fn a_yes_is_for_the_file_that_would_be_sent() {
+    let house = House::with("[tools.policies]\nsend_media = \"ask\"\nmessage = \"ask\"");
+    let file = "workspace/outbox/plan.txt";
+    for (round, (tool, input)) in [
+        ("send_media", json!({"paths": ["outbox/plan.txt"]})),
+        (
+            "message",
+            json!({"to": "owner", "files": ["outbox/plan.txt"]}),
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        house.sandbox.put(file, b"the walk on Sunday");
+        let first = proposes(&house, 2 * round, tool, &input);
+        house.sandbox.put(file, b"the pin is 4711");
+        house
+            .telegram
+            .press(OWNER, OWNER, first.message, first.data("Yes"));
+        let second = question(&house, 2 * round + 1);
+        house
+            .telegram
+            .press(OWNER, OWNER, second.message, second.data("No"));
+        wait_for("the no", SOON, || {
+            (states(&house).last()? == "denied").then_some(())
+        });
+        house.model.wait_requests(2 * (round + 1), SOON);
+    }
+    assert_eq!(states(&house), ["used", "denied", "used", "denied"]);
+    assert!(house.telegram.calls_of("sendDocument").is_empty());
+}
+
+#[test]
 fn what_is_allowed_in_a_group_is_allowed_to_the_one_who_asked() {
     const GROUP: i64 = -100_500;
     let house = House::with(&format!(

@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::Needs;
 use super::send_command::post;
 use super::typed::{About, Property, TypedTool};
-use crate::agent::{Context, Reach, ToolOutput};
+use crate::agent::{Context, Question, Reach, ToolOutput};
 use crate::control::Command;
 use crate::control::attachments::{MAX_FILE, MAX_FILES};
 use crate::message::Route;
 use crate::sandbox::Root;
 use crate::sys::atomic;
+use crate::text::sha256_hex;
 
 /// The only directory whose files are sent (specification §6).
 const OUTBOX: &str = "outbox";
@@ -42,8 +44,15 @@ impl TypedTool for SendMedia {
         Reach::Shows
     }
 
+    fn question(&self, args: &MediaArgs, input: &Value) -> Question {
+        Question {
+            bound_to: json!(["send_media", input, digests(&self.0.root, &args.paths)]),
+            ..Question::of("send_media", input)
+        }
+    }
+
     async fn run(&self, args: MediaArgs, context: &Context) -> ToolOutput {
-        self.send(args, context).await.into()
+        self.send(args, context, agreed(context)).await.into()
     }
 }
 
@@ -57,25 +66,49 @@ pub(super) async fn send_file(
         paths: vec![path],
         caption: String::new(),
     };
-    SendMedia(needs.clone()).send(args, context).await
+    SendMedia(needs.clone()).send(args, context, None).await
 }
 
 impl SendMedia {
-    async fn send(&self, args: MediaArgs, context: &Context) -> Result<String, String> {
+    async fn send(
+        &self,
+        args: MediaArgs,
+        context: &Context,
+        agreed: Option<Value>,
+    ) -> Result<String, String> {
         let MediaArgs { paths, caption } = args;
         let route = context.route.clone().ok_or(NO_CHAT)?;
         if paths.is_empty() {
             return Err("`paths` must name at least one file".to_owned());
         }
-        post_files(&self.0, to_chat(route, caption, None), paths).await
+        post_files(&self.0, to_chat(route, caption, None), paths, agreed).await
     }
 }
 
-/// Posts a command with files of the outbox.
+/// Returns what stands in files that are to be sent, in their order: a yes is for the content and not for a name.
+pub(super) fn digests(root: &Root, paths: &[PathBuf]) -> Vec<Value> {
+    let of_file = |path: &PathBuf| {
+        let read = root.read(path, MAX_FILE);
+        read.map_or(Value::Null, |bytes| digest(&bytes))
+    };
+    paths.iter().take(MAX_FILES).map(of_file).collect()
+}
+
+fn digest(bytes: &[u8]) -> Value {
+    sha256_hex(bytes).into()
+}
+
+/// Returns the [`digests`] that a yes to this call is bound to, where they stand last.
+pub(super) fn agreed(context: &Context) -> Option<Value> {
+    context.approved.as_ref()?.as_array()?.last().cloned()
+}
+
+/// Posts a command with files of the outbox; `agreed` are the [`digests`] that the owner said yes to.
 pub(super) async fn post_files(
     needs: &Needs,
     command: Command,
     paths: Vec<PathBuf>,
+    agreed: Option<Value>,
 ) -> Result<String, String> {
     if paths.len() > MAX_FILES {
         return Err(format!("at most {MAX_FILES} files go at once"));
@@ -86,7 +119,8 @@ pub(super) async fn post_files(
         .spool_tmp()
         .join(uuid::Uuid::new_v4().simple().to_string());
     let copy_dir = dir.clone();
-    let posted = match crate::sys::blocking(move || copies(&root, &paths, &copy_dir)).await {
+    let copied = move || copies(&root, &paths, &copy_dir, agreed.as_ref());
+    let posted = match crate::sys::blocking(copied).await {
         Ok(files) => post(home, command, files).await,
         Err(why) => Err(why),
     };
@@ -97,7 +131,12 @@ pub(super) async fn post_files(
 
 /// Copies files of the outbox into `dir`. They are read below the workspace, so that no link leads out
 /// of it.
-fn copies(root: &Root, paths: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>, String> {
+fn copies(
+    root: &Root,
+    paths: &[PathBuf],
+    dir: &Path,
+    agreed: Option<&Value>,
+) -> Result<Vec<PathBuf>, String> {
     let make = |dir: &Path| {
         let made = std::fs::DirBuilder::new()
             .mode(0o700)
@@ -120,6 +159,11 @@ fn copies(root: &Root, paths: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>, St
         if bytes.is_empty() {
             return Err(format!("{shown} is empty"));
         }
+        if agreed.is_some_and(|agreed| agreed.get(number) != Some(&digest(&bytes))) {
+            return Err(format!(
+                "{shown} was not sent: it has changed since the owner said yes; call it again"
+            ));
+        }
         // Two files may have the same name.
         let own = dir.join(number.to_string());
         make(&own)?;
@@ -136,7 +180,7 @@ fn copies(root: &Root, paths: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>, St
 /// # Errors
 /// Why there is no copy, in words.
 pub fn copy_of_outbox(root: &Root, path: &Path, dir: &Path) -> Result<String, String> {
-    let copied = copies(root, &[path.to_owned()], dir)?;
+    let copied = copies(root, &[path.to_owned()], dir, None)?;
     let copy = copied.first().ok_or("there is no copy")?;
     let name = copy.file_name().unwrap_or_default();
     std::fs::rename(copy, dir.join(name)).map_err(|error| error.to_string())?;
@@ -199,5 +243,36 @@ pub(super) fn to_chat(route: Route, text: String, reaction: Option<(String, Stri
         emoji,
         untrusted: false,
         sticker: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_what_the_owner_said_yes_to() {
+        let dir = tempfile::tempdir().expect("dir");
+        let put = |words: &str| {
+            let path = dir.path().join("work/outbox/plan.txt");
+            std::fs::create_dir_all(path.parent().expect("a directory")).expect("directories");
+            atomic::write(&path, words.as_bytes(), atomic::Durability::Rename).expect("write");
+        };
+        put("the walk on Sunday");
+        let root = Root::open(&dir.path().join("work")).expect("root");
+        let paths = [PathBuf::from("outbox/plan.txt"), PathBuf::from("outbox/x")];
+        let agreed: Value = digests(&root, &paths).into();
+        assert_eq!((agreed[0].is_string(), &agreed[1]), (true, &Value::Null));
+        let [plan, _] = paths;
+        let copied = |number: u8, agreed: Option<&Value>| {
+            let to = dir.path().join(number.to_string());
+            copies(&root, std::slice::from_ref(&plan), &to, agreed).map(|copies| copies.len())
+        };
+        assert_eq!(copied(1, Some(&agreed)), Ok(1));
+        // It is changed between the last look at it and the copy.
+        put("the pin is 4711");
+        let refused = copied(2, Some(&agreed)).expect_err("changed");
+        assert!(refused.contains("it has changed since"), "{refused}");
+        assert_eq!(copied(3, None), Ok(1), "nobody was asked");
     }
 }

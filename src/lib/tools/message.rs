@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Needs;
-use super::media::post_files;
+use super::media::{agreed, digests, post_files};
 use super::typed::{About, TypedTool};
 use crate::agent::{Context, Question, Reach, Rule, ToolOutput};
 use crate::clock;
@@ -85,8 +85,12 @@ impl TypedTool for Message {
     }
 
     fn question(&self, args: &Args, input: &Value) -> Question {
+        let to = args.to.trim();
+        // Whom a name means may change while the owner is asked.
+        let whom = self.unconfirmed(to);
         Question {
-            rule: Some(Rule::of("message", Some(("to", args.to.trim())))),
+            bound_to: json!(["message", input, whom, digests(&self.0.root, &args.files)]),
+            rule: Some(Rule::of("message", Some(("to", to)))),
             ..Question::of("message", input)
         }
     }
@@ -110,6 +114,8 @@ impl TypedTool for Message {
             ));
         }
         let command = Command::raw(to, args.text);
-        post_files(&self.0, command, args.files).await.into()
+        post_files(&self.0, command, args.files, agreed(context))
+            .await
+            .into()
     }
 }
