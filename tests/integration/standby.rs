@@ -237,6 +237,20 @@ fn a_copy_on_a_machine_without_the_agent_becomes_a_home_again() {
 }
 
 #[test]
+fn a_home_whose_state_lies_on_another_disk_is_pushed() {
+    let Some(pair) = Pair::new() else { return };
+    let daemon = pair.sandbox.ready();
+    assert!(pair.ask("the boat lies in Lisbon").contains("Lisbon"));
+    assert_eq!(daemon.term(), 0);
+    let (state, disk) = (pair.sandbox.path("state"), pair.path("disk"));
+    fs::rename(&state, &disk).expect("the state elsewhere");
+    std::os::unix::fs::symlink(&disk, &state).expect("a link");
+    let pushed = pair.push_once();
+    assert_eq!(pushed.code, 0, "{pushed:?}");
+    assert!(pair.path("replica/push/whole.json").exists());
+}
+
+#[test]
 fn a_proof_names_the_secrets_that_the_standby_lacks() {
     let Some(pair) = Pair::new() else { return };
     // Not of the environment, which both homes of this test have.

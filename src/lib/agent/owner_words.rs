@@ -21,7 +21,42 @@ const TIMES: [&str; 16] = [
 /// The name of a field that the schema does not know is an argument, too: in a map of people it is one of them.
 pub(super) fn spell_out(typed: &str, input: &Value, schema: &Value) -> bool {
     let mut found = false;
-    !typed.trim().is_empty() && holds(typed, input, (schema, Field::default()), &mut found) && found
+    let words = Words {
+        typed,
+        root: schema,
+    };
+    !typed.trim().is_empty() && words.spell(input, (schema, Field::default()), &mut found) && found
+}
+
+/// What the owner typed, and the whole schema, to which parts of it refer.
+struct Words<'a> {
+    typed: &'a str,
+    root: &'a Value,
+}
+
+/// How far references and alternatives of a schema are followed.
+const MAX_STEPS: u32 = 8;
+
+/// Returns what `pick` finds in a schema, in what it refers to, or in one of its alternatives.
+fn within<'a>(
+    root: &'a Value,
+    schema: &'a Value,
+    steps: u32,
+    pick: &dyn Fn(&'a Value) -> Option<&'a Value>,
+) -> Option<&'a Value> {
+    if steps == 0 {
+        return None;
+    }
+    let reference = schema.get("$ref").and_then(Value::as_str);
+    let referred = reference.and_then(|path| root.pointer(path.strip_prefix('#')?));
+    let alternatives = ["anyOf", "oneOf", "allOf"]
+        .into_iter()
+        .filter_map(|name| schema.get(name)?.as_array())
+        .flatten();
+    pick(schema).or_else(|| {
+        let mut further = referred.into_iter().chain(alternatives);
+        further.find_map(|schema| within(root, schema, steps - 1, pick))
+    })
 }
 
 /// Where in its object a value stands.
@@ -48,44 +83,51 @@ fn capitalised(word: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-fn holds(typed: &str, value: &Value, (schema, field): (&Value, Field), found: &mut bool) -> bool {
-    match value {
-        Value::Null | Value::Bool(_) => true,
-        Value::Number(number) => {
-            let stands = stands(typed, &number.to_string());
-            *found |= stands;
-            stands
-        }
-        Value::String(text) if text.trim().is_empty() => !field.is_required,
-        Value::String(text) if field.wants_time() && is_time(text) => true,
-        Value::String(text) => {
-            let choices = schema.get("enum").and_then(Value::as_array);
-            let is_usual =
-                HARMLESS.contains(&text.as_str()) || schema.get("default") == Some(value);
-            if is_usual && choices.is_some_and(|choices| choices.contains(value)) {
-                return true;
+impl Words<'_> {
+    fn spell(&self, value: &Value, (schema, field): (&Value, Field), found: &mut bool) -> bool {
+        let typed = self.typed;
+        match value {
+            Value::Null | Value::Bool(_) => true,
+            Value::Number(number) => {
+                let stands = stands(typed, &number.to_string());
+                *found |= stands;
+                stands
             }
-            let stands = stands(typed, text.trim());
-            *found |= stands;
-            stands
-        }
-        Value::Array(items) => {
-            let of_item = schema.get("items").unwrap_or(&Value::Null);
-            items
-                .iter()
-                .all(|item| holds(typed, item, (of_item, field), found))
-        }
-        Value::Object(fields) => {
-            let required = schema.get("required").and_then(Value::as_array);
-            fields.iter().all(|(name, value)| {
-                let is_known = schema["properties"].get(name).is_some();
-                if !(is_known || stands(typed, name) && says_something(value)) {
-                    return false;
+            Value::String(text) if text.trim().is_empty() => !field.is_required,
+            Value::String(text) if field.wants_time() && is_time(text) => true,
+            Value::String(text) => {
+                let choices = schema.get("enum").and_then(Value::as_array);
+                let is_usual =
+                    HARMLESS.contains(&text.as_str()) || schema.get("default") == Some(value);
+                if is_usual && choices.is_some_and(|choices| choices.contains(value)) {
+                    return true;
                 }
-                let is_required = required.is_some_and(|names| names.iter().any(|one| one == name));
-                let of_field = &schema["properties"][name.as_str()];
-                holds(typed, value, (of_field, Field { name, is_required }), found)
-            })
+                let stands = stands(typed, text.trim());
+                *found |= stands;
+                stands
+            }
+            Value::Array(items) => {
+                let of_item = within(self.root, schema, MAX_STEPS, &|one| one.get("items"));
+                let of_item = of_item.unwrap_or(&Value::Null);
+                items
+                    .iter()
+                    .all(|item| self.spell(item, (of_item, field), found))
+            }
+            Value::Object(fields) => {
+                let required = schema.get("required").and_then(Value::as_array);
+                fields.iter().all(|(name, value)| {
+                    let of_field = within(self.root, schema, MAX_STEPS, &|one| {
+                        one.get("properties")?.get(name)
+                    });
+                    if of_field.is_none() && !(stands(typed, name) && says_something(value)) {
+                        return false;
+                    }
+                    let is_required =
+                        required.is_some_and(|names| names.iter().any(|one| one == name));
+                    let of_field = of_field.unwrap_or(&Value::Null);
+                    self.spell(value, (of_field, Field { name, is_required }), found)
+                })
+            }
         }
     }
 }
@@ -159,6 +201,12 @@ mod tests {
                 "command": {}, "to": {}, "text": {}, "at": {}, "deliver": {}, "amount": {}, "tags": {}, "path": {},
                 "content": {}, "note": {}, "id": {}, "start": {}, "due_at": {}, "startTime": {}, "end_date": {},
                 "users": {"additionalProperties": {"type": "boolean"}},
+                "guests": {"items": {"$ref": "#/$defs/Guest"}},
+                "place": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/Place"}]},
+            },
+            "$defs": {
+                "Guest": {"properties": {"email": {"type": "string"}}},
+                "Place": {"properties": {"city": {"type": "string"}}, "anyOf": [{"$ref": "#/$defs/Place"}]},
             },
             "required": ["op", "content"],
         });
@@ -213,6 +261,15 @@ mod tests {
             check(share, json!({"path": "plan.md", "users": users}), false);
         }
         check(share, json!({"path": "plan.md", "notify": true}), false);
+        let invite = "invite bob@x.org to Rome";
+        let guest = json!({"guests": [{"email": "bob@x.org"}], "place": {"city": "Rome"}});
+        check(invite, guest, true);
+        for other in [
+            json!({"guests": [{"email": "eve@a.example"}]}),
+            json!({"place": {"city": "Rome", "street": "x"}}),
+        ] {
+            check(invite, other, false);
+        }
         check(
             "share plan.md with bob as reader",
             json!({"path": "plan.md", "users": {"bob": "reader"}}),

@@ -125,7 +125,14 @@ impl Agent {
             wanted: None,
         };
         match owner.ask(std::slice::from_ref(&asked)).await.pop() {
-            Some(Verdict::Yes | Verdict::ByRule) => Ok(()),
+            Some(Verdict::Yes) => {
+                let now = tool_policy::question(tool, &call.input, &context);
+                if now.bound_to == asked.question.bound_to {
+                    tool.confirmed(&call.input);
+                }
+                Ok(())
+            }
+            Some(Verdict::ByRule) => Ok(()),
             Some(Verdict::SaidNo(why) | Verdict::No(why)) => Err(why),
             Some(Verdict::Words(_)) | None => Err("nobody answered".to_owned()),
         }

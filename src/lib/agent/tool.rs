@@ -287,6 +287,11 @@ pub trait Tool: Send + Sync {
         Question::of(&self.spec().name, input)
     }
 
+    /// Keeps what the owner's yes to this very call settles for later ones.
+    fn confirmed(&self, input: &Value) {
+        let _ = input;
+    }
+
     /// Returns what a call that succeeded did in the world, one line; `None` when nothing is to be said of
     /// it. A tool that changes something says so in the first line of its answer.
     fn receipt(&self, input: &Value, answer: &str) -> Option<String> {

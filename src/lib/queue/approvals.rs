@@ -18,17 +18,17 @@ use crate::text::sha256_hex;
 pub const PATIENCE_MS: i64 = 15 * 60 * 1000;
 /// How the keys of what is asked beside the turns begin: no turn waits for it.
 pub const BESIDE_TURNS: &str = "skill:";
-/// How far the clock of a channel may be from ours, milliseconds: a word that names no request was written after its
-/// question arrived, and is no older by more than this.
+/// How late we may hear that a question arrived, and how far the clock of a channel may be behind ours then, milliseconds.
 const SKEW_MS: i64 = 5_000;
-/// What whoever wrote a word at ?1, in a chat or not (?2), can have been shown. The shell and HTTP show what waits without
-/// sending it; of a channel the times are whole seconds.
+/// What whoever wrote a word at ?1, in a chat or not (?2), can have been shown: asked before it, and arrived. The shell and
+/// HTTP show what waits without sending it; of a channel the times are whole seconds.
 const SHOWN: &str = "CASE
     WHEN NOT ?2 THEN created_at <= ?1
+    WHEN created_at / 1000 > ?1 / 1000 THEN 0
     WHEN EXISTS (SELECT 1 FROM outbox WHERE asks = batch) THEN EXISTS (
       SELECT 1 FROM outbox
       WHERE asks = batch AND message_id IS NOT NULL AND outbox.sent_at / 1000 <= (?1 + ?3) / 1000)
-    ELSE created_at / 1000 <= ?1 / 1000
+    ELSE 1
   END";
 /// How long a yes is good for: others of its message may be answered later, and a place be free later.
 const GOOD_FOR_MS: i64 = 2 * PATIENCE_MS;

@@ -100,19 +100,24 @@ pub struct Exchange {
 
 impl Exchange {
     /// Returns true when `chat` ends with all of `known`. To what was not answered the chat may know an answer: a
-    /// part of one that was broken off.
-    fn all_end(chat: &[Self], known: &[Self]) -> bool {
+    /// part of one that was broken off; and where that is said once more as `now`, it need not stand in the chat. An
+    /// answer that was streamed has what was said on the way before it.
+    fn all_end(chat: &[Self], known: &[Self], now: &str) -> bool {
+        let is_again = |one: &Self| one.reply.is_none() && one.said.trim() == now.trim();
+        if let [earlier @ .., last] = known
+            && is_again(last)
+            && Self::all_end(chat, earlier, now)
+        {
+            return true;
+        }
         let Some(start) = chat.len().checked_sub(known.len()) else {
             return false;
         };
-        let is_same = |one: &str, other: &str| one.trim() == other.trim();
         chat[start..].iter().zip(known).all(|(told, known)| {
-            let reply = known.reply.as_deref();
-            is_same(&told.said, &known.said)
+            let (read, reply) = (told.reply.as_deref(), known.reply.as_deref());
+            told.said.trim() == known.said.trim()
                 && reply.is_none_or(|reply| {
-                    told.reply
-                        .as_deref()
-                        .is_some_and(|told| is_same(told, reply))
+                    read.is_some_and(|read| read.trim_end().ends_with(reply.trim()))
                 })
         })
     }
@@ -314,7 +319,8 @@ impl Store {
     }
 
     /// Returns the newest conversation whose key begins with `prefix` and of which all that was said and answered is
-    /// what `chat` ends with: one that others went on with, or that knows more than the chat, is not its own.
+    /// what `chat` ends with: one that others went on with, or that knows more than the chat, is not its own. `now` is
+    /// what the chat says next.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -322,8 +328,9 @@ impl Store {
         &self,
         prefix: &str,
         chat: Vec<Exchange>,
+        now: &str,
     ) -> Result<Option<String>, db::Error> {
-        let prefix = prefix.to_owned();
+        let (prefix, now) = (prefix.to_owned(), now.to_owned());
         self.writer
             .read(move |connection| {
                 let Some(reply) = chat.iter().rev().find_map(|one| one.reply.as_deref()) else {
@@ -332,15 +339,17 @@ impl Store {
                 let candidates: Vec<String> = connection
                     .prepare_cached(
                         "SELECT session_key FROM inbox WHERE session_key >= ?1 AND session_key < ?1 || x'7f'
-                           AND trim(result ->> '$.reply', char(9, 10, 13, 32)) = ?2
+                           AND json_valid(result) AND trim(result ->> '$.reply', char(9, 10, 13, 32)) != ''
+                           AND instr(?2, trim(result ->> '$.reply', char(9, 10, 13, 32))) > 0
                          GROUP BY session_key ORDER BY max(seq) DESC",
                     )?
-                    .query_map((&prefix, reply.trim_matches(['\t', '\n', '\r', ' '])), |row| row.get(0))?
+                    .query_map((&prefix, reply), |row| row.get(0))?
                     .collect::<rusqlite::Result<_>>()?;
                 let mut exchanges = connection.prepare_cached(
-                    "SELECT envelope ->> '$.text', result ->> '$.reply' FROM inbox
-                     WHERE session_key = ?1 AND envelope ->> '$.command' IS NULL
-                       AND coalesce(envelope ->> '$.text', '') NOT LIKE '/%' ORDER BY seq",
+                    "SELECT envelope ->> '$.text', CASE WHEN json_valid(result) THEN result ->> '$.reply' END FROM inbox
+                     WHERE session_key = ?1 AND CASE WHEN json_valid(envelope) THEN envelope ->> '$.command' IS NULL
+                       AND envelope ->> '$.source' != 'report' AND coalesce(envelope ->> '$.text', '') NOT LIKE '/%' END
+                     ORDER BY seq",
                 )?;
                 for key in candidates {
                     let known: Vec<Exchange> = exchanges
@@ -349,7 +358,7 @@ impl Store {
                             Ok(Exchange { said: said.unwrap_or_default(), reply: row.get(1)? })
                         })?
                         .collect::<rusqlite::Result<_>>()?;
-                    if Exchange::all_end(&chat, &known) {
+                    if Exchange::all_end(&chat, &known, &now) {
                         return Ok(Some(key));
                     }
                 }
@@ -460,7 +469,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn stop(&self, stop: Stop, now: i64) -> Result<Vec<Stopped>, db::Error> {
         let message = format!(
-            "(id = ?2 OR {} = (SELECT run_id FROM inbox WHERE id = ?2))",
+            "(id = ?2 OR {} = (SELECT run_id FROM inbox WHERE id = ?2 AND state IN ('pending', 'running')))",
             subagents::RUN_OF_TASK
         );
         let (which, name) = match &stop {
@@ -502,7 +511,9 @@ impl Store {
                 stopped
                     .iter()
                     .try_for_each(|one| approvals::take_back(connection, &one.inbox_id, now))?;
-                tasks::stop(connection, &stop, now)?;
+                if !stopped.is_empty() || !matches!(stop, Stop::Message { .. }) {
+                    tasks::stop(connection, &stop, now)?;
+                }
                 for one in stopped.iter().filter(|one| one.wants_reply) {
                     connection
                         .prepare_cached("UPDATE inbox SET result = ?1 WHERE id = ?2")?

@@ -95,6 +95,14 @@ impl TypedTool for Message {
         }
     }
 
+    fn confirmed(&self, args: &Args) {
+        if let Some(name) = self.unconfirmed(args.to.trim()) {
+            let rules = StandingRules::new(&self.0.memory.home().rules());
+            // Without it the owner is asked once more.
+            drop(rules.add(&digest(&name), &name, clock::now_ms()));
+        }
+    }
+
     fn receipt(&self, args: &Args, result: &str) -> Option<String> {
         let to = shorten(&visible(&args.to), 60);
         Some(format!("wrote to {to}: {}", shorten(result, 80)))
@@ -102,10 +110,8 @@ impl TypedTool for Message {
 
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let to = args.to.trim().to_owned();
-        if let (true, Some(name)) = (context.approved.is_some(), self.unconfirmed(&to)) {
-            let rules = StandingRules::new(&self.0.memory.home().rules());
-            // Without it the owner is asked once more.
-            drop(rules.add(&digest(&name), &name, clock::now_ms()));
+        if context.approved.is_some() {
+            self.confirmed(&args);
         }
         let is_empty = args.text.trim().is_empty() && args.files.is_empty();
         if to.is_empty() || is_empty || args.text.len() > MAX_TEXT {

@@ -70,6 +70,9 @@ pub(super) trait TypedTool: Send + Sync + 'static {
         Question::of(Self::ABOUT.name, input)
     }
 
+    /// Keeps what the owner's yes to this very call settles for later ones.
+    fn confirmed(&self, _args: &Self::Args) {}
+
     /// Returns what a call that succeeded did, one line; by default the first line of its result.
     fn receipt(&self, _args: &Self::Args, result: &str) -> Option<String> {
         (!Self::ABOUT.properties.contains(&Property::ReadOnly)).then(|| receipt_of(result))
@@ -163,6 +166,12 @@ impl<T: TypedTool> Tool for Typed<T> {
             |_| Question::of(T::ABOUT.name, input),
             |args| self.tool.question(&args, input),
         )
+    }
+
+    fn confirmed(&self, input: &Value) {
+        if let Ok(args) = parse(input) {
+            self.tool.confirmed(&args);
+        }
     }
 
     fn receipt(&self, input: &Value, result: &str) -> Option<String> {

@@ -314,6 +314,30 @@ fn without_a_user_each_chat_of_a_client_is_a_conversation_of_its_own() {
         own.contains("echo: how old?") && !own.contains("Earlier in") && !own.contains("Rex"),
         "{own}"
     );
+    // A stream that was broken off and is asked for once more goes on where it was; so does an answer with what was
+    // said on the way before it.
+    let [said, answered] = begun();
+    let on_the_way = json!({"role": "assistant", "content": "Let me look.\n\necho: how old?"});
+    let really = json!({"role": "assistant", "content": "echo: really?"});
+    let asks = json!([
+        said,
+        answered,
+        user("how old?"),
+        on_the_way,
+        user("really?"),
+        really,
+        user("sure?")
+    ]);
+    api.model.push(Reply::Status(400, None));
+    api.post(
+        "/v1/chat/completions",
+        &json!({"model": "agent", "messages": asks}),
+    );
+    let (_, again) = ask(&asks);
+    assert!(
+        again.contains("echo: really?") && !again.contains("Earlier in"),
+        "{again}"
+    );
     // Another history than ours is told to the agent.
     let edited = json!({"role": "assistant", "content": "Tom is a lovely name"});
     let (_, told) = ask(&json!([user("my cat is Tim"), edited, user("how old?")]));

@@ -25,6 +25,9 @@ const MAX_QUOTE: usize = 400;
 const LOCAL: &str = "%Y-%m-%dT%H:%M";
 /// One that nobody was shown expires this long after its deadline all the same.
 const UNSHOWN_MS: i64 = 7 * 24 * 3600 * 1000;
+/// How long before the end of its turn a message may have been written, milliseconds: what it promises beside what it settles
+/// was not read before.
+const TURN_MS: i64 = 600_000;
 
 /// How it stands with a commitment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,11 +171,12 @@ pub(crate) fn restate(
         let key = format!("{}\n{}", folded(who), value_key(what));
         if let Some(id) = known(connection, &key, promise)? {
             before.retain(|other| *other != id);
-            say_again(connection, id, promise, &quote)?;
+            say_again(connection, id, promise, (&quote, run))?;
             continue;
         }
         let sql = "INSERT INTO commitments(scope, who, what, what_key, deadline, status, path, line, session_id, seq, quote, run,
-                     created_at, updated_at, episode_id) VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+                     created_at, updated_at, said_at, episode_id)
+                   VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)";
         connection.prepare_cached(sql)?.execute(rusqlite::params![
             scope,
             who,
@@ -200,13 +204,15 @@ pub(crate) fn restate(
 }
 
 /// Returns the commitment that `promise` is of: the same promise in other lines is one, and was settled with it. What is
-/// said after the settling is promised anew.
+/// said later is promised anew, also in the message that settles it.
 fn known(connection: &Connection, key: &str, promise: &Promise) -> rusqlite::Result<Option<i64>> {
     let sql = "SELECT id FROM commitments WHERE scope = ?1 AND what_key = ?2
-                 AND (status = 'open' OR updated_at >= ?3 OR (path = ?4 AND line = ?5))
+                 AND (status = 'open' OR coalesce(said_at, updated_at) >= ?3 OR (path = ?4 AND line = ?5)
+                      OR (status != 'expired' AND updated_at > ?3 + ?6))
                ORDER BY status = 'open' DESC LIMIT 1";
     let scope = promise.scope.to_string();
-    let values = (scope, key, promise.at, &promise.path, promise.line);
+    let (path, line) = (&promise.path, promise.line);
+    let values = (scope, key, promise.at, path, line, TURN_MS);
     connection
         .prepare_cached(sql)?
         .query_row(values, |row| row.get(0))
@@ -214,18 +220,20 @@ fn known(connection: &Connection, key: &str, promise: &Promise) -> rusqlite::Res
 }
 
 /// Has the words that were said last decide where commitment `id` stands and until when it is to be kept; another deadline
-/// is brought up again when that is over. Older words, which are read again, move nothing.
+/// is brought up again when that is over, and an undo takes it back with the run that read them. Older words, which are read
+/// again, move nothing.
 fn say_again(
     connection: &Connection,
     id: i64,
     promise: &Promise,
-    quote: &str,
+    (quote, run): (&str, &str),
 ) -> rusqlite::Result<()> {
     let deadline = "CASE WHEN updated_at < ?8 THEN coalesce(?2, deadline)
                          WHEN updated_at = ?8 THEN coalesce(deadline, ?2) ELSE deadline END";
     let sql = format!(
         "UPDATE commitments SET deadline = {deadline}, shown_at = CASE WHEN deadline IS ({deadline}) THEN shown_at END,
-           path = ?3, line = ?4, session_id = ?5, seq = ?6, quote = ?7, updated_at = max(updated_at, ?8)
+           run = CASE WHEN updated_at < ?8 THEN ?9 ELSE run END, path = ?3, line = ?4, session_id = ?5, seq = ?6, quote = ?7,
+           updated_at = max(updated_at, ?8), said_at = max(coalesce(said_at, ?8), ?8)
          WHERE id = ?1 AND (updated_at <= ?8 OR (session_id, seq) IS (?5, ?6))"
     );
     let (session, seq) = promise.session.clone().unzip();
@@ -239,6 +247,7 @@ fn say_again(
         seq,
         quote,
         promise.at,
+        run,
     );
     connection.prepare_cached(&sql)?.execute(values).map(drop)
 }
@@ -259,7 +268,7 @@ pub(crate) fn stated(connection: &Connection, part: Part<'_>) -> rusqlite::Resul
             at: row.get(9)?,
         })
     };
-    let columns = "scope, who, what, deadline, path, line, session_id, seq, quote, updated_at";
+    let columns = "scope, who, what, deadline, path, line, session_id, seq, quote, coalesce(said_at, updated_at)";
     of_part(connection, part, columns, promise_of)
 }
 
@@ -367,14 +376,14 @@ pub fn update(
         if is_open_again || deadline != one.deadline {
             one.shown_at = None;
         }
-        (one.status, one.deadline) = (status, deadline);
+        (one.status, one.deadline, one.updated_at) = (status, deadline, clock::now_ms());
         let sql = "UPDATE commitments SET status = ?2, deadline = ?3, shown_at = ?4, updated_at = ?5 WHERE id = ?1";
         let values = (
             id,
             status.as_str(),
             &one.deadline,
             one.shown_at,
-            clock::now_ms(),
+            one.updated_at,
         );
         connection
             .execute(sql, values)
@@ -531,8 +540,9 @@ mod tests {
         );
         let twice = [one[0].clone(), promise("Call mum.", 7, None)];
         assert_eq!(place.state(&twice), 0, "both were said before it was done");
+        // Not yet read when it was done, as the message that says both.
         let later = Promise {
-            at: clock::now_ms() + 1,
+            at: clock::now_ms() - 1_000,
             ..promise("call mum", 9, None)
         };
         assert_eq!(

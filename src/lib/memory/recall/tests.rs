@@ -853,7 +853,7 @@ fn a_database_that_cannot_be_read_is_no_facts_until_it_can() {
     );
     rusqlite::Connection::open(&path)
         .expect("open")
-        .execute_batch("PRAGMA user_version = 2")
+        .execute_batch("PRAGMA user_version = 3")
         .expect("ours again");
     assert_eq!(
         house.recalled(&owner(), "How is Tom?", false),

@@ -77,7 +77,8 @@ impl Pipeline {
         }
     }
 
-    /// Returns the conversation whose key begins with `prefix` and that is this chat's, see [`queue::Store::conversation`].
+    /// Returns the conversation whose key begins with `prefix` and that is this chat's, see
+    /// [`Store::conversation`](crate::queue::Store::conversation).
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -85,8 +86,9 @@ impl Pipeline {
         &self,
         prefix: &str,
         chat: Vec<Exchange>,
+        now: &str,
     ) -> Result<Option<String>, db::Error> {
-        self.queue.conversation(prefix, chat).await
+        self.queue.conversation(prefix, chat, now).await
     }
 
     /// Returns the conversation of the API in which a request was answered; `None` for no such one.

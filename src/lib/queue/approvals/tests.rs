@@ -83,6 +83,7 @@ async fn a_yes_without_an_id_is_for_what_its_writer_was_shown() {
         (Some(None), 30_000, false, "q"),
         (None, 10_000, true, "q"),
         (None, 9_000, true, "which of q"),
+        (Some(Some(10_300)), 9_900, true, "which of q"),
         (None, 10_100, false, "which of q"),
     ] {
         let (_dir, store) = store().await;

@@ -26,8 +26,10 @@ pub(super) async fn conversation(
     if before.is_empty() {
         return Ok(format!("{prefix}{}", Id::new().short()));
     }
-    let known = api.pipeline.conversation(&prefix, exchanges(before)).await;
-    if let Some(key) = known.map_err(ApiError::not_stored)? {
+    let known = api
+        .pipeline
+        .conversation(&prefix, exchanges(before), &words.text);
+    if let Some(key) = known.await.map_err(ApiError::not_stored)? {
         return Ok(key);
     }
     let lines = before
