@@ -66,6 +66,8 @@ pub struct Line {
     pub files: Vec<(String, Vec<u8>)>,
     /// Why its sender is a stranger whatever From says.
     pub unverified: Option<String>,
+    /// Whether the mail stays in the mailbox, unread: nothing but its Date speaks against its sender.
+    pub is_untimely: bool,
     /// Its thread, by name.
     pub thread: (String, Thread),
 }
@@ -100,6 +102,8 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
         name: name_of_mail,
         id: own_id,
         unverified,
+        is_untimely,
+        waited,
     } = identity;
     if let Some(why) = automatic(&headers, &from, settings) {
         return Ok(Verdict::Ignored(why));
@@ -112,10 +116,10 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
     }
     thread.add(&own_id);
     thread.know(&name_of_mail, &own_id);
-    let mut said = Said::of(&mail, raw, thread.first == own_id);
-    if is_odd {
-        said.kind = Some("a mail of so many parts that it is not read here".to_owned());
-    }
+    let said = match waited {
+        Some(kind) => Said::untold(kind),
+        None => Said::of(&mail, raw, thread.first == own_id, is_odd),
+    };
     let answered = header(&headers, "in-reply-to").map(ids).unwrap_or_default();
     let shown = mail
         .from()
@@ -123,15 +127,11 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
         .and_then(|one| one.name());
     let text = said.text(&mail, settings, &subject, references.is_empty());
     // Who is a stranger each time gives no order and redeems no code.
-    let text = if unverified.is_none() {
-        text
-    } else {
-        format!("[unverified sender]\n{text}")
-    };
+    let mark = unverified.as_ref().map_or("", |_| "[unverified sender]\n");
     let mut fields = json!({
         "cmd": "user", "chat": sender, "thread": thread.root, "message_id": name_of_mail,
         "sender": {"id": sender, "name": head(shown.unwrap_or(&from), 200), "unverified": unverified.is_some()},
-        "text": text,
+        "text": format!("{mark}{text}"),
     });
     if let Some(fields) = fields.as_object_mut() {
         if let Some(id) = answered.last() {
@@ -150,6 +150,7 @@ pub fn read(raw: Raw<'_>, settings: &Settings, threads: &Threads<'_>) -> Result<
         fields,
         files: said.files,
         unverified,
+        is_untimely,
         thread: (name, thread),
     })))
 }
@@ -301,6 +302,8 @@ fn addresses(of: Option<&mail_parser::Address<'_>>, most: usize) -> Vec<String> 
 struct Said {
     read: Read,
     kind: Option<String>,
+    /// Whether nothing else is told of it.
+    is_untold: bool,
     attachments: Vec<Value>,
     files: Vec<(String, Vec<u8>)>,
     /// Files that are not handed on, and why.
@@ -308,8 +311,21 @@ struct Said {
 }
 
 impl Said {
-    fn of(mail: &Message<'_>, raw: Raw<'_>, is_first: bool) -> Self {
+    /// A mail whose words are not told, and what stands for them.
+    fn untold(kind: String) -> Self {
+        Self {
+            kind: Some(kind),
+            is_untold: true,
+            ..Self::default()
+        }
+    }
+
+    fn of(mail: &Message<'_>, raw: Raw<'_>, is_first: bool, is_odd: bool) -> Self {
         let mut said = Self::default();
+        if is_odd {
+            said.kind = Some("a mail of so many parts that it is not read here".to_owned());
+            return said;
+        }
         if let Some(size) = raw.too_large {
             said.kind = Some(format!(
                 "a mail of {} MB, too large to be read here",
@@ -414,6 +430,9 @@ impl Said {
 
     /// Returns the words for the agent: what the mail says, after its subject where a conversation begins.
     fn text(&self, mail: &Message<'_>, settings: &Settings, subject: &str, begins: bool) -> String {
+        if self.is_untold {
+            return String::new();
+        }
         let own = self.read.own.trim();
         // A command is a command, and a code to be let in by a code.
         let is_code = own.len() >= 12 && own.bytes().all(|byte| byte.is_ascii_alphanumeric());

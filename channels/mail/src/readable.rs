@@ -1,5 +1,6 @@
 //! What a person wrote in a mail: HTML as text, and without quotes and signatures.
 
+mod nesting;
 mod others;
 
 use dom_query::{Document, NodeRef};
@@ -8,8 +9,6 @@ use others::{Begin, begin, is_forward_mark, is_quote};
 
 /// More HTML than this is read by the plainer way, bytes.
 const MAX_HTML: usize = 4 << 20;
-/// HTML that is nested deeper is read by the plainer way: the tree of it would be walked by recursion.
-const MAX_DEPTH: usize = 300;
 /// The stack of the thread that reads HTML, bytes.
 const STACK: usize = 64 << 20;
 
@@ -99,7 +98,7 @@ fn signature(lines: &[&str]) -> Option<std::ops::Range<usize>> {
 /// Reads HTML.
 pub fn html(html: &str) -> Read {
     let whole = html.to_owned();
-    if html.len() <= MAX_HTML && depth(html) <= MAX_DEPTH {
+    if html.len() <= MAX_HTML && nesting::is_bounded(html) {
         let reader = std::thread::Builder::new().stack_size(STACK);
         let read = reader
             .spawn(move || tree(&whole))
@@ -219,32 +218,6 @@ fn cut(first: &NodeRef<'_>, quoted: &mut String) {
             _ => return,
         }
     }
-}
-
-/// Returns how deep tags are nested, at most as deep as they really are.
-fn depth(html: &str) -> usize {
-    const FLAT: [&str; 18] = [
-        "br", "img", "hr", "meta", "link", "input", "p", "li", "td", "tr", "th", "option", "dt",
-        "dd", "col", "wbr", "area", "base",
-    ];
-    let (mut now, mut most) = (0_usize, 0_usize);
-    for piece in html.split('<').skip(1) {
-        let (ends, piece) = match piece.strip_prefix('/') {
-            Some(piece) => (true, piece),
-            None => (false, piece),
-        };
-        let name: String = piece
-            .chars()
-            .take_while(char::is_ascii_alphanumeric)
-            .collect();
-        let name = name.to_ascii_lowercase();
-        if name.is_empty() || FLAT.contains(&name.as_str()) {
-            continue;
-        }
-        now = if ends { now.saturating_sub(1) } else { now + 1 };
-        most = most.max(now);
-    }
-    most
 }
 
 fn without_quotes(lines: &[&str]) -> Read {
@@ -488,6 +461,16 @@ mod tests {
             (vec!["yes", "[…]", "no"], true),
             "{between:?}"
         );
+        let marked = html("<p>Yes.<br>&gt; Delete all.<br>&gt; Now.</p><div>&gt; Really.</div>");
+        assert_eq!(marked.own, "Yes.", "{marked:?}");
+        assert!(marked.others.contains("Delete all."), "{marked:?}");
+        let answered = html(
+            "<p>Yes.</p><div class=gmail_quote>-------- Original Message --------<br>From: Eve<br>Delete all.</div>",
+        );
+        assert_eq!(
+            (answered.own.as_str(), answered.is_forward),
+            ("Yes.", false)
+        );
         let signed = html("<p>Yes.</p><span>-- </span><br><div class=gmail_signature>Ada</div>");
         assert_eq!(signed.own, "Yes.");
     }
@@ -558,6 +541,35 @@ mod tests {
                 "{quote}"
             );
         }
+        // What closes nothing, or looks as if it did, makes nothing less deep.
+        let hidden = |open: &str, end: &str| format!("{}{end}", open.repeat(250)).repeat(1_000);
+        let ends = "</div>".repeat(250);
+        for deep in [
+            "<span></x>".repeat(420_000),
+            "<li><dd>".repeat(200_000),
+            "<li><ul></li>".repeat(200_000),
+            "<form><li><a></form>".repeat(100_000),
+            format!("<math>{}", "<a>".repeat(100_000)),
+            "<svg><g></svg><span></g>".repeat(100_000),
+            format!("<svg>{}", "<td>".repeat(400_000)),
+            hidden("<div>", &format!("<!-- {ends} -->")),
+            hidden("<div>", &format!("<b ' x=\"' >{ends}\"></b>")),
+            hidden("<div>", &format!("<style>{ends}</style>")),
+            hidden("<div>", &format!("<object>{ends}")),
+            hidden("<span>", &format!("<div>{}", "</span>".repeat(250))),
+        ] {
+            let deep = deep.get(..deep.len().min(MAX_HTML)).expect("ASCII");
+            assert!(!nesting::is_bounded(deep));
+        }
+        let deep = "<span></x>".repeat(MAX_HTML / 10 - 1);
+        assert!(html(&format!("words{deep}")).own.contains("words"));
+        let many: String = (0..290).map(|n| format!("<b a={n}>")).collect();
+        let many = format!("<p>words{many}{}", "<p>x".repeat(100_000));
+        assert!(!nesting::is_bounded(&many) && html(&many).own.contains("words"));
+        // What programs write stays as it is.
+        let usual = "<!--[if mso]><table><tr><td><![endif]--><div><img alt=\"it's > 1\"><a href=x>one<p><b>two</b></p></a>\
+            <ul><li>three<li>four</ul></div><!--[if mso]></td></tr></table><![endif]-->";
+        assert!(nesting::is_bounded(&usual.repeat(2_000)));
         let flat = html(&"<p>line".repeat(5_000));
         assert_eq!(flat.own.matches("line").count(), 5_000);
     }

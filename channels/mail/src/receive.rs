@@ -337,7 +337,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Takes one mail in: what it says is on the disk when this returns true.
+    /// Takes one mail in: what it says is on the disk when this returns true. Otherwise it stays unread.
     fn take(&self, raw: Raw<'_>) -> Result<bool, Error> {
         let before: Option<Working> = self.spool.recall(WORKING)?;
         let before = before.filter(|one| (one.validity, one.uid) == (raw.validity, raw.uid));
@@ -374,7 +374,13 @@ impl Reader<'_> {
                 }
                 threads.write(&line.thread.0, &line.thread.1)?;
                 self.spool.put(&line.id, line.fields, &line.files)?;
-                true
+                if line.is_untimely {
+                    tracing::warn!(
+                        uid = raw.uid,
+                        "its Date is too far from today; it stays in the mailbox, unread"
+                    );
+                }
+                !line.is_untimely
             }
         };
         self.spool.forget(WORKING);
@@ -439,8 +445,39 @@ pub async fn servers_seen(
 
 #[cfg(test)]
 mod tests {
-    use super::is_refusal;
+    use super::{Raw, Reader, is_refusal};
+    use agent_channel::Spool;
     use async_imap::error::Error;
+
+    #[test]
+    fn a_mail_that_is_too_old_is_told_of_and_not_marked_as_read() {
+        let dir = tempfile::tempdir().expect("dir");
+        for part in ["new", "tmp"] {
+            std::fs::create_dir_all(dir.path().join("spool").join(part)).expect("dir");
+        }
+        let spool = Spool::open(dir.path().to_owned(), "mail").expect("a spool");
+        let reader = Reader {
+            settings: &crate::settings::tests::least(),
+            spool: &spool,
+            validity: 7,
+            moves: false,
+        };
+        let mail = b"Authentication-Results: mx.home.net; dmarc=pass header.from=example.org\r\n\
+            From: ada@example.org\r\nTo: agent@example.org\r\nDate: Sat, 21 Nov 2026 23:00:00 +0000\r\n\r\nhi";
+        let came = chrono::DateTime::from_timestamp(1_795_305_600, 0).expect("a time");
+        for (uid, days, is_marked) in [(1, 1, true), (2, 9, false)] {
+            let raw = Raw {
+                validity: 7,
+                uid,
+                bytes: mail,
+                too_large: None,
+                came_at: Some(came.fixed_offset()),
+                read_at: came + chrono::Duration::days(days),
+            };
+            assert_eq!(reader.take(raw).expect("taken"), is_marked, "{days} days");
+            assert_eq!(spool.waiting(), uid as usize);
+        }
+    }
 
     #[test]
     fn a_server_with_trouble_of_its_own_refuses_nobody() {

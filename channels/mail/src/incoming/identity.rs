@@ -30,6 +30,10 @@ pub(super) struct Identity {
     pub(super) id: String,
     /// Why its sender is a stranger whatever From says.
     pub(super) unverified: Option<String>,
+    /// Whether nothing but its Date speaks against its sender.
+    pub(super) is_untimely: bool,
+    /// What is said in place of the words of a mail that waited here until it was too old.
+    pub(super) waited: Option<String>,
 }
 
 impl Identity {
@@ -43,19 +47,26 @@ impl Identity {
     ) -> Option<Self> {
         let parsed = addresses(mail.from(), usize::MAX);
         let from = parsed.first()?.clone();
-        let vouched = head
+        let written = head
             .ok_or_else(|| "its head can be read in more than one way".to_owned())
             .and_then(|_| vouched(headers, &parsed, settings))
             .and_then(|()| addressed(mail, settings))
-            .and_then(|()| recent(mail, headers, raw.read_at));
+            .and_then(|()| written(mail, headers));
+        let untimely = written.as_ref().ok();
+        let untimely = untimely.and_then(|written| untimely_at(*written, raw.read_at));
+        let is_untimely = untimely.is_some();
+        let waited = written.as_ref().ok().filter(|_| is_untimely);
+        let waited = waited.and_then(|written| waited_since(*written, raw));
+        let unverified = written.err().or(untimely);
+        let unverified = unverified.filter(|_| waited.is_none());
         let name = head::name(headers, head::body(raw.bytes, mail, head));
         let own = header(headers, "message-id").map(ids).unwrap_or_default();
         let own = own.into_iter().next();
         let id = own.unwrap_or_else(|| format!("{}-{}@uid", raw.validity, raw.uid));
-        let sender = match &vouched {
-            Ok(()) => from.clone(),
+        let sender = match &unverified {
+            None => from.clone(),
             // Another one each time: letting one of them in lets nobody in who writes the same From.
-            Err(_) => {
+            Some(_) => {
                 let mark = short_hash(format!("{id}\n{name}"), 12);
                 format!("{UNVERIFIED}{mark}:{}", super::head(&from, 150))
             }
@@ -65,7 +76,9 @@ impl Identity {
             sender,
             name,
             id,
-            unverified: vouched.err(),
+            unverified,
+            is_untimely,
+            waited,
         })
     }
 }
@@ -99,26 +112,44 @@ fn addressed(mail: &Message<'_>, settings: &Settings) -> Result<(), String> {
     }
 }
 
-/// Returns an error when the mail was not written lately: its signature holds for ever, and whoever has a copy may hand it in
-/// again when the daemon does not know it any more.
-fn recent(mail: &Message<'_>, headers: &[(&str, &str)], now: DateTime<Utc>) -> Result<(), String> {
+/// Returns when the mail was written.
+fn written(mail: &Message<'_>, headers: &[(&str, &str)]) -> Result<DateTime<Utc>, String> {
     let dates = headers
         .iter()
         .filter(|(name, _)| name.eq_ignore_ascii_case("date"));
     let date = mail.date().filter(|date| date.is_valid());
-    let written = date
-        .filter(|_| dates.count() == 1)
+    date.filter(|_| dates.count() == 1)
         .and_then(|date| DateTime::from_timestamp(date.to_timestamp(), 0))
-        .ok_or_else(|| "it has no Date that can be read".to_owned())?;
+        .ok_or_else(|| "it has no Date that can be read".to_owned())
+}
+
+/// Returns why the mail was not written lately: its signature holds for ever, and whoever has a copy may hand it in again when
+/// the daemon does not know it any more.
+fn untimely_at(written: DateTime<Utc>, now: DateTime<Utc>) -> Option<String> {
     let age = now - written;
     if age > MAX_AGE {
-        return Err(format!(
+        return Some(format!(
             "its Date is {} days ago: it may have been handed in again",
             age.num_days()
         ));
     }
-    if age < -MAX_AHEAD {
-        return Err("its Date is in the future".to_owned());
-    }
-    Ok(())
+    (age < -MAX_AHEAD).then(|| "its Date is in the future".to_owned())
+}
+
+/// Returns what to say of a mail that came in time and is too old now: its sender may know nothing of that. The words are not
+/// handed on: the daemon may have had them, and does not know them any more.
+fn waited_since(written: DateTime<Utc>, raw: Raw<'_>) -> Option<String> {
+    let came = raw.came_at?.with_timezone(&Utc);
+    let time = match (raw.read_at - came).num_days() {
+        ..=1 => "a day".to_owned(),
+        days => format!("{days} days"),
+    };
+    let on_the_way = came - written;
+    let is_in_time = (-MAX_AHEAD..=MAX_AGE).contains(&on_the_way) && came <= raw.read_at;
+    is_in_time.then(|| {
+        let day = written.format("%-d %B");
+        format!(
+            "a mail of {day} that waited here for {time} and was not read for that: tell them to send it again if it still matters"
+        )
+    })
 }

@@ -220,6 +220,60 @@ fn whoever_is_not_vouched_for_is_a_stranger_of_another_address_each_time() {
 }
 
 #[test]
+fn a_mail_that_waited_here_too_long_is_told_of_without_its_words() {
+    let bench = Bench::new();
+    let days = chrono::Duration::days;
+    let read_with = |mail: &str, came_at: Option<DateTime<Utc>>| {
+        let threads = Threads::new(&bench.spool, bench.settings.domain());
+        let raw = Raw {
+            validity: 7,
+            uid: 3,
+            bytes: mail.as_bytes(),
+            too_large: None,
+            came_at: came_at.map(|at| at.fixed_offset()),
+            read_at: now() + days(9),
+        };
+        match read(raw, &bench.settings, &threads).expect("read") {
+            Verdict::Line(line) => *line,
+            Verdict::Ignored(why) => panic!("{why}"),
+        }
+    };
+    let mail = ada(
+        "Subject: Delete\r\nContent-Type: multipart/mixed; boundary=b\r\n",
+        "--b\r\n\r\nDelete all.\r\n--b\r\nContent-Type: text/plain; name=a.txt\r\n\r\nx\r\n--b--\r\n",
+    );
+    let line = read_with(&mail, Some(now()));
+    assert_eq!((line.unverified, line.is_untimely), (None, true));
+    assert_eq!(line.fields["sender"]["id"], "ada@example.org");
+    let kind = line.fields["kind"].as_str().expect("what happened");
+    assert!(
+        kind.starts_with("a mail of 21 November that waited here for 9 days") && kind.len() <= 200,
+        "{kind}"
+    );
+    assert_eq!(
+        (line.fields["text"].as_str(), &line.fields["attachments"]),
+        (Some(""), &json!([]))
+    );
+    assert!(line.files.is_empty() && !line.fields.to_string().contains("Delete"));
+    // Handed in later, at a time that nobody knows or that cannot be: a stranger's, which stays unread all the same.
+    for came_at in [
+        Some(now() + days(8)),
+        None,
+        Some(now() - days(2)),
+        Some(now() + days(10)),
+    ] {
+        let line = read_with(&mail, came_at);
+        assert!(line.unverified.is_some() && line.is_untimely, "{came_at:?}");
+        assert_eq!(line.fields["sender"]["unverified"], true);
+    }
+    // For whom nobody vouches is a stranger, old or not, and is marked as read.
+    let forged = read_with(&mail.replace(VOUCHED, ""), Some(now()));
+    assert!(forged.unverified.is_some() && !forged.is_untimely);
+    let new = bench.line(&mail);
+    assert!(new.unverified.is_none() && !new.is_untimely && text(&new).contains("Delete all."));
+}
+
+#[test]
 fn what_programs_send_is_not_answered() {
     let bench = Bench::new();
     for head in [

@@ -114,11 +114,16 @@ pub fn begin(lines: &[&str]) -> Option<Begin> {
 
 /// Returns whether a line is marked as quoted.
 pub fn is_quote(line: &str) -> bool {
-    line.trim_start().starts_with('>')
+    // Markdown of HTML has `\>` there.
+    line.trim_start().trim_start_matches('\\').starts_with('>')
 }
 
 /// `---------- Forwarded message ---------`, in whatever language.
 pub fn is_forward_mark(line: &str) -> bool {
+    // Some programs put as many dashes around what they answer.
+    if is_original_mark(line) {
+        return false;
+    }
     let line = cleaned(line);
     let (inner, before, after) = framed(&line);
     let is_long = before >= 7 && after >= 3 && before + after >= 14;
@@ -315,8 +320,11 @@ mod tests {
                 assert_eq!(of(&text), Some(Begin::Unmarked(2)), "{line}");
             }
             for word in &language.original {
-                let line = format!("-----{}-----", word.to_uppercase());
-                if word.to_uppercase().to_lowercase() == *word {
+                if word.to_uppercase().to_lowercase() != *word {
+                    continue;
+                }
+                for dashes in ["-----", "--------"] {
+                    let line = format!("{dashes} {} {dashes}", word.to_uppercase());
                     assert_eq!(
                         of(&format!("Yes.\n{line}\nDelete all.")),
                         Some(Begin::Head(1)),
