@@ -334,6 +334,15 @@ fn who_interrupts_waiting_is_told_that_the_message_goes_on() {
     let waiting = sandbox.starting("agent-send", &["--id", "story", "--wait", "tell me"]);
     model.wait_requests(1, SOON);
     let interrupt = nix::sys::signal::Signal::SIGINT;
+    let status = format!("/proc/{}/status", waiting.pid());
+    wait_for("it to wait", SOON, || {
+        let status = std::fs::read_to_string(&status).ok()?;
+        let blocked = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigBlk:"))?;
+        let blocked = u64::from_str_radix(blocked.trim(), 16).ok()?;
+        (blocked >> (interrupt as u32 - 1) & 1 == 1).then_some(())
+    });
     nix::sys::signal::kill(waiting.pid(), interrupt).expect("it runs");
     let told = waiting.end();
     assert_eq!(

@@ -18,6 +18,7 @@
 //! (done + parts to send), sending, sent. Rows in state `dead` are the dead letters.
 
 mod approvals;
+mod chats;
 mod continued;
 mod crash_count;
 mod dead_letters;
@@ -39,14 +40,13 @@ mod view;
 pub use approvals::{
     BESIDE_TURNS, Decided, PATIENCE_MS, PutDown, Request, Standing, Written, approvals, ending,
 };
+pub use chats::Exchange;
 pub use continued::{conversation_of, places};
 pub use crash_count::Deaths;
 pub use dead_letters::Which;
 pub use doubt::doubt;
 pub use erase::erase;
-pub use inbox::{
-    Accepted, Arrival, Ended, Exchange, Finish, Known, Progress, Started, Stop, Verdict,
-};
+pub use inbox::{Accepted, Arrival, Ended, Finish, Known, Progress, Started, Stop, Verdict};
 pub use outbox::{Aftermath, NewPart, Part};
 pub use overheard::{Heard, Note};
 pub use routes::LastRoute;
