@@ -499,7 +499,11 @@ fn mistakes_have_their_exit_codes_and_nothing_is_an_answer() {
     }
     let told = sandbox.run("agent-consolidate", &["--home", "/nonexistent/agent"], "");
     assert_eq!(told.code, 78, "{told:?}");
-    assert!(told.stderr.contains("hint: agent-daemon init"), "{told:?}");
+    assert!(
+        told.stderr
+            .contains("hint: agent-daemon --home /nonexistent/agent init"),
+        "{told:?}"
+    );
 }
 
 #[test]

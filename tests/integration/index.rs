@@ -641,7 +641,11 @@ fn mistakes_have_their_exit_codes() {
                 "",
             );
             assert_eq!((told.code, told.stdout.as_str()), (78, ""), "{told:?}");
-            assert!(told.stderr.contains("hint: agent-daemon init"), "{told:?}");
+            assert!(
+                told.stderr
+                    .contains("hint: agent-daemon --home /nonexistent/agent init"),
+                "{told:?}"
+            );
         }
     }
 }
