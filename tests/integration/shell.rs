@@ -11,7 +11,7 @@ use std::{
 use rusqlite::types::Value as SqlValue;
 use serde_json::{Value, json};
 
-use crate::support::{FakeModel, Output, Reply, Sandbox, wait_for};
+use crate::support::{FakeModel, Output, Reply, Running, Sandbox, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
@@ -331,7 +331,9 @@ fn who_interrupts_waiting_is_told_that_the_message_goes_on() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
     model.push(Reply::Held("a long story".to_owned()));
-    let waiting = sandbox.starting("agent-send", &["--id", "story", "--wait", "tell me"]);
+    // Whoever runs the tests in the background has it ignored, and so had the program.
+    let line = "exec env --default-signal=INT agent-send --id story --wait 'tell me'";
+    let waiting = Running::start(sandbox.shell().args(["-c", line]));
     model.wait_requests(1, SOON);
     let interrupt = nix::sys::signal::Signal::SIGINT;
     let status = format!("/proc/{}/status", waiting.pid());
