@@ -253,14 +253,15 @@ impl Primary {
         left.push("--exclude=.*.tmp-*".to_owned());
         left.extend(MIRROR.map(str::to_owned));
         let left: Vec<&str> = left.iter().map(String::as_str).collect();
-        self.copy_own(&from, &to, &left)?;
+        self.rsync.copy_own(&from, &to, &left)?;
         Ok(to)
     }
 
     /// Copies what waits in spools, then databases and settings, as they are now.
     fn copy_aside(&mut self, aside: &Path) -> Result<(), Error> {
         let spools = [&MIRROR[..], &OF_SPOOLS].concat();
-        self.copy_own(self.home.state(), &aside.join(SPOOLS), &spools)?;
+        self.rsync
+            .copy_own(self.home.state(), &aside.join(SPOOLS), &spools)?;
         for (name, copied) in DATABASES.into_iter().zip(&mut self.aside) {
             let path = self.home.state().join(name);
             let now = Some(stamps(&path));
@@ -282,14 +283,7 @@ impl Primary {
             return Ok(());
         }
         let only = [&MIRROR[..], &settings(self.secrets)].concat();
-        self.copy_own(from, &to, &only)
-    }
-
-    /// Copies a directory of this home, which may be a link to another disk.
-    fn copy_own(&self, from: &Path, to: &Path, more: &[&str]) -> Result<(), Error> {
-        make_dir(to)?;
-        self.rsync
-            .copy(&from.to_string_lossy(), &to.to_string_lossy(), more)
+        self.rsync.copy_own(from, &to, &only)
     }
 
     fn look(&mut self) -> Result<(), Error> {

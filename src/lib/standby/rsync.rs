@@ -112,6 +112,11 @@ impl Rsync {
                 why: "there is no such directory".to_owned(),
             });
         }
+        self.copy_own(from, to, more)
+    }
+
+    /// As [`Rsync::copy`], from a directory of this home, which may be a link to another disk.
+    pub(super) fn copy_own(&self, from: &Path, to: &Path, more: &[&str]) -> Result<(), Error> {
         make_dir(to)?;
         self.copy(&from.to_string_lossy(), &to.to_string_lossy(), more)
     }

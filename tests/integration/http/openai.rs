@@ -9,7 +9,7 @@ use std::{
 use rusqlite::types::Value as SqlValue;
 use serde_json::{Value, json};
 
-use super::{Api, SOON};
+use super::{Api, SOON, client::Stream};
 use crate::support::{Reply, wait_for};
 
 #[test]
@@ -129,25 +129,28 @@ fn a_stream_is_chunks_and_ends_as_it_should() {
     );
 }
 
+/// Sends a completion, and returns its connection when the message is taken in.
+fn streaming(api: &Api, body: &str) -> Box<dyn Stream> {
+    let mut stream = api.client.connect();
+    let headers = [("content-type", "application/json")];
+    let head = api
+        .client
+        .head("POST", "/v1/chat/completions", &headers, body.len());
+    stream.write_all(head.as_bytes()).expect("open");
+    stream.write_all(body.as_bytes()).expect("open");
+    // The first piece says that it is taken in.
+    stream
+        .read_exact(&mut [0; 15])
+        .expect("the head of an answer");
+    stream
+}
+
 #[test]
 fn a_message_ends_when_the_last_client_that_streams_it_has_left() {
     let api = Api::new();
     api.model.push(Reply::Held("too late".to_owned()));
     let body = json!({"model": "agent", "stream": true, "messages": [{"role": "user", "content": "a long story"}]}).to_string();
-    let open = || {
-        let mut stream = api.client.connect();
-        let headers = [("content-type", "application/json")];
-        let head = api
-            .client
-            .head("POST", "/v1/chat/completions", &headers, body.len());
-        stream.write_all(head.as_bytes()).expect("open");
-        stream.write_all(body.as_bytes()).expect("open");
-        // The first piece says that it is taken in.
-        stream
-            .read_exact(&mut [0; 15])
-            .expect("the head of an answer");
-        stream
-    };
+    let open = || streaming(&api, &body);
     let first = open();
     wait_for("the model to be asked", SOON, || {
         (api.model.in_flight() > 0).then_some(())
@@ -182,17 +185,7 @@ fn a_client_that_leaves_ends_its_own_message_and_not_what_else_its_conversation_
     let open = |text: &str| {
         let body = json!({"model": "agent", "stream": true, "user": "ada", "messages": [{"role": "user", "content": text}]})
             .to_string();
-        let mut stream = api.client.connect();
-        let headers = [("content-type", "application/json")];
-        let head = api
-            .client
-            .head("POST", "/v1/chat/completions", &headers, body.len());
-        stream.write_all(head.as_bytes()).expect("open");
-        stream.write_all(body.as_bytes()).expect("open");
-        stream
-            .read_exact(&mut [0; 15])
-            .expect("the head of an answer");
-        stream
+        streaming(&api, &body)
     };
     api.model.push(Reply::Held("a long story".to_owned()));
     let first = open("tell me a story");

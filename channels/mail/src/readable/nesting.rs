@@ -7,7 +7,7 @@ const MAX_WORK: usize = 2_000_000;
 /// What one open formatting element costs more: each paragraph gets one of its own.
 const REBUILT: usize = 8;
 
-/// What the next paragraph begins anew with, where it was not ended before.
+/// What is opened again in the next paragraph, where it was not ended before.
 const FORMATTING: [&str; 14] = [
     "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u",
 ];

@@ -204,7 +204,7 @@ pub(crate) fn restate(
 }
 
 /// Returns the commitment that `promise` is of: the same promise in other lines is one, and was settled with it. What is
-/// said later is promised anew, also in the message that settles it.
+/// said later is another promise, also in the message that settles the first.
 fn known(connection: &Connection, key: &str, promise: &Promise) -> rusqlite::Result<Option<i64>> {
     let sql = "SELECT id FROM commitments WHERE scope = ?1 AND what_key = ?2
                  AND (status = 'open' OR coalesce(said_at, updated_at) >= ?3 OR (path = ?4 AND line = ?5)

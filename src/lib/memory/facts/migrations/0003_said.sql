@@ -1,3 +1,3 @@
--- When a promise was said last, milliseconds since 1970 UTC: what is said after that is promised anew, also in the message
--- that settles the one before.
+-- When a promise was said last, milliseconds since 1970 UTC: what is said after that is another promise, also in the
+-- message that settles the first.
 ALTER TABLE commitments ADD COLUMN said_at INTEGER;
