@@ -240,8 +240,7 @@ fn the_end_of_a_sub_agent_outlives_the_daemon() {
         "sessions_spawn".into(),
         json!({"task": "dig deep", "label": "digger"}),
     ));
-    model.push(Reply::Text("sent".into()));
-    model.push(Reply::Hang);
+    model.push_to_sub_agent(Reply::Hang);
     telegram.say(OWNER, OWNER, "dig");
     wait_for("the sub-agent", SOON, || {
         (model.requests().len() == 3).then_some(())

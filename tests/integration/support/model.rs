@@ -118,6 +118,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     replies: VecDeque<Reply>,
+    /// What the next requests of sub-agents get.
+    of_sub_agents: VecDeque<Reply>,
     /// What the next recordings get.
     heard: VecDeque<Reply>,
     recordings: Vec<Recording>,
@@ -174,6 +176,11 @@ impl FakeModel {
     /// Queues a reply; the queue goes before the script.
     pub(crate) fn push(&self, reply: Reply) {
         lock(&self.shared.state).replies.push_back(reply);
+    }
+
+    /// Queues a reply for a sub-agent alone: it asks while its sender does, and either may be first.
+    pub(crate) fn push_to_sub_agent(&self, reply: Reply) {
+        lock(&self.shared.state).of_sub_agents.push_back(reply);
     }
 
     /// Forgets the replies that nobody has fetched, and returns how many they were.

@@ -149,6 +149,9 @@ pub(super) fn arrive(
         body: body.clone(),
         at: Instant::now(),
     });
+    if !state.of_sub_agents.is_empty() && body.to_string().contains("you are a sub-agent") {
+        return state.of_sub_agents.pop_front();
+    }
     state.replies.pop_front()
 }
 
