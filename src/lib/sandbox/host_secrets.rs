@@ -11,6 +11,9 @@ use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+
 use super::mount_root::{Named, Paths};
 use super::{At, Failure, Plan, syscalls};
 
@@ -27,8 +30,19 @@ const ENTRIES: usize = 50_000;
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_READ_AND_ENTER: u32 = 0o005;
 
-/// A process that stays outside the walls and looks around there while they go up: the search takes 2 ms.
-/// It knows nothing until it is asked, and then what is so at that time.
+/// What changes who may read something in a directory that is shown.
+const CHANGES: AddWatchFlags = AddWatchFlags::IN_ATTRIB
+    .union(AddWatchFlags::IN_CREATE)
+    .union(AddWatchFlags::IN_DELETE)
+    .union(AddWatchFlags::IN_MOVED_FROM)
+    .union(AddWatchFlags::IN_MOVED_TO)
+    .union(AddWatchFlags::IN_DELETE_SELF)
+    .union(AddWatchFlags::IN_MOVE_SELF)
+    .union(AddWatchFlags::IN_ONLYDIR)
+    .union(AddWatchFlags::IN_DONT_FOLLOW);
+
+/// A process that stays outside the walls and looks around there while they go up: the search takes 2 to 10 ms.
+/// It looks before it is asked, and answers what is so when it is.
 pub(super) struct Search {
     question: PipeWriter,
     answers: BufReader<PipeReader>,
@@ -74,14 +88,21 @@ impl Secrets {
 
 /// Answers what comes on `asked`: where the paths lead, and then what is to be masked.
 fn answer_one(asked: PipeReader, mut answer: PipeWriter) -> Result<(), Failure> {
-    let Some((paths, is_trial)) = resolve(asked, &mut answer)? else {
+    let (survey, resolved) = std::thread::scope(|scope| {
+        // The question may be there at once, or in some seconds.
+        let survey = scope.spawn(|| Survey::of(&SEARCHED));
+        let resolved = resolve(asked, &mut answer);
+        (survey.join(), resolved)
+    });
+    let Some((paths, is_trial)) = resolved? else {
         return Ok(());
     };
+    let Ok(survey) = survey else {
+        return Err("the search failed").at(STEP);
+    };
     let writable = &paths.writable;
-    let mut found = Vec::new();
-    for (dir, depth) in SEARCHED {
-        search(Path::new(dir), depth, writable, &mut found);
-    }
+    let mut found = survey.now(&SEARCHED);
+    found.retain(|path| !writable.iter().any(|dir| path.starts_with(dir)));
     if !is_trial {
         let bound = std::fs::read_to_string("/proc/net/unix").ok();
         let bound = bound.as_deref().map(names_of_sockets);
@@ -116,32 +137,81 @@ fn read_list(mut from: impl Read) -> Result<Vec<PathBuf>, Failure> {
     serde_json::from_slice(&list).at(STEP)
 }
 
-fn search(dir: &Path, depth: u32, except: &[PathBuf], found: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        // What a symlink points to is shown, or not, where it is. The kind costs no system call.
-        let Ok(kind) = entry.file_type() else {
-            continue;
+/// What others may not read in some directories, and what tells whether that is still so.
+#[derive(Default)]
+struct Survey {
+    closed: Vec<PathBuf>,
+    /// Directories that were not there.
+    absent: Vec<PathBuf>,
+    /// What changed since; `None` where nobody says so.
+    changes: Option<Inotify>,
+}
+
+impl Survey {
+    /// Looks through directories, each as deep as it says.
+    fn of(dirs: &[(&str, u32)]) -> Self {
+        let changes = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok();
+        let mut survey = Self {
+            changes,
+            ..Self::default()
         };
-        if kind.is_symlink() {
-            continue;
+        for (dir, depth) in dirs {
+            let dir = Path::new(dir);
+            if dir.symlink_metadata().is_ok() {
+                survey.search(dir, *depth);
+            } else {
+                survey.absent.push(dir.to_owned());
+            }
         }
-        let Ok(meta) = entry.metadata() else { continue };
-        let wanted = if kind.is_dir() {
-            OTHERS_READ_AND_ENTER
+        survey
+    }
+
+    /// Returns what is closed now.
+    fn now(self, dirs: &[(&str, u32)]) -> Vec<PathBuf> {
+        if self.is_current() {
+            self.closed
         } else {
-            OTHERS_READ
-        };
-        let is_open = meta.permissions().mode() & wanted == wanted;
-        if (is_open && !kind.is_dir()) || except.contains(&entry.path()) {
-            continue;
+            Self::of(dirs).closed
         }
-        if !is_open {
-            found.push(entry.path());
-        } else if depth > 1 {
-            search(&entry.path(), depth - 1, except, found);
+    }
+
+    fn is_current(&self) -> bool {
+        let changes = self.changes.as_ref().map(Inotify::read_events);
+        matches!(changes, Some(Err(Errno::EAGAIN)))
+            && self
+                .absent
+                .iter()
+                .all(|dir| dir.symlink_metadata().is_err())
+    }
+
+    fn search(&mut self, dir: &Path, depth: u32) {
+        // Before it is read: then no change is missed.
+        let watch = |changes: &Inotify| changes.add_watch(dir, CHANGES).is_ok();
+        if !self.changes.as_ref().is_some_and(watch) {
+            self.changes = None;
+        }
+        let Ok(entries) = std::fs::read_dir(dir) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            // What a symlink points to is shown, or not, where it is. The kind costs no system call.
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            if kind.is_symlink() {
+                continue;
+            }
+            let Ok(meta) = entry.metadata() else { continue };
+            let wanted = if kind.is_dir() {
+                OTHERS_READ_AND_ENTER
+            } else {
+                OTHERS_READ
+            };
+            if meta.permissions().mode() & wanted != wanted {
+                self.closed.push(entry.path());
+            } else if kind.is_dir() && depth > 1 {
+                self.search(&entry.path(), depth - 1);
+            }
         }
     }
 }
@@ -259,53 +329,104 @@ mod tests {
         assert_eq!(all, [live, left]);
     }
 
+    /// Returns what is masked for a command that may write to `workspace`.
+    fn masked(workspace: &Path, trial: bool) -> Vec<PathBuf> {
+        let (asked, mut question) = std::io::pipe().unwrap();
+        let (answers, answer) = std::io::pipe().unwrap();
+        let named = serde_json::json!({
+            "workspace": workspace, "writable": [], "hidden": [], "read_only": [], "trial": trial,
+        });
+        question.write_all(named.to_string().as_bytes()).unwrap();
+        drop(question);
+        let answered = std::thread::spawn(|| answer_one(asked, answer).unwrap());
+        let mut answers = BufReader::new(answers);
+        answers.read_until(b'\n', &mut Vec::new()).unwrap();
+        let found = Secrets(answers).finish().unwrap();
+        answered.join().unwrap();
+        found
+    }
+
     #[test]
     fn a_trial_looks_through_nothing_that_it_may_write() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = dir.path().canonicalize().unwrap();
         let socket = workspace.join("live");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        let check = |trial| {
-            let (asked, mut question) = std::io::pipe().unwrap();
-            let (answers, answer) = std::io::pipe().unwrap();
-            let named = serde_json::json!({
-                "workspace": workspace, "writable": [], "hidden": [], "read_only": [], "trial": trial,
-            });
-            question.write_all(named.to_string().as_bytes()).unwrap();
-            drop(question);
-            let answered = std::thread::spawn(|| answer_one(asked, answer).unwrap());
-            let mut answers = BufReader::new(answers);
-            answers.read_until(b'\n', &mut Vec::new()).unwrap();
-            let found = Secrets(answers).finish().unwrap();
-            answered.join().unwrap();
-            found.contains(&socket)
-        };
+        let check = |trial| masked(&workspace, trial).contains(&socket);
         assert_eq!((check(false), check(true)), (true, false));
     }
 
     #[test]
-    fn what_others_may_not_read_is_found() {
+    fn what_others_may_not_read_is_found_as_it_is_now() {
         let dir = tempfile::tempdir().unwrap();
         let make = |name: &str, mode| {
             let path = dir.path().join(name);
-            std::fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(&path)
-                .unwrap();
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
             path
         };
-        make("open", 0o644);
-        let (group, own, except) = (
+        let (open, group, own) = (
+            make("deep/open", 0o644),
             make("group", 0o640),
-            make("own", 0o600),
-            make("except", 0o600),
+            make("deep/own", 0o600),
         );
-        let mut found = Vec::new();
-        search(dir.path(), 2, &[except], &mut found);
-        found.sort();
-        assert_eq!(found, [group, own]);
+        make("deep/too/deep", 0o600);
+        let absent = dir.path().join("absent");
+        let dirs = [
+            (dir.path().to_str().unwrap(), 2),
+            (absent.to_str().unwrap(), 1),
+        ];
+        let closed = |survey: Survey| {
+            let mut closed = survey.now(&dirs);
+            closed.sort();
+            closed
+        };
+        let survey = || {
+            let survey = Survey::of(&dirs);
+            assert!(survey.is_current());
+            survey
+        };
+        assert_eq!(closed(survey()), [own.clone(), group.clone()]);
+        // Whatever happens between the search and the question counts.
+        let before = survey();
+        make("deep/open", 0o600);
+        assert_eq!(
+            closed(before),
+            [open.clone(), own.clone(), group.clone()],
+            "a file is closed"
+        );
+        let before = survey();
+        let late = make("late", 0o600);
+        assert_eq!(
+            closed(before),
+            [open, own, group, late.clone()],
+            "one is new"
+        );
+        let before = survey();
+        std::fs::rename(dir.path().join("deep"), dir.path().join("moved")).unwrap();
+        assert!(closed(before).contains(&dir.path().join("moved/own")));
+        let before = survey();
+        let made = make("absent/own", 0o600);
+        assert!(closed(before).contains(&made), "a directory is new");
+        let blind = Survey {
+            changes: None,
+            ..survey()
+        };
+        std::fs::remove_file(&late).unwrap();
+        assert!(!closed(blind).contains(&late), "where nobody tells");
+    }
+
+    #[test]
+    fn what_a_command_may_write_is_not_masked() {
+        let system = Path::new("/etc");
+        let elsewhere = tempfile::tempdir().unwrap();
+        let all = masked(elsewhere.path(), true);
+        assert!(all.iter().any(|path| path.starts_with(system)), "{all:?}");
+        let left = masked(system, true);
+        assert!(
+            !left.iter().any(|path| path.starts_with(system)),
+            "{left:?}"
+        );
     }
 }
