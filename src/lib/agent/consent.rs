@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::tool_policy::{Asked, Question, Rule, Verdict};
+use super::permission::{Asked, Question, Rule, Verdict};
 
 /// A question of a running tool, and where its answer goes.
 pub(super) type Waiting = (Asked, oneshot::Sender<Verdict>);

@@ -2,7 +2,7 @@
 //! words that came before this turn's tools, the model is asked once more without them. What it then calls does
 //! not depend on them, and runs.
 
-use super::tool_policy::{Circumstances, Decision, Knows};
+use super::permission::{Circumstances, Decision, Knows};
 use super::turn_loop::{Break, Running};
 use super::turn_request::Written;
 use crate::llm::Paid;

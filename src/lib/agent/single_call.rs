@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::consent::Consent;
+use super::permission::{self, Asked, Circumstances, Decision, Knows, Owner, Verdict};
 use super::tool::{Context, Progress, Tool, ToolOutput};
-use super::tool_policy::{self, Asked, Circumstances, Decision, Knows, Owner, Verdict};
 use super::turn_loop::Agent;
 use crate::audit;
 use crate::config::Policy;
@@ -111,7 +111,7 @@ impl Agent {
             plan: false,
             knows: &Nothing,
         };
-        let decision = tool_policy::decide(tool, (&call.input, &context), policy, circumstances);
+        let decision = permission::decide(tool, (&call.input, &context), policy, circumstances);
         let why = match decision {
             Decision::Run => return Ok(()),
             Decision::Refuse(why) => return Err(why),
@@ -120,13 +120,13 @@ impl Agent {
         let asked = Asked {
             call_id: call.id.clone(),
             tool: call.name.clone(),
-            question: tool_policy::question(tool, &call.input, &context),
+            question: permission::question(tool, &call.input, &context),
             why,
             wanted: None,
         };
         match owner.ask(std::slice::from_ref(&asked)).await.pop() {
             Some(Verdict::Yes) => {
-                let now = tool_policy::question(tool, &call.input, &context);
+                let now = permission::question(tool, &call.input, &context);
                 if now.bound_to == asked.question.bound_to {
                     tool.confirmed(&call.input);
                 }

@@ -1,6 +1,6 @@
 //! What a long turn is told once: that it may propose to keep how it was done.
 
-use super::end_turn::message;
+use super::interrupted_turn::message;
 use super::tool::SKILL_PROPOSE;
 use super::turn_loop::Running;
 use crate::message::{Block, Role};

@@ -7,8 +7,8 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::consent::Consent;
+use super::permission::{Question, Reach};
 use super::subagents::Team;
-use super::tool_policy::{Question, Reach};
 use crate::clock;
 use crate::config::Policy;
 use crate::memory::Viewer;

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use super::consent::Consent;
-use super::end_turn::{INTERRUPTED, not_run};
+use super::interrupted_turn::{INTERRUPTED, not_run};
 use super::loop_detector;
+use super::permission::{Asked, Decision, Knows, Verdict};
 use super::tool::{Context, Effect, ToolOutput};
-use super::tool_policy::{Asked, Decision, Knows, Verdict};
 use super::turn_loop::{Break, Running};
 use serde_json::Value;
 
@@ -413,6 +413,6 @@ impl Running<'_> {
     }
 
     fn result(&self, call: &ToolCall, duration_ms: u64, output: ToolOutput) -> Kind {
-        super::end_turn::result(self.order.run_id, call, duration_ms, output)
+        super::interrupted_turn::result(self.order.run_id, call, duration_ms, output)
     }
 }

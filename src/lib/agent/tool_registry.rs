@@ -8,9 +8,9 @@ use serde_json::Value;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::more_tools;
+use super::permission;
+use super::permission::{Circumstances, Decision, Question, Reach};
 use super::tool::{Context, SKILL_PROPOSE, Shown, Tool, ToolOutput};
-use super::tool_policy;
-use super::tool_policy::{Circumstances, Decision, Question, Reach};
 use crate::config;
 use crate::config::Policy;
 use crate::message::{Bounds, ToolCall};
@@ -251,7 +251,7 @@ impl Offer {
             host: host.as_deref(),
         };
         let policy = config::policy_of(&self.policies, subject);
-        tool_policy::decide(tool.as_ref(), (&call.input, context), policy, circumstances)
+        permission::decide(tool.as_ref(), (&call.input, context), policy, circumstances)
     }
 
     /// Returns true when the owner's own words spell out every argument of a call.
@@ -274,7 +274,7 @@ impl Offer {
         let tool = self.get(&call.name);
         tool.map_or_else(
             || Question::of(&call.name, &call.input),
-            |tool| tool_policy::question(tool.as_ref(), &call.input, context),
+            |tool| permission::question(tool.as_ref(), &call.input, context),
         )
     }
 

@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 
 use super::compaction::{Need, Room};
 use super::consent::Consent;
-use super::end_turn::{break_off, message};
+use super::interrupted_turn::{break_off, message};
 use super::loop_detector::Guard;
 use super::tool::{Context, Progress};
 use super::tool_registry::{Offer, Registry};

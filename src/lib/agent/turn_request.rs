@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::permission::Owner;
 use super::subagents::Team;
-use super::tool_policy::Owner;
 use crate::llm::Away;
 use crate::memory::Viewer;
 use crate::message::{Bounds, Message, Route, Source, ToolCall, Usage};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::retry::Recorded;
+use super::persist::Recorded;
 use super::schedule::slots::Handle;
 use super::{Pipeline, Signal};
 use crate::agent::{Errand, Sent, Team};

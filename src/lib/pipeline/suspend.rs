@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::Pipeline;
 use super::Signal;
-use super::retry::Recorded;
+use super::persist::Recorded;
 use super::schedule::debounce::Bundle;
 use crate::channel::SendError;
 use crate::clock;

@@ -2,10 +2,10 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::after_takeover;
 use super::approvals;
 use super::continued;
 use super::crash_count::Deaths;
-use super::doubt;
 use super::outbox;
 use super::outbox::{NewPart, Part};
 use super::overheard;
@@ -569,7 +569,7 @@ fn take_in(
     let place = envelope.session_key.clone();
     let mut envelope = envelope.clone();
     continued::place(connection, &mut envelope)?;
-    doubt::mark(connection, &mut envelope)?;
+    after_takeover::mark(connection, &mut envelope)?;
     if envelope.edited && !is_changed(connection, &place, &envelope)? {
         return Ok(None);
     }

@@ -17,12 +17,12 @@
 //! Each promise is one transaction: accept (key + input + offset), start (run + attempt), finish
 //! (done + parts to send), sending, sent. Rows in state `dead` are the dead letters.
 
+mod after_takeover;
 mod approvals;
 mod chats;
 mod continued;
 mod crash_count;
 mod dead_letters;
-mod doubt;
 mod erase;
 mod inbox;
 mod outbox;
@@ -37,6 +37,7 @@ mod tasks;
 mod trace;
 mod view;
 
+pub use after_takeover::doubt;
 pub use approvals::{
     BESIDE_TURNS, Decided, PATIENCE_MS, PutDown, Request, Standing, Written, approvals, ending,
 };
@@ -44,7 +45,6 @@ pub use chats::Exchange;
 pub use continued::{conversation_of, places};
 pub use crash_count::Deaths;
 pub use dead_letters::Which;
-pub use doubt::doubt;
 pub use erase::erase;
 pub use inbox::{Accepted, Arrival, Ended, Finish, Known, Progress, Started, Stop, Verdict};
 pub use outbox::{Aftermath, NewPart, Part};

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::doubt;
+use super::after_takeover;
 use super::overheard::Note;
 use super::{Store, from_json, to_json};
 use super::{overheard, tasks};
@@ -370,7 +370,7 @@ pub(super) fn insert(
     (part, parts): (i64, i64),
     now: i64,
 ) -> rusqlite::Result<Part> {
-    let unknowns = doubt::of(connection, inbox_id)?;
+    let unknowns = after_takeover::of(connection, inbox_id)?;
     connection
         .prepare_cached(
             "INSERT INTO outbox(inbox_id, run_id, channel, chat, topic, reply_to, part, parts, markup, plain, created_at, files, reaction, buttons, asks, unknowns)

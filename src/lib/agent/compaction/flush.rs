@@ -2,8 +2,8 @@
 //! conversation of at most eight steps, in a copy of the history, that nobody is sent.
 
 use super::SOURCE;
+use crate::agent::permission::Decision;
 use crate::agent::tool::ToolOutput;
-use crate::agent::tool_policy::Decision;
 use crate::agent::turn_loop::{Break, Running};
 use crate::config::Thresholds;
 use crate::llm::{Prompt, Purpose};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::Pipeline;
 use super::commands::immediate::OWNER_DECIDES;
-use super::retry::{Recorded, Unrecorded};
+use super::persist::{Recorded, Unrecorded};
 use super::schedule::slots::{Handle, Slots};
 use crate::agent::{Always, Asked, Owner, Verdict};
 use crate::control::replies::{Ask, Reply, Status};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::message::{Button, DeadLetters, Envelope};
-use crate::pipeline::retry::Recorded;
+use crate::pipeline::persist::Recorded;
 use crate::pipeline::{Pipeline, Signal};
 use crate::queue::Which;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::control;
 use crate::control::replies::{Reply, STOPPED};
 use crate::message::{Command, Envelope, SessionKey};
-use crate::pipeline::retry::{Recorded, Unrecorded};
+use crate::pipeline::persist::{Recorded, Unrecorded};
 use crate::pipeline::turn::outcome::{as_it_is, decided, declined, reaction, refused, said};
 use crate::pipeline::{Pipeline, Run, Signal};
 use crate::queue::{Accepted, Stop};

@@ -23,7 +23,7 @@ use crate::channel;
 use crate::channel::{Channel, SendError};
 use crate::message::{OutFile, Route};
 use crate::pipeline::Pipeline;
-use crate::pipeline::retry::{Unrecorded, isolated};
+use crate::pipeline::persist::{Unrecorded, isolated};
 use crate::queue::{Aftermath, NewPart, Part, Postponed};
 use crate::{clock, net};
 

@@ -10,7 +10,7 @@ use crate::agent::plan;
 use crate::clock;
 use crate::memory::person_profile::Known;
 use crate::message::{Envelope, Trust};
-use crate::pipeline::retry::Recorded;
+use crate::pipeline::persist::Recorded;
 use crate::pipeline::turn::run::Setting;
 use crate::pipeline::{Live, Pipeline};
 use crate::prompt::Section;

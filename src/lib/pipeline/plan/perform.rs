@@ -13,7 +13,7 @@ use crate::message::{
     Address, Command, Envelope, MediaKind, OutFile, Route, SessionKey, Source, ToolCall, is_id,
 };
 use crate::pipeline::approvals::Asking;
-use crate::pipeline::retry::{Unrecorded, isolated};
+use crate::pipeline::persist::{Unrecorded, isolated};
 use crate::pipeline::turn::outcome::Saying;
 use crate::pipeline::{Pipeline, Signal};
 use crate::provider::{BoxFuture, ToolSpec};

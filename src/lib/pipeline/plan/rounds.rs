@@ -12,7 +12,7 @@ use crate::clock;
 use crate::config::Voice;
 use crate::message::{Route, SessionKey};
 use crate::pipeline::Pipeline;
-use crate::pipeline::retry::Unrecorded;
+use crate::pipeline::persist::Unrecorded;
 use crate::queue::ReadyTask;
 
 /// Telegram shows "typing" for 5 s.

@@ -7,7 +7,7 @@ use crate::agent::Room;
 use crate::message::{Command, Envelope, SessionKey};
 use crate::pipeline::approvals::Nobody;
 use crate::pipeline::commands::immediate::FOR_OWNERS;
-use crate::pipeline::retry::Recorded;
+use crate::pipeline::persist::Recorded;
 use crate::pipeline::turn::outcome::{Outcome, declined, refused, said};
 use crate::pipeline::turn::run::model_for;
 use crate::pipeline::{Bundle, Pipeline, Run};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::debounce::Bundle;
 use crate::config::MAX_CARRIED;
 use crate::message::{Block, Envelope, Source};
-use crate::pipeline::retry::Recorded;
+use crate::pipeline::persist::Recorded;
 use crate::pipeline::{Live, Pipeline};
 use crate::session::{Over, Resume, Session, State};
 use crate::{clock, prompt, session};

@@ -19,7 +19,7 @@ use super::slots::Slot;
 use crate::config::OnBusy;
 use crate::message::{Command, SessionKey, Trust};
 use crate::pipeline::commands::immediate;
-use crate::pipeline::retry::{Unrecorded, isolated};
+use crate::pipeline::persist::{Unrecorded, isolated};
 use crate::pipeline::{Live, Pipeline, Run, Signal, Waiting};
 use crate::pipeline::{plan, turn};
 use crate::queue::{Accepted, WaitsOn};

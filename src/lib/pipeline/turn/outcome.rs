@@ -12,7 +12,7 @@ use crate::cost::usd;
 use crate::message::{Attachment, Command, Envelope, MediaKind, OutFile, Route, Source, Trust};
 use crate::pipeline::commands::dead_letters;
 use crate::pipeline::deliver::delivery::SENDING_BROKE;
-use crate::pipeline::retry::{Unrecorded, isolated};
+use crate::pipeline::persist::{Unrecorded, isolated};
 use crate::pipeline::schedule::debounce::Bundle;
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Ended, Ending, Finish, NewPart, NewTask, Note};

@@ -1,7 +1,7 @@
 //! `exec`: run a shell command behind the sandbox.
 
-mod consent;
 mod files_in_command;
+mod host_consent;
 mod known_programs;
 mod output_tail;
 mod resolve_program;
@@ -33,7 +33,7 @@ use crate::text::{argv, counted, sha256_hex, shorten, visible};
 use crate::trust::Provenance;
 use crate::undo;
 use crate::workspace::Marking;
-use consent::Pauses;
+use host_consent::Pauses;
 pub use known_programs::{KNOWN_PROGRAMS, known_programs};
 use output_tail::Tail;
 use untrusted_files::{Command, MarkedFiles};
@@ -157,7 +157,7 @@ impl TypedTool for Exec {
             Err(why) => return ToolOutput::error(format!("the command was not run: {why}")),
         };
         let pauses = Pauses::default();
-        let ask = consent::ask(context, &spec.command, &pauses);
+        let ask = host_consent::ask(context, &spec.command, &pauses);
         let session = Session::new(network::rules(&self.settings.rules.network), Some(ask));
         if !self.settings.off {
             network::give(&session, &mut spec);
