@@ -1,4 +1,4 @@
-//! A database is up to three files: itself, its log and the index of the log.
+//! Quarantine: a damaged database is set aside and kept. It is up to three files: itself, its log and the index of the log.
 
 use std::path::{Path, PathBuf};
 

@@ -5,9 +5,9 @@
 //! state/cron/runs/<job>.jsonl {"at":"2026-11-23T07:00:00.000Z","status":"ok","run_id":"…","cost_usd":0.0031, …}
 //! ```
 //!
-//! When a job runs is worked out without a clock of its own: `crontab` reads the five fields of a line,
+//! When a job runs is worked out without a clock of its own: `cron_expression` reads the five fields of a line,
 //! `schedule` knows the three kinds of times (once, every so often, by a crontab line), `due` says what is to
-//! be done about a job now, `heartbeat` whether the agent wakes by itself.
+//! be done about a job now, `heartbeat_gate` whether the agent wakes by itself.
 
 mod cron_expression;
 mod due;

@@ -49,7 +49,7 @@ pub(crate) enum Shown {
     /// Neither pictures nor what it kept of its thinking, and nothing optional beside: the request was
     /// refused.
     Bare,
-    /// Nor the newest result, file or picture: it was refused again.
+    /// Nor the newest result, file or picture, which is quarantined: it was refused again.
     WithoutNewest,
 }
 

@@ -1,4 +1,4 @@
-//! One question to a model: who is asked, and for how long.
+//! One question to a model: who is asked, with which retries and fallbacks, and for how long.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -10,7 +10,7 @@
 //! → resources/list, resources/templates/list, resources/read    ← {contents: […]}
 //! → prompts/list, prompts/get                                   ← {messages: […]}
 //! ← roots/list                                                  → the directories it may change
-//! ← elicitation/create, sampling/createMessage                  → whoever makes the call, see asks.rs
+//! ← elicitation/create, sampling/createMessage                  → whoever makes the call, see server_requests.rs
 //! ```
 
 use parking_lot::Mutex;

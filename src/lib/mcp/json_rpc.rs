@@ -31,7 +31,7 @@ const PROGRESS: &str = "notifications/progress";
 const LOGGED: &str = "notifications/message";
 /// It takes a question of its own back.
 const CANCELLED: &str = "notifications/cancelled";
-/// What whoever makes the call answers, see `asks.rs`.
+/// What whoever makes the call answers, see `server_requests.rs`.
 const OF_CALLERS: [&str; 2] = ["elicitation/create", "sampling/createMessage"];
 
 #[derive(Debug)]

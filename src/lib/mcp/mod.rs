@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! Servers ── one Server each, kept by a task: started, listed, rested when idle, started again
-//!   └ Client     greeting, tools/list, tools/call, cancellation     wire.rs: the messages
+//!   └ Client     greeting, tools/list, tools/call, cancellation     json_rpc.rs: the messages
 //!       └ stdio.rs  a program behind the wall of exec: lines on its stdin and stdout
-//!         http.rs   an address of the owner: POST, answered by JSON or by events
+//!         http/     an address of the owner: POST, answered by JSON or by events
 //! ```
 //!
 //! None of a server's words reach a model before the owner trusted the hash of all that it offers

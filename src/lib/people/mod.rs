@@ -155,7 +155,7 @@ impl People {
             .unwrap_or_default())
     }
 
-    /// Decides about a direct message; changes nothing.
+    /// Decides about a direct message, by the allowlist, the people who were let in and pairing; changes nothing.
     pub fn decide(&self, config: &Config, id: &Address, text: &str, now: i64) -> Access {
         let policy = config.dm_policy(id.channel());
         let is_owner = self.is_owner(config, id);

@@ -1,4 +1,4 @@
-//! Turns that died with the daemon: how often, how long each waits before it is tried again, and when it is given up.
+//! Turns that died with the daemon: how often, how long each waits before its next retry, and when it is given up.
 
 use rusqlite::Connection;
 

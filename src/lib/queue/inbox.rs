@@ -43,7 +43,7 @@ pub enum Verdict {
     Refuse(Option<NewPart>),
 }
 
-/// What is known of a key and a digest.
+/// What is known of a key and a digest, for deduplication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
     /// The key is new.

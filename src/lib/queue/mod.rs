@@ -263,7 +263,7 @@ fn to_json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
-/// Returns true when `key` was new and is remembered now.
+/// Deduplicates: returns true when `key` was new and is remembered now.
 fn remember(
     connection: &Connection,
     key: &str,

@@ -1,4 +1,4 @@
-//! What the owner trusts: one SHA-256 over all files of a skill, for its text may tell the model to run
+//! What the owner's trust is bound to: one SHA-256 over all files of a skill, for its text may tell the model to run
 //! them.
 
 use std::io::Read;

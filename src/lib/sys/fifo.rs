@@ -1,4 +1,5 @@
-//! The doorbell: a FIFO that accepts only what is really ours and never blocks a writer.
+//! The doorbell: a FIFO that accepts only what is really ours and never blocks a writer. The daemon reads it in
+//! `app/daemon/command_intake.rs`.
 //!
 //! Facts it rests on: writes of at most PIPE_BUF (4096) bytes are atomic, longer ones tear;
 //! opening for writing without a reader gives ENXIO; a reader that opens read-write never sees

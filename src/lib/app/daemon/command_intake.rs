@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use super::channel_backlog::Backlog;
 use super::channel_spools;
 use super::channel_spools::Door;
+use super::watchdog;
 use crate::config::Home;
 use crate::control;
 use crate::control::attachments;
@@ -40,14 +41,13 @@ enum Ring {
     Look,
 }
 
-/// Takes commands in until the daemon closes. `reload` is told to read the configuration again; each
-/// pulse of the event loop is passed on to the next loop, as a proof that this one turns.
+/// Takes commands in until the daemon closes. `reload` is told to read the configuration again.
 pub(super) async fn serve(
     pipeline: Arc<Pipeline>,
     home: Home,
     doorbell: File,
     reload: mpsc::Sender<()>,
-    (mut pulses, passed_on): (mpsc::Receiver<()>, mpsc::Sender<()>),
+    mut watchdog: watchdog::Link,
 ) {
     let (rings, mut heard) = mpsc::channel(AT_ONCE);
     let again = rings.clone();
@@ -62,7 +62,7 @@ pub(super) async fn serve(
     loop {
         tokio::select! {
             () = pipeline.closing().cancelled() => break,
-            Some(()) = pulses.recv() => drop(passed_on.try_send(())),
+            () = watchdog.pass() => {}
             _ = rescan.tick() => look(&pipeline, &home, &again).await,
             1.. = heard.recv_many(&mut now, AT_ONCE) => {
                 let mut rang = false;

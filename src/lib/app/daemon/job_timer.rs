@@ -3,33 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::watchdog;
 use crate::clock;
 use crate::pipeline::Pipeline;
-use crate::sys::sd_notify::Systemd;
 
 /// After a bug the jobs are looked at again after so long.
 const AFTER_A_BUG_MS: i64 = 60_000;
 
 /// Looks at jobs and heartbeats until the daemon closes: when one is due, when there is news of one, and now
-/// and then, so that a clock that jumps and a machine that slept are noticed. Each pulse of the other loops is
-/// passed on to the watchdog of systemd, as a proof that this one turns.
-pub(super) async fn serve(
-    pipeline: Arc<Pipeline>,
-    (mut pulses, systemd): (mpsc::Receiver<()>, Systemd),
-) {
+/// and then, so that a clock that jumps and a machine that slept are noticed.
+pub(super) async fn serve(pipeline: Arc<Pipeline>, mut watchdog: watchdog::Link) {
     let mut due = Instant::now();
     loop {
         tokio::select! {
             biased;
             () = pipeline.closing().cancelled() => return,
             () = pipeline.job_news() => {}
-            Some(()) = pulses.recv() => {
-                systemd.say("WATCHDOG=1");
-                continue;
-            }
+            () = watchdog.pass() => continue,
             () = tokio::time::sleep_until(due) => {}
         }
         let now = clock::now_ms();

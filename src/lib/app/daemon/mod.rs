@@ -25,6 +25,7 @@ mod standby;
 mod startup;
 mod stdio;
 mod telegram;
+mod watchdog;
 
 pub(crate) use init::{append, set_secret};
 pub(crate) use login::code_of;

@@ -6,13 +6,14 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::once::Channels;
 use super::startup;
 use super::startup::{Daemon, News};
-use super::{command_intake, job_timer, maintenance, once, publish_state, standby, telegram};
+use super::{
+    command_intake, job_timer, maintenance, once, publish_state, standby, telegram, watchdog,
+};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::documents;
@@ -95,8 +96,7 @@ struct Tasks {
     /// Ends when a daemon that ends by itself has nothing left to do.
     last_work: JoinHandle<Exit>,
     reloads: mpsc::Receiver<()>,
-    /// Proves to the watchdog that all loops turn.
-    pulse: mpsc::Sender<()>,
+    pulse: watchdog::Pulse,
     troubles: mpsc::UnboundedReceiver<String>,
 }
 
@@ -126,22 +126,16 @@ impl Tasks {
         let last_work = once::last_work(pipeline.clone(), home.clone(), options, collected);
         let last_work = tokio::spawn(last_work);
         let (reload, reloads) = mpsc::channel(1);
-        // The ingress, which looks at the spool every 5 s, passes the pulse on to the job timer:
-        // systemd hears only what all loops have let through. Telegram is not asked; it may be silent.
-        let (pulse, pulses) = mpsc::channel(1);
-        let (second_pulse, second_pulses) = mpsc::channel(1);
+        let systemd = daemon.systemd.clone();
+        let (pulse, link, last_link) = watchdog::chain(systemd.clone());
         parts.spawn(command_intake::serve(
             pipeline.clone(),
             home.clone(),
             news.doorbell,
             reload,
-            (pulses, second_pulse),
+            link,
         ));
-        let systemd = daemon.systemd.clone();
-        parts.spawn(job_timer::serve(
-            pipeline.clone(),
-            (second_pulses, systemd.clone()),
-        ));
+        parts.spawn(job_timer::serve(pipeline.clone(), last_link));
         let (mut state_writer, over) = (JoinSet::new(), CancellationToken::new());
         state_writer.spawn(publish_state::show(
             pipeline.clone(),
@@ -174,11 +168,7 @@ impl Daemon {
         self.systemd.say("READY=1\nSTATUS=open");
         self.audit_configuration("start");
         self.greet();
-        let mut beat = self.systemd.beat().map(tokio::time::interval);
-        // After a stop (SIGSTOP, a suspended machine) one beat, not all that were missed.
-        if let Some(beat) = &mut beat {
-            beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        }
+        let mut beat = watchdog::Beat::of(&self.systemd);
         let end = loop {
             tokio::select! {
                 _ = signals.terminate.recv() => break End::Exit(Exit::Ok),
@@ -189,7 +179,7 @@ impl Daemon {
                 _ = signals.dump.recv() => self.dump_status(),
                 Some(trouble) = tasks.troubles.recv() => pipeline.note_trouble(&trouble),
                 exit = &mut tasks.last_work => break End::Exit(exit.unwrap_or(Exit::Bug)),
-                () = next(&mut beat) => { let _ = tasks.pulse.try_send(()); }
+                () = beat.next() => tasks.pulse.send(),
                 Some(ended) = tasks.parts.join_next() => {
                     tracing::error!(?ended, "a part of the daemon ended by itself");
                     break End::Exit(Exit::Bug);
@@ -264,15 +254,5 @@ impl Daemon {
         if let Err(failure) = dumped {
             tracing::error!("status.json could not be written: {}", failure.message);
         }
-    }
-}
-
-/// Waits for the next beat; without a watchdog for ever.
-async fn next(beat: &mut Option<Interval>) {
-    match beat {
-        Some(beat) => {
-            beat.tick().await;
-        }
-        None => std::future::pending().await,
     }
 }

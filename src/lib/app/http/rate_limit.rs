@@ -1,4 +1,4 @@
-//! How many requests are answered in a minute: a bucket that fills evenly and holds a minute's strength, so that
+//! How many requests are answered in a minute: a bucket that fills evenly and holds a minute's worth, so that
 //! a burst is no crime.
 
 use parking_lot::Mutex;

@@ -1,7 +1,7 @@
 //! The bearer token: whether one is good enough to be used, and whether a request has it.
 //!
 //! Whoever has it is the owner, so it must not be guessed. On an address that other machines can reach it
-//! must be strength 128 bits; on this machine alone a short one is used, and warned of. What stands in examples
+//! must be worth 128 bits; on this machine alone a short one is used, and warned of. What stands in examples
 //! and what a script leaves where nothing was set is refused everywhere.
 
 use base64::Engine;
@@ -40,7 +40,7 @@ const PLACEHOLDERS: &[&str] = &[
     "your_token_here",
     "yourtoken",
 ];
-/// What a token must be strength where others can try theirs.
+/// What a token must be worth where others can try theirs.
 const MIN_BITS: f64 = 128.0;
 /// A random one of that strength has more different characters, but for one in a million.
 const MIN_DIFFERENT: usize = 8;
@@ -60,7 +60,7 @@ pub(crate) enum Strength {
     Refused(&'static str),
 }
 
-/// Returns what `token` is strength.
+/// Returns what `token` is worth.
 pub(crate) fn strength(token: &Secret) -> Strength {
     let text = token.expose();
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -81,7 +81,7 @@ pub(crate) fn strength(token: &Secret) -> Strength {
     }
 }
 
-/// Returns what a random text of such letters and such a length is strength; nothing for one that repeats itself.
+/// Returns what a random text of such letters and such a length is worth; nothing for one that repeats itself.
 fn bits(text: &str) -> f64 {
     let of = |fits: fn(&u8) -> bool| text.bytes().all(|byte| fits(&byte));
     let letters: f64 = match () {

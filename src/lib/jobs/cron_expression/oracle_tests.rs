@@ -268,7 +268,7 @@ fn walked(line: &Line, zone: Tz, from_ms: i64, until_ms: i64) -> Vec<i64> {
 
 /// Returns the same as croner has it.
 fn croners(line: &Line, zone: Tz, from_ms: i64, until_ms: i64) -> Vec<i64> {
-    // Of itself it takes `*/2` for a restriction; crontab(5) does not, see the head of crontab.rs.
+    // Of itself it takes `*/2` for a restriction; crontab(5) does not, see the head of mod.rs.
     let both = line.day.starred() || line.weekday.starred();
     let cron = CronParser::builder()
         .dom_and_dow(both)

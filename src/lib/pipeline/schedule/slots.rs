@@ -1,5 +1,5 @@
 //! Slots: at most `[agent] max_concurrent_runs` turns work at once. A turn that waits (for an approval, for a
-//! sub-agent) lends its slot to others and reclaims it before it continues.
+//! sub-agent) lends its slot to others and reclaims it before it continues. Who gets a free one: `lanes::Lanes::next`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -17,8 +17,6 @@ use crate::pipeline::schedule::debounce::Bundle;
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Ended, Ending, Finish, NewPart, NewTask, Note};
 
-/// The very same words of a heartbeat are not said again within this (specification §16).
-const SAME_WORDS_MS: i64 = 24 * 3_600_000;
 /// Characters of what went into a conversation from another that it is told of.
 const TOLD: usize = 1500;
 
@@ -339,19 +337,6 @@ impl Pipeline {
             last.asks = Some(letter);
         }
         parts
-    }
-
-    /// Returns true when a heartbeat said the very same within a day (specification §16).
-    async fn was_said_today(&self, parts: &[NewPart], now: i64) -> bool {
-        if parts.is_empty() {
-            return false;
-        }
-        let plain: Vec<String> = parts.iter().map(|part| part.plain.clone()).collect();
-        // Said twice is better than not at all.
-        self.queue
-            .said_before(Source::Heartbeat, plain, now - SAME_WORDS_MS)
-            .await
-            .is_ok_and(|was_said| was_said)
     }
 
     /// Renders an answer into what is stored and sent.

@@ -1,4 +1,4 @@
-//! How fast we may send: what Telegram asks of a bot, and what it tells one that was too fast
+//! The rate limits of Telegram, how fast we may send: what Telegram asks of a bot, and what it tells one that was too fast
 //! (core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this).
 //!
 //! A chat takes three calls at once and one a second after that, a group (a negative id) besides at
