@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use agent_toolkit::sandbox::{Error, Level, Outcome, Spec, Status, probe, run_at, set_launcher};
+use agent_toolkit::sandbox::{
+    Error, Level, Outcome, Spec, Status, probe, run_at, serve_at, set_launcher,
+};
 use tokio_util::sync::CancellationToken;
 
 fn launcher() {
@@ -961,6 +963,28 @@ fn what_is_shown_from_elsewhere_can_be_read_and_not_changed_and_what_is_hidden_i
             "{level}"
         );
         assert!(!models.join("new").exists(), "{level}");
+    }
+}
+
+#[test]
+fn a_service_that_fills_the_disk_is_ended_before_it_has() {
+    for level in all_levels() {
+        let place = place();
+        let spec = Spec {
+            disk_reserve: u64::MAX,
+            ..place.spec("head -c 400M /dev/zero > unpacked; sleep 600")
+        };
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let mut service = serve_at(&level, spec).await.unwrap();
+            let ended = tokio::time::timeout(Duration::from_secs(60), service.life.ended());
+            assert_eq!(ended.await.unwrap().unwrap(), Status::DiskFull, "{level}");
+            service.life.end().await;
+        });
+        let size = place.workspace.join("unpacked").metadata().unwrap().len();
+        std::thread::sleep(Duration::from_millis(50));
+        let later = place.workspace.join("unpacked").metadata().unwrap().len();
+        assert_eq!(size, later, "{level}: nothing of it lives on");
     }
 }
 

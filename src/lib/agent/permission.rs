@@ -7,6 +7,7 @@
 //! | the world ([`Reach::Acts`]) | runs | asks |
 //! | files that an untrusted run wrote, to run them ([`Reach::Obeys`]) | asks | asks |
 //! | a place on the net ([`Reach::Carries`]) | runs | asks, unless the whole address stands in what was read |
+//! | a place on the owner's own network ([`Reach::CarriesInside`]) | runs | asks, unless the whole address stands on a page of that host |
 //! | a sub-agent ([`Reach::Tells`]) | runs | asks, unless each address in its task stands in what was read |
 //! | a search engine ([`Reach::Searches`]) | runs | asks once it would carry what is the owner's |
 //! | what shapes the agent ([`Reach::Asks`]) | asks | asks |
@@ -43,6 +44,8 @@ pub enum Reach {
     Obeys(Vec<String>),
     /// It carries this address to a place on the net.
     Carries(String),
+    /// It carries this address to a host inside, which the owner allowed by name: there an address may be an order.
+    CarriesInside(String),
     /// It gives this task to a sub-agent, which may follow the addresses in it.
     Tells(String),
     /// It carries these words to a search engine.
@@ -195,6 +198,8 @@ pub(super) trait Knows {
     /// Returns true when an address stands whole in what the agent was given to read or in its prompt, and not too many
     /// were followed in this turn.
     fn was_read(&self, url: &str) -> bool;
+    /// Returns true when an address stands whole on a page of its own host or in the prompt, and not too many were followed.
+    fn was_read_inside(&self, url: &str) -> bool;
     /// Returns true when each address in a text was read.
     fn names_only_read(&self, text: &str) -> bool {
         addresses(text).all(|address| self.was_read(address))
@@ -277,6 +282,7 @@ pub(super) fn decide(
         && match &reach {
             Reach::Acts => true,
             Reach::Carries(url) => !knows.was_read(url),
+            Reach::CarriesInside(url) => !knows.was_read_inside(url),
             Reach::Tells(task) => !knows.names_only_read(task),
             Reach::Searches(query) => !knows.is_public(query),
             Reach::Shows => others_read,

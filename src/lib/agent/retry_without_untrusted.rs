@@ -144,6 +144,14 @@ impl Knows for Running<'_> {
             && (state.was_read(url, &by) || prompt.any(|block| names_address(&block.text, url)))
     }
 
+    fn was_read_inside(&self, url: &str) -> bool {
+        let (state, by) = (self.session.state(), |name: &str| self.brings_pages(name));
+        let mut prompt = self.order.system.iter();
+        state.calls_of_turn(&by) <= FOLLOWED
+            && (state.was_read_on_its_host(url, &by)
+                || prompt.any(|block| names_address(&block.text, url)))
+    }
+
     fn is_public(&self, query: &str) -> bool {
         let (state, by) = (self.session.state(), |name: &str| self.brings_pages(name));
         state.calls_of_turn(&by) <= FOLLOWED && self.private_words(query).is_empty()

@@ -41,6 +41,10 @@ impl Knows for Nothing {
         String::new()
     }
 
+    fn was_read_inside(&self, _url: &str) -> bool {
+        false
+    }
+
     fn was_read(&self, _url: &str) -> bool {
         false
     }

@@ -238,7 +238,7 @@ impl Offer {
             return Decision::Run;
         };
         let host = match tool.reach(&call.input, context) {
-            Reach::Carries(url) => match Provenance::of_url(&url) {
+            Reach::Carries(url) | Reach::CarriesInside(url) => match Provenance::of_url(&url) {
                 Provenance::Host(host) => Some(host),
                 _ => None,
             },

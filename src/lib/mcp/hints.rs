@@ -96,6 +96,7 @@ mod tests {
             writes: vec![],
             network: crate::config::Network::Closed,
             off: false,
+            disk_reserve: 0,
         };
         let said = of("s", &program, "sh: server: not found", &[]);
         let expected = format!(

@@ -98,6 +98,8 @@ pub struct Program {
     pub network: Network,
     /// True when the owner wrote `sandbox = "off"`.
     pub off: bool,
+    /// Bytes of the disk that it must leave free.
+    pub disk_reserve: u64,
 }
 
 pub struct Server {
@@ -528,7 +530,7 @@ impl Program {
             timeout: Duration::ZERO,
             max_output: 0,
             off: self.off,
-            disk_reserve: 0,
+            disk_reserve: self.disk_reserve,
         })
     }
 }

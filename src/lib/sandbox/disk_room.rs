@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
 
-/// How often it is looked at: a fast disk takes about 2 GB a second.
-const INTERVAL: Duration = Duration::from_millis(100);
+/// What a fast disk takes, bytes a millisecond: how soon it is to be looked at again.
+const FASTEST: u64 = 2_000_000;
+/// Between two looks, milliseconds.
+const INTERVAL_MS: (u64, u64) = (100, 10_000);
 
 /// What a command may always write, bytes: on a disk that is nearly full somebody has to tidy up.
 const ALWAYS: u64 = 64 << 20;
@@ -28,15 +30,21 @@ impl DiskRoom {
         }
     }
 
-    /// Returns when less is free.
+    /// Returns when less is free; where nothing is to stay free, never.
     pub(super) async fn is_short(&self) {
+        if self.least == 0 {
+            std::future::pending().await
+        }
+        let mut pause = INTERVAL_MS.0;
         loop {
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(Duration::from_millis(pause)).await;
             let dir = self.dir.clone();
             let free = crate::sys::blocking(move || free(&dir)).await;
-            if free.is_some_and(|free| free < self.least) {
-                return;
-            }
+            let Some(left) = free.map(|free| free.checked_sub(self.least)) else {
+                continue;
+            };
+            let Some(left) = left else { return };
+            pause = (left / FASTEST).clamp(INTERVAL_MS.0, INTERVAL_MS.1);
         }
     }
 }

@@ -6,9 +6,10 @@
 //! outside the walls (Landlock knows them since ABI 9 only).
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -24,7 +25,8 @@ const STEP: &str = "look for secrets";
 /// programming environments are installed there.
 const SEARCHED: [(&str, u32); 3] = [("/etc", 16), ("/usr/local/etc", 16), ("/opt", 3)];
 
-/// Entries of the writable directories that are looked at for sockets.
+/// Entries of the writable directories that are looked at for sockets. Beyond them the sockets are masked whose whole path
+/// is known.
 const ENTRIES: usize = 50_000;
 
 const OTHERS_READ: u32 = 0o004;
@@ -100,13 +102,15 @@ fn answer_one(asked: PipeReader, mut answer: PipeWriter) -> Result<(), Failure> 
     let Ok(survey) = survey else {
         return Err("the search failed").at(STEP);
     };
-    let writable = &paths.writable;
     let mut found = survey.now(&SEARCHED);
-    found.retain(|path| !writable.iter().any(|dir| path.starts_with(dir)));
+    // What is named is meant to be seen.
+    let is_named = |path: &Path| {
+        let mut named = paths.writable.iter().chain(&paths.read_only);
+        named.any(|named| path.starts_with(named))
+    };
+    found.retain(|path| !is_named(path));
     if !is_trial {
-        let bound = std::fs::read_to_string("/proc/net/unix").ok();
-        let bound = bound.as_deref().map(names_of_sockets);
-        found.extend(sockets(writable, bound.as_ref()));
+        found.extend(sockets(&paths.writable, ENTRIES));
     }
     let list = serde_json::to_vec(&found).at(STEP)?;
     answer.write_all(&list).at(STEP)
@@ -216,40 +220,68 @@ impl Survey {
     }
 }
 
-/// Returns the names of the files that sockets of this machine are bound to, as `/proc/net/unix` lists them.
-fn names_of_sockets(list: &str) -> BTreeSet<OsString> {
-    // A path may have spaces; seven columns stand before it.
-    let paths = list.lines().skip(1).filter_map(|line| {
-        let from = line.find(['/', '.'])?;
-        line.get(from..)
-    });
-    let names = paths.filter_map(|path| Path::new(path).file_name());
-    names.map(ToOwned::to_owned).collect()
+/// Returns the files that sockets of this machine are bound to, as `/proc/net/unix` lists them: whole paths, and names
+/// of those that were bound by a relative one.
+fn bound<'l>(list: &'l str) -> (Vec<&'l Path>, BTreeSet<&'l OsStr>) {
+    let (mut whole, mut relative) = (Vec::new(), BTreeSet::new());
+    // Seven columns stand before a path, which may have spaces.
+    let path = |line: &'l str| {
+        let mut rest = line;
+        for _ in 0..7 {
+            rest = rest.trim_start_matches(' ');
+            rest = rest.get(rest.find(' ')?..)?;
+        }
+        rest.strip_prefix(' ')
+    };
+    for path in list.lines().skip(1).filter_map(path).map(Path::new) {
+        if path.is_absolute() {
+            whole.push(path);
+        } else {
+            relative.extend(path.file_name());
+        }
+    }
+    (whole, relative)
 }
 
-/// Returns the sockets at and below `dirs` that somebody may listen at: those called as one that is `bound`, or all
-/// where that is not known.
-fn sockets(dirs: &[PathBuf], bound: Option<&BTreeSet<OsString>>) -> Vec<PathBuf> {
-    let (mut found, mut dirs, mut left) = (Vec::new(), dirs.to_vec(), ENTRIES);
+/// Returns the sockets at and below `dirs` that somebody may listen at. The first `most` entries are looked at.
+fn sockets(dirs: &[PathBuf], most: usize) -> Vec<PathBuf> {
+    let list = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let (whole, relative) = bound(&list);
+    let known: BTreeSet<PathBuf> = whole
+        .iter()
+        .filter_map(|path| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)))
+        .filter(|path| dirs.iter().any(|dir| path.starts_with(dir)) && path.exists())
+        .collect();
+    let (mut found, mut dirs, mut left) = (known.clone(), dirs.to_vec(), most);
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
             if left == 0 {
-                return found;
+                return found.into_iter().collect();
             }
             left -= 1;
             // The kind costs no system call.
             let Ok(kind) = entry.file_type() else {
                 continue;
             };
-            let is_live = || bound.is_none_or(|names| names.contains(&entry.file_name()));
+            let path = entry.path();
             if kind.is_dir() {
-                dirs.push(entry.path());
-            } else if kind.is_socket() && is_live() {
-                found.push(entry.path());
+                dirs.push(path);
+            } else if kind.is_socket()
+                && !known.contains(&path)
+                && (relative.contains(&*entry.file_name()) || is_listened_at(&path))
+            {
+                found.insert(path);
             }
         }
     }
-    found
+    found.into_iter().collect()
+}
+
+/// Returns whether somebody may listen at a socket that no list names: one that was renamed since, or of another network
+/// namespace. Of one that a program left behind the kernel says that nobody does.
+fn is_listened_at(path: &Path) -> bool {
+    let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+    !UnixStream::connect(path).is_err_and(refused)
 }
 
 /// Returns the paths that together hold everything at and below `dir` but `closed`: `dir` itself
@@ -316,17 +348,37 @@ mod tests {
 
     #[test]
     fn sockets_are_found_where_somebody_may_listen() {
+        use std::os::unix::net::UnixListener;
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("deep")).unwrap();
-        let (live, left) = (dir.path().join("deep/a b.sock"), dir.path().join("left"));
-        let _listener = std::os::unix::net::UnixListener::bind(&live).unwrap();
-        drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
-        let bound = names_of_sockets(&std::fs::read_to_string("/proc/net/unix").unwrap());
-        let dirs = [dir.path().to_owned()];
-        assert_eq!(sockets(&dirs, Some(&bound)), std::slice::from_ref(&live));
-        let mut all = sockets(&dirs, None);
-        all.sort();
-        assert_eq!(all, [live, left]);
+        let dirs = [dir.path().canonicalize().unwrap()];
+        let path = |name: &str| dirs[0].join(name);
+        std::fs::create_dir(path("deep")).unwrap();
+        let _listener = UnixListener::bind(path("deep/a b.sock")).unwrap();
+        drop(UnixListener::bind(path("left")).unwrap());
+        // What lists the sockets of this machine knows neither of these.
+        let _renamed = UnixListener::bind(path("before")).unwrap();
+        std::fs::rename(path("before"), path("renamed")).unwrap();
+        let _datagrams = std::os::unix::net::UnixDatagram::bind(path("old")).unwrap();
+        std::fs::rename(path("old"), path("datagrams")).unwrap();
+        let found = |most| {
+            let mut found = sockets(&dirs, most);
+            found.sort();
+            found
+        };
+        let listed = path("deep/a b.sock");
+        assert_eq!(
+            found(ENTRIES),
+            [path("datagrams"), listed.clone(), path("renamed")]
+        );
+        assert_eq!(found(0), [listed]);
+        let list = "Num RefCount Protocol Flags Type St Inode Path\n\
+            0000: 00000002 00000000 00010000 0001 01 53112 rel.sock\n\
+            0001: 00000002 00000000 00010000 0001 01   312 /run/a b\n\
+            0002: 00000003 00000000 00000000 0001 03 53113\n\
+            0003: 00000002 00000000 00010000 0001 01 53114 @/abstract\n";
+        let (whole, relative) = bound(list);
+        assert_eq!(whole, [Path::new("/run/a b")]);
+        assert!(relative.contains(OsStr::new("rel.sock")));
     }
 
     /// Returns what is masked for a command that may write to `workspace`.
@@ -362,7 +414,12 @@ mod tests {
         let make = |name: &str, mode| {
             let path = dir.path().join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, "").unwrap();
+            std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&path)
+                .unwrap();
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
             path
         };

@@ -106,7 +106,6 @@ pub(super) async fn run_in(
     on_output: &(dyn Fn(&[u8]) + Send + Sync),
 ) -> Result<Outcome, Error> {
     let (limit, max_output) = (spec.timeout, spec.max_output);
-    let disk_reserve = spec.disk_reserve;
     let room = DiskRoom::new(&spec.workspace, spec.disk_reserve);
     let mut cover = cover_of(walls, &spec).await;
     let launcher = match ready {
@@ -124,7 +123,7 @@ pub(super) async fn run_in(
         report = running.follow(&mut keep) => End::Report(report.map_err(Error::Start)?),
         () = cancel.cancelled() => End::Killed(Status::Cancelled),
         () = sleep(limit) => End::Killed(Status::TimedOut),
-        () = room.is_short(), if disk_reserve > 0 => End::Killed(Status::DiskFull),
+        () = room.is_short() => End::Killed(Status::DiskFull),
         path = cover.replaced() => {
             replaced = Some(path);
             End::Killed(Status::Cancelled)

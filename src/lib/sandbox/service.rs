@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::cgroup::Group;
 use super::cover::Cover;
+use super::disk_room::DiskRoom;
 use super::run::{
     KILL_GRACE, MAX_REPORT, cover_of, explained, ground_of, kill_group, level_for, line_of,
     spawn_launcher, status_of, walls_of,
@@ -36,6 +37,7 @@ pub struct Life {
     child: Child,
     status: exit::Status,
     cover: Cover,
+    room: DiskRoom,
     group: Option<Group>,
     report: Vec<u8>,
     /// Whether nothing survives when its process group is killed.
@@ -75,6 +77,7 @@ async fn start(plan: Plan, cover: Cover, group: Option<Group>) -> std::io::Resul
     let ((ours, theirs), (talk, heard)) = (pair()?, pair()?);
     let (child, mut status) = spawn_launcher(Stdio::from(theirs), Stdio::from(heard))?;
     status.serve(plan.spec.exit);
+    let room = DiskRoom::new(&plan.spec.workspace, plan.spec.disk_reserve);
     let (complaints, mut lifeline) = ours.into_split();
     // A launcher that did not listen has said why.
     let _ = lifeline.write_all(&lines).await;
@@ -89,6 +92,7 @@ async fn start(plan: Plan, cover: Cover, group: Option<Group>) -> std::io::Resul
             child,
             status,
             cover,
+            room,
             group,
             report: Vec::new(),
             kill_is_complete,
@@ -104,13 +108,14 @@ fn pair() -> std::io::Result<(UnixStream, OwnedFd)> {
 }
 
 impl Life {
-    /// Waits until the command has ended by itself. May be dropped and called again.
+    /// Waits until the command has ended by itself, or has left too little of the disk free. May be dropped and called again.
     ///
     /// # Errors
     /// When it never began.
     pub async fn ended(&mut self) -> Result<Status, Error> {
         tokio::select! {
             _ = self.status.read(&mut self.report, MAX_REPORT) => {}
+            () = self.room.is_short() => return Ok(Status::DiskFull),
             path = self.cover.replaced() => return Err(Error::Uncovered(path)),
         }
         status_of(&self.report).map(|status| explained(status, self.group.as_ref()))

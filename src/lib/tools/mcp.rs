@@ -248,13 +248,28 @@ impl Tool for ServerTool {
         Shown::WhileItFits
     }
 
-    /// The owner trusts the server, and so what it says of its tools.
-    fn reach(&self, _input: &Value, _context: &Context) -> Reach {
-        if self.read_only {
-            Reach::Shows
-        } else {
-            Reach::Acts
+    /// The owner trusts the server, and so what it says of its tools. Nobody has seen what it does with an address or the
+    /// arguments of a prompt.
+    fn reach(&self, input: &Value, _context: &Context) -> Reach {
+        let given = |name: &str| input.get(name).filter(|value| !value.is_null());
+        match (self.kind, given("uri"), given("arguments")) {
+            (Kind::Resources, Some(uri), _) => {
+                Reach::Carries(uri.as_str().unwrap_or_default().to_owned())
+            }
+            (Kind::Prompts, _, Some(_)) => Reach::Acts,
+            _ if self.read_only => Reach::Shows,
+            _ => Reach::Acts,
         }
+    }
+
+    /// A list of resources names addresses that its server made.
+    fn brings_pages(&self) -> bool {
+        self.kind == Kind::Resources
+    }
+
+    /// What a server brings may be the owner's.
+    fn is_public(&self, _input: &Value) -> bool {
+        false
     }
 
     fn server(&self) -> Option<&str> {

@@ -14,7 +14,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{call, listed, python, section, trust};
-use crate::support::{FakeModel, OnDrop, Sandbox, wait_for};
+use crate::support::{FakeModel, OnDrop, Reply, Sandbox, wait_for};
 
 const SOON: Duration = Duration::from_secs(60);
 const SERVER: &str = include_str!("sdk_server.py");
@@ -187,6 +187,13 @@ fn check(sandbox: &Sandbox, model: &FakeModel, streams: bool) {
         &json!({"uri": "file:///etc/passwd"}),
     );
     assert!(answer.contains("did not do it"), "{answer}");
+    // An address that nobody gave is not carried to the server because others said so.
+    let input = json!({"uri": "note://monday?secret=canary"});
+    model.push(Reply::Tool("desk_resources".to_owned(), input));
+    let asking = sandbox.sending(&["--wait=60", "--session", "others", "--untrusted", "do it"]);
+    let asked = sandbox.wait_asked();
+    assert_eq!(sandbox.send(&["--deny", &asked]).code, 0);
+    assert_eq!(asking.end().code, 0);
     let answer = call(sandbox, model, "desk_prompts", &json!({}));
     assert!(
         answer.contains("greeting (arguments: name): Greet somebody."),

@@ -115,5 +115,6 @@ fn way(
         writes: server.writes.clone(),
         network: server.network.clone(),
         off: config.tools.exec.sandbox == Sandbox::Off,
+        disk_reserve: config.media.reserve_mb.saturating_mul(1 << 20),
     })))
 }

@@ -120,6 +120,11 @@ impl Guard {
         }
     }
 
+    /// Returns whether the settings name the host of this address, wherever it is.
+    pub fn is_allowed_by_name(&self, url: &str) -> bool {
+        target::parse(url).is_ok_and(|target| self.rules.allows(&target))
+    }
+
     /// Fetches with GET. An answer with an error status is an answer.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{Mode, mkdirat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, unlinkat};
 
 use super::{BeneathError, Kind, Root, by_descriptor, error, fill, io};
 use crate::sandbox::syscalls;
@@ -129,7 +129,7 @@ impl Target {
     }
 
     /// Puts `bytes` there instead of `old`, whole or not at all, and returns when they are on the disk.
-    /// Missing directories are made (0700). A file that was there keeps its permissions, a new one has
+    /// Missing directories are made (0700). A file that was there keeps its permissions and, where we may give it away, its owner; a new one has
     /// `mode`; neither has set-id bits.
     ///
     /// # Errors
@@ -164,6 +164,9 @@ impl Target {
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let file =
             openat(&dir, &temporary, flags, Mode::S_IRUSR | Mode::S_IWUSR).map_err(failed)?;
+        if let Some(old) = old {
+            keep_owner(&file, &old.metadata);
+        }
         let moved = fill(File::from(file), bytes, Mode::from_bits_truncate(mode))
             .map_err(io(&self.given))
             .and_then(|()| match old {
@@ -257,4 +260,12 @@ impl Target {
         }
         Ok(at)
     }
+}
+
+/// Gives a new file to whom the old one belonged. Only root may give one to another user, and others to a group of theirs.
+fn keep_owner(file: &OwnedFd, old: &Metadata) {
+    use std::os::unix::fs::MetadataExt as _;
+    let (user, group) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
+    let given = fchown(file, Some(user), Some(group));
+    let _ = given.or_else(|_| fchown(file, None, Some(group)));
 }

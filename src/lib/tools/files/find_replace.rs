@@ -24,6 +24,15 @@ pub(super) fn replace(
         return Err("old_string and new_string are the same".to_owned());
     }
     let windows = |text: &str| text.replace("\r\n", "\n").replace('\n', "\r\n");
+    let ends = |ending: &str| text.matches(ending).count();
+    if !old.contains('\n')
+        && new.contains('\n')
+        && !new.contains('\r')
+        && ends("\r\n") > 0
+        && ends("\r\n") == ends("\n")
+    {
+        return replace(text, old, &windows(new), all);
+    }
     if !text.contains(old) && text.contains("\r\n") && old.contains('\n') && !old.contains('\r') {
         let (old, new) = (windows(old), windows(new));
         if text.contains(&old) {
@@ -154,6 +163,15 @@ mod tests {
 
     #[test]
     fn lines_may_end_as_on_windows() {
+        assert_eq!(
+            replace("a\r\nb\r\n", "a", "x\ny", false),
+            Ok(("x\r\ny\r\nb\r\n".into(), 1))
+        );
+        assert_eq!(
+            replace("a\r\nb\n", "a", "x\ny", false),
+            Ok(("x\ny\r\nb\n".into(), 1)),
+            "nobody knows which ends are meant"
+        );
         assert_eq!(
             replace("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz", false),
             Ok(("x\r\ny\r\nz\r\nc\r\n".into(), 1))

@@ -14,8 +14,6 @@ const MAX_SHOWN: usize = 28_000;
 const MAX_NAMES: usize = 500;
 /// Bytes of a line that are kept in memory: more than [`MAX_LINE`] characters have.
 const MAX_LINE_BYTES: usize = 4 * MAX_LINE + 4;
-/// Lines after which a large file is asked whether anybody still waits.
-const CANCEL_CHECK_LINES: u64 = 4096;
 
 /// The lines that are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,11 +41,8 @@ pub(super) fn lines(
     let mut page = Page::default();
     let mut number = 0;
     let mut line = Vec::new();
-    while let Some(left_out) = next_line(&mut file, &mut line)? {
+    while let Some(left_out) = next_line(&mut file, &mut line, is_over)? {
         number += 1;
-        if number % CANCEL_CHECK_LINES == 0 && is_over() {
-            return Err(std::io::Error::other("the run was stopped"));
-        }
         if number < window.first {
             continue;
         }
@@ -68,11 +63,18 @@ pub(super) fn lines(
 }
 
 /// Reads a line without its end into `line`, and returns how many bytes of it were left out; `None` at the
-/// end of the file.
-fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<Option<u64>> {
+/// end of the file. Each block is asked for only while somebody waits: a line may have no end.
+fn next_line(
+    file: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    is_over: &dyn Fn() -> bool,
+) -> std::io::Result<Option<u64>> {
     line.clear();
     let (mut left_out, mut any) = (0, false);
     loop {
+        if is_over() {
+            return Err(std::io::Error::other("the run was stopped"));
+        }
         let block = file.fill_buf()?;
         if block.is_empty() && !any {
             return Ok(None);
@@ -180,4 +182,28 @@ pub(super) fn directory(shown: &str, entries: &[Entry], more: bool) -> String {
         String::new()
     };
     format!("{shown} is a directory, {of}:\n{}{rest}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io::BufReader;
+
+    use super::*;
+
+    #[test]
+    fn a_line_without_an_end_is_read_while_somebody_waits() {
+        let asked = Cell::new(0);
+        let is_over = || {
+            asked.set(asked.get() + 1);
+            asked.get() > 100
+        };
+        let window = Window {
+            first: 1,
+            lines: 10,
+        };
+        let endless = BufReader::new(std::io::repeat(b'x'));
+        assert!(lines(endless, window, "of it", &is_over).is_err());
+        assert_eq!(asked.get(), 101);
+    }
 }

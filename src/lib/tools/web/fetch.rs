@@ -53,7 +53,12 @@ impl TypedTool for WebFetch {
     };
 
     fn reach(&self, args: &Args, _context: &Context) -> Reach {
-        Reach::Carries(args.url.clone())
+        let url = args.url.clone();
+        if self.0.guard.is_allowed_by_name(url.trim()) {
+            Reach::CarriesInside(url)
+        } else {
+            Reach::Carries(url)
+        }
     }
 
     fn question(&self, args: &Args, input: &Value) -> Question {
