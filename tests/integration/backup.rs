@@ -197,6 +197,24 @@ fn a_damaged_backup_and_a_home_in_use_are_refused_before_anything_is_written() {
         "{used:?}"
     );
     assert_eq!(fs::read_dir(place.path("used")).expect("read").count(), 1);
+    // Hidden files make no agent, and none is replaced.
+    place.sandbox.put("workspace/.tools/run", b"of the backup");
+    place.backup("hidden.tar");
+    let own = place.path("hidden/workspace/.tools/run");
+    for path in [&own, &place.path("hidden/state/.ssh/id_ed25519")] {
+        fs::create_dir_all(path.parent().expect("it has one")).expect("directories");
+        fs::write(path, "of this machine").expect("write");
+    }
+    let refused = place.restore("hidden.tar", "hidden");
+    assert!(
+        refused.code == 1 && refused.stderr.contains("workspace/.tools/run"),
+        "{refused:?}"
+    );
+    assert_eq!(fs::read(&own).expect("own file"), b"of this machine");
+    assert!(!place.path("hidden/agent.toml").exists());
+    fs::write(&own, "of the backup").expect("write");
+    let restored = place.restore("hidden.tar", "hidden");
+    assert_eq!(restored.code, 0, "{restored:?}");
     // Directories without a file are nobody's.
     fs::create_dir_all(place.path("bare/state/spool/new")).expect("directories");
     let bare = place.restore("good.tar", "bare");
@@ -289,6 +307,14 @@ fn generations_secrets_and_pipes() {
     ] {
         place.sandbox.put(beside, b"{\"access\": \"torn-token");
     }
+    // The state is the HOME of the system's agent, its directory that of a tool server.
+    for (hidden, secret) in [
+        ("state/.ssh/id_ed25519", "ssh-private-key"),
+        ("state/mcp/notes/.config/token.json", "server-token"),
+        ("state/mcp/notes/vault/.git/HEAD", "notes of a server"),
+    ] {
+        place.sandbox.put(hidden, secret.as_bytes());
+    }
     place
         .sandbox
         .put("state/channels/matrix/place.json", b"{\"a place\": 1}");
@@ -329,17 +355,27 @@ fn generations_secrets_and_pipes() {
         "mail-password",
         "matrix-token",
         "torn-token",
+        "ssh-private-key",
+        "server-token",
     ] {
         assert!(!has(&bytes("plain.tar"), secret.as_bytes()), "{secret}");
     }
     assert!(has(&bytes("plain.tar"), b"a place"));
+    assert!(has(&bytes("plain.tar"), b"notes of a server"));
+    let told = place.daemon(&["backup", &place.text("plain.tar")]);
+    for left in ["state/.ssh", "state/mcp/notes/.config"] {
+        let named = format!("not in it: {left} (hidden");
+        assert!(told.stderr.contains(&named), "{named}: {told:?}");
+    }
     let made = place.daemon(&["backup", "--with-secrets", &place.text("secret.tar")]);
     assert!(
         made.code == 0 && has(&bytes("secret.tar"), b"very-secret-key"),
         "{made:?}"
     );
     assert!(has(&bytes("secret.tar"), b"mail-password"));
+    assert!(has(&bytes("secret.tar"), b"server-token"));
     assert!(!has(&bytes("secret.tar"), b"matrix-token"));
+    assert!(!has(&bytes("secret.tar"), b"ssh-private-key"));
     let home = place.text("with-secrets");
     let restored = place.daemon(&["--home", &home, "restore", &place.text("secret.tar")]);
     assert_eq!(restored.code, 0, "{restored:?}");

@@ -52,7 +52,7 @@ const LEFT_WORDS: &str =
 /// What the person wants.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// With `.env` and [`SECRETS`].
+    /// With `.env`, [`SECRETS`] and what tool servers hide.
     pub secrets: bool,
 }
 
@@ -104,6 +104,18 @@ fn is_of_channel(name: &str) -> bool {
     below
         .and_then(|name| name.split_once('/'))
         .is_some_and(|(_, file)| !file.contains('/') && begins_with(file, OF_CHANNEL))
+}
+
+/// Returns what a hidden entry is that stays behind: keys of SSH and GPG in the state, which is the HOME of the system's
+/// agent, and those of a tool server in its directory, which is its HOME.
+fn whose_hidden(name: &str, options: Options) -> Option<&'static str> {
+    let state = name.strip_prefix("state/")?;
+    if state.starts_with('.') && !state.contains('/') {
+        return Some("hidden, and not the agent's own");
+    }
+    let (_, of_server) = state.strip_prefix("mcp/")?.split_once('/')?;
+    let is_secret = of_server.starts_with('.') && !of_server.contains('/');
+    (is_secret && !options.secrets).then_some("hidden, where tool servers keep sign-ins")
 }
 
 fn begins_with(file: &str, name: &str) -> bool {
@@ -230,6 +242,10 @@ impl<W: Write> Collector<'_, W> {
                 continue;
             }
             if later.contains(&path.as_path()) || self.is_left(&name) || self.writer.has(&name) {
+                continue;
+            }
+            if let Some(whose) = whose_hidden(&name, self.options) {
+                self.left_out.insert(format!("{name} ({whose})"));
                 continue;
             }
             let Ok(meta) = path.symlink_metadata() else {

@@ -17,13 +17,16 @@ use crate::sys::atomic;
 /// off leaves [`Home::restoring`], with which no program of ours starts, and the same backup can be restored again.
 ///
 /// # Errors
-/// [`Error::Occupied`] when there is something in the home; when a file cannot be written.
+/// [`Error::Occupied`] when there is something in the home, or a file that the backup has otherwise; when a file cannot be written.
 pub fn restore(contents: &Contents, home: &Home) -> Result<(), Error> {
     if let Some(path) = occupied(home)? {
         let own = home.restoring().is_dir() && stranger(contents, home)?.is_none();
         if !own {
             return Err(Error::Occupied(path));
         }
+    }
+    if let Some(path) = in_the_way(contents, home) {
+        return Err(Error::Occupied(path));
     }
     let roots = roots(home);
     if let Err(error) = fill(contents, home, &roots) {
@@ -131,14 +134,30 @@ fn stranger(contents: &Contents, home: &Home) -> Result<Option<PathBuf>, Error> 
     for dir in own_dirs(home) {
         files_below(&dir, &mut files)?;
     }
-    let is_strange = |file: &PathBuf| match known.get(file) {
-        None => true,
-        Some(Entry { link: Some(to), .. }) => {
-            std::fs::read_link(file).map_or(true, |now| now != Path::new(to))
-        }
-        Some(entry) => sha256(file).map_or(true, |now| Some(now) != entry.sha256),
-    };
+    let is_strange = |file: &PathBuf| known.get(file).is_none_or(|entry| !is_as_in(entry, file));
     Ok(files.into_iter().find(is_strange))
+}
+
+/// Returns whether `file` is as the backup has it.
+fn is_as_in(entry: &Entry, file: &Path) -> bool {
+    match &entry.link {
+        Some(to) => std::fs::read_link(file).is_ok_and(|now| now == Path::new(to)),
+        None => file.is_file() && sha256(file).is_ok_and(|now| Some(now) == entry.sha256),
+    }
+}
+
+/// Returns what stands where the backup has something else: hidden files, which make no home occupied.
+fn in_the_way(contents: &Contents, home: &Home) -> Option<PathBuf> {
+    let mut places = contents.manifest.files.iter().filter_map(|entry| {
+        let (root, rest) = place_of(home, &entry.path)?;
+        Some((root.join(rest), entry))
+    });
+    places.find_map(|(path, entry)| {
+        let is_free = path
+            .symlink_metadata()
+            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        (!is_free && !is_as_in(entry, &path)).then_some(path)
+    })
 }
 
 /// Returns a file that an agent has in this home.
@@ -220,14 +239,14 @@ fn put(
     file.sync_all().map_err(fail())
 }
 
-/// Moves what lies in `from` into `to`, where empty directories may stand in its way.
+/// Moves what lies in `from` into `to`, where directories may stand, and files that are the same: they stay.
 fn move_all(from: &Path, to: &Path) -> Result<(), sys::Error> {
     let entries = std::fs::read_dir(from).map_err(sys::Error::at("read", from))?;
     for entry in entries.flatten() {
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         if target.is_dir() {
             move_all(&source, &target)?;
-        } else {
+        } else if target.symlink_metadata().is_err() {
             std::fs::rename(&source, &target).map_err(sys::Error::at("move", &source))?;
         }
     }
