@@ -424,6 +424,55 @@ fn a_backup_that_is_killed_leaves_the_one_before_it() {
     place.backup("agent.tar");
 }
 
+/// Returns the ids of what doctor finds of backups, and its words.
+fn findings_of_backups(place: &Place) -> Vec<(String, String)> {
+    let told = place.daemon(&["doctor", "--json", "-q"]).json();
+    let findings = told["findings"].as_array().expect("a list").clone();
+    findings
+        .iter()
+        .filter_map(|finding| {
+            let text = |key: &str| finding[key].as_str().expect("text").to_owned();
+            let words = format!("{}; {}", text("evidence"), text("command"));
+            text("id")
+                .starts_with("backup-")
+                .then(|| (text("id"), words))
+        })
+        .collect()
+}
+
+#[test]
+fn a_backup_that_failed_is_told_by_doctor_until_one_is_made() {
+    let place = Place::new();
+    let nowhere = place.text("unmounted/all");
+    let refused = place.daemon(&["--quiet", "backup", "--keep", "14", &nowhere]);
+    assert_eq!(refused.code, 74, "{refused:?}");
+    let found = findings_of_backups(&place);
+    let [(id, words)] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert!(
+        id == "backup-failed"
+            && words.contains("cannot make ")
+            && words.ends_with(&format!("backup --keep 14 {nowhere}")),
+        "{words}"
+    );
+    // What makes no sense was never a backup.
+    fs::write(place.path("letter"), "dear").expect("write");
+    let refused = place.daemon(&["backup", "--keep", "14", &place.text("letter")]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert_eq!(findings_of_backups(&place), found);
+    fs::create_dir(place.path("unmounted")).expect("a directory");
+    let made = place.daemon(&["--quiet", "backup", "--keep", "14", &nowhere]);
+    assert!(made.code == 0 && made.stderr.is_empty(), "{made:?}");
+    assert_eq!(findings_of_backups(&place), []);
+    let record = place.sandbox.read("state/backup.json").expect("a record");
+    assert!(record.contains("made_at"), "{record}");
+    // It holds of this machine alone.
+    place.backup("agent.tar");
+    assert_eq!(place.restore("agent.tar", "home").code, 0);
+    assert!(!place.path("home/state/backup.json").exists());
+}
+
 /// Whether `program` can be run; one that is not installed is skipped by name.
 fn is_installed(program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok();
@@ -511,6 +560,25 @@ fn recipients_of_age_encrypt_every_backup() {
         "a decrypted copy was left"
     );
 
+    // A slip in a recipient is told when it is written, and not by a timer at night.
+    let good = place.sandbox.read("agent.toml").expect("it is there");
+    let check = || place.daemon(&["check"]).stderr;
+    assert!(!check().contains("no backup can be made"));
+    let slip = good.replace(recipient, "age1xyz-misspelt");
+    place.sandbox.put("agent.toml", slip.as_bytes());
+    let told = check();
+    assert!(
+        told.contains("warning: no backup can be made: age cannot encrypt")
+            && told.contains("age1xyz-misspelt"),
+        "{told}"
+    );
+    let found = findings_of_backups(&place);
+    assert!(
+        found.len() == 1 && found[0].0 == "backup-recipient",
+        "{found:?}"
+    );
+    place.sandbox.put("agent.toml", good.as_bytes());
+
     let plain = place.daemon(&["backup", "--plain", &place.text("plain.tar")]);
     assert!(plain.code == 0 && is_plain(&place.path("plain.tar")));
     // Nothing can be told of an encrypted file, so it stays.
@@ -574,6 +642,11 @@ fn keys_of_gpg_encrypt_every_backup() {
     assert!(
         refused.code == 1 && refused.stderr.contains("nobody@example.org"),
         "{refused:?}"
+    );
+    let told = place.daemon(&["check"]).stderr;
+    assert!(
+        told.contains("warning: no backup can be made: gpg cannot encrypt"),
+        "{told}"
     );
     assert!(!place.path("none.tar.gpg").exists() && !place.path("none.tar.gpg.part").exists());
     // The agent of gpg holds its directory.

@@ -1,5 +1,9 @@
 //! How a program ends: its exit code, and what it says when it could not do its work.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::cli::quote;
 use crate::{auth, config, db, sys};
 
 /// Exit codes, after sysexits(3).
@@ -165,7 +169,7 @@ impl From<sys::Error> for Failure {
         let message = error.to_string();
         match error.source.kind() {
             PermissionDenied => Self::not_permitted(message)
-                .hint("run it as the user whose agent it is, for the system unit: sudo -u agent agent-send …"),
+                .hint(who_may(&error.path)),
             StorageFull => Self::io(message).hint("make room on that file system and try again; nothing was lost"),
             ReadOnlyFilesystem => {
                 Self::io(message).hint("the home must be writable: remount it, or choose another with --home")
@@ -173,6 +177,37 @@ impl From<sys::Error> for Failure {
             AlreadyExists => Self::io(message)
                 .hint("move it away and start the daemon again: it makes its own and touches nothing else"),
             _ => Self::io(message).hint("look at that path with ls -ld, and at the file system with df"),
+        }
+    }
+}
+
+/// Returns what to do where `path` may not be used: what `sudo` once left amid one's own files is given back.
+fn who_may(path: &Path) -> String {
+    let owner = |path: &Path| std::fs::symlink_metadata(path).ok().map(|meta| meta.uid());
+    let own = nix::unistd::geteuid().as_raw();
+    // What lies in a closed directory, or is not there yet, is its directory's matter.
+    let path = path
+        .ancestors()
+        .find(|path| owner(path).is_some())
+        .unwrap_or(path);
+    who_may_of(path, owner(path), path.parent().and_then(owner), own)
+}
+
+fn who_may_of(path: &Path, owner: Option<u32>, around: Option<u32>, own: u32) -> String {
+    let name = |uid: u32| {
+        let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+        user.map_or_else(|| uid.to_string(), |user| user.name)
+    };
+    match owner {
+        Some(owner) if owner != own && around == Some(own) => format!(
+            "it belongs to {}, what is around it to you: sudo chown -R {}: {}",
+            name(owner),
+            quote(name(own)),
+            quote(path)
+        ),
+        _ => {
+            "run it as the user whose agent it is, for the system unit: sudo -u agent agent-send …"
+                .to_owned()
         }
     }
 }
@@ -193,6 +228,29 @@ impl From<db::Error> for Failure {
             db::Error::Failed { .. } | db::Error::Closed(_) => {
                 Self::io(message).hint("look at the permissions of that file and at the free space with df")
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_somebody_else_amid_ones_own_is_named_with_chown() {
+        let path = Path::new("/home/ada/my notes/plan.md");
+        // No user has this id, so that it is named by its number.
+        let own = 2_000_000_001;
+        let hint = who_may_of(path, Some(0), Some(own), own);
+        let command = format!("sudo chown -R {own}: '/home/ada/my notes/plan.md'");
+        assert!(hint.ends_with(&command), "{hint}");
+        for (owner, around) in [
+            (Some(0), Some(0)),
+            (Some(own), Some(own)),
+            (None, Some(own)),
+        ] {
+            let hint = who_may_of(path, owner, around, own);
+            assert!(hint.starts_with("run it as the user"), "{hint}");
         }
     }
 }

@@ -30,7 +30,8 @@ pub const SECRETS: [&str; 2] = ["auth.json", "mcp-auth.json"];
 pub const OF_CHANNEL: &str = "secret";
 
 /// Of the state: what is rebuilt, or is of no use elsewhere. A standby gets none of it either.
-pub const LEFT: [&str; 13] = [
+pub const LEFT: [&str; 14] = [
+    "backup.json",
     "backup.tmp",
     "control.fifo",
     "index.vec",

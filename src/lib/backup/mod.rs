@@ -17,12 +17,14 @@ mod archive;
 mod collect;
 mod generations;
 mod prove;
+mod record;
 mod restore;
 
 pub use archive::Contents;
 pub use collect::{LEFT, OF_CHANNEL, Options, Report, SECRETS, write};
 pub use generations::{new_path, newest, prune};
 pub use prove::{Proof, open_all, prove};
+pub use record::Record;
 pub use restore::restore;
 
 use std::path::PathBuf;

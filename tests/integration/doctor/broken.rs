@@ -21,6 +21,33 @@ const FAULTS: &[Fault] = &[
         run: "apt-get install age",
     },
     Fault {
+        id: "backup-failed",
+        files: &[(
+            "state/backup.json",
+            r#"{"failed":{"at":1,"why":"cannot read workspace/plan.md: Permission denied","command":"backup --keep 14 /mnt/b"}}"#,
+        )],
+        env: &[],
+        says: "1970-01-01T00:00:00.001Z: cannot read workspace/plan.md: Permission denied; none was made before",
+        run: "backup --keep 14 /mnt/b",
+    },
+    Fault {
+        id: "backup-failed",
+        files: &[("state/backup.json", "{")],
+        env: &[],
+        says: "nobody can tell whether backups are made",
+        run: "ls -l",
+    },
+    Fault {
+        id: "backup-old",
+        files: &[(
+            "state/backup.json",
+            r#"{"made_at":1,"regular":{"at":1,"pause_ms":86400000,"command":"backup --keep 14 /mnt/b"}}"#,
+        )],
+        env: &[],
+        says: "since 1970-01-01T00:00:00.001Z",
+        run: "backup --keep 14 /mnt/b",
+    },
+    Fault {
         id: "http-token-missing",
         files: &[("agent.toml", "[http]\nenabled = true\n")],
         env: &[],

@@ -1,7 +1,7 @@
 //! `agent-daemon`: the long-running process, and what prepares a home for it.
 
 mod auth;
-mod backup;
+pub(super) mod backup;
 pub(super) mod build;
 mod channel_backlog;
 mod channel_spools;

@@ -6,6 +6,7 @@
 //! to its findings; one that breaks down is a finding itself. What is fine is not mentioned.
 
 mod api;
+mod backups;
 mod channels;
 mod collections;
 mod databases;
@@ -109,6 +110,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("daemon", running::check),
     ("channels", channels::check),
     ("standby", standby::check),
+    ("backups", backups::check),
     ("tool servers", servers::check),
     ("collections", collections::check),
     ("jobs", jobs::check),

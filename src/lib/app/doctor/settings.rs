@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::subject::{Patient, blocks, quote};
 use super::{Finding, Level, service};
-use crate::app::daemon::build;
+use crate::app::daemon::{backup, build};
 use crate::app::llm_client;
 use crate::audit;
 use crate::auth;
@@ -73,6 +73,7 @@ pub(super) fn beyond_start(patient: &Patient) -> Vec<Finding> {
     findings.extend(unused_keys(patient, loaded));
     findings.extend(shell_only(patient, loaded));
     findings.extend(backup_program(patient, loaded));
+    findings.extend(backup_recipient(patient, loaded));
     findings
 }
 
@@ -91,6 +92,19 @@ fn backup_program(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
         );
         Finding::warning("backup-program-missing", evidence, format!("apt-get install {package}"))
     })
+}
+
+/// A misspelt recipient or a key that has expired: every backup fails, at night. The keyring of somebody else is not looked
+/// into.
+fn backup_recipient(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
+    let settings = &loaded.config.backup;
+    if patient.is_foreign() && !settings.gpg.is_empty() {
+        return None;
+    }
+    let why = backup::refused_recipients(settings)?;
+    let evidence = format!("no backup can be made: {}", crate::text::visible(&why));
+    let edit = patient.edit(patient.home.config_file(), None);
+    Some(Finding::warning("backup-recipient", evidence, edit))
 }
 
 /// The model hangs on a variable of this shell, and systemd is to start the daemon.

@@ -153,6 +153,13 @@ impl Cipher {
         }
     }
 
+    /// Returns what the program says of recipients for whom it does not encrypt; `None` also when it cannot be asked.
+    pub(super) fn refused(&self) -> Option<String> {
+        let tried = self.encrypt(Stdio::null(), |_| Ok(()));
+        let refused = tried.err().filter(|failure| failure.exit == Exit::Failed)?;
+        Some(refused.message)
+    }
+
     /// Has `write` write into the program, whose output goes to `out`.
     pub(super) fn encrypt<T>(
         &self,
@@ -162,9 +169,17 @@ impl Cipher {
         let mut arguments: Vec<&OsStr> = match self.program {
             Program::Age => vec!["--encrypt".as_ref()],
             // The owner named the key, so it is trusted.
-            Program::Gpg => ["--batch", "--quiet", "--trust-model", "always", "--encrypt"]
-                .map(OsStr::new)
-                .to_vec(),
+            // And is in the keyring: one that is not is not looked for in the network.
+            Program::Gpg => [
+                "--batch",
+                "--quiet",
+                "--no-auto-key-locate",
+                "--trust-model",
+                "always",
+                "--encrypt",
+            ]
+            .map(OsStr::new)
+            .to_vec(),
         };
         for recipient in &self.recipients {
             arguments.extend(["--recipient".as_ref(), OsStr::new(recipient)]);

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::backup;
-use crate::backup::{Contents, Options, Proof, Report};
+use crate::backup::{Contents, Options, Proof, Record, Report};
 use crate::clock;
 use crate::config;
 use crate::config::{Environment, Home};
@@ -63,24 +63,78 @@ pub(super) struct Restore {
 pub(super) fn backup(shared: &Shared, wanted: &Backup, json: bool) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     cli::may_write(&home)?;
-    cli::prepare(&home)?;
+    cli::must_be_there(&home)?;
+    let made = make(shared, wanted, json, &env, &home);
+    note(&home, wanted, made.as_ref().err());
+    made
+}
+
+/// Writes down how it ended, for doctor: a timer fails where nobody looks.
+fn note(home: &Home, wanted: &Backup, failure: Option<&Failure>) {
+    // One that cannot be read is begun anew: it says when a backup was made, not what is in it.
+    let mut record = Record::read(home).unwrap_or_default();
+    let (command, now) = (again(wanted), clock::now_ms());
+    match failure {
+        // A slip of the hand, or another backup that is being made.
+        Some(failure) if matches!(failure.exit, Exit::Usage | Exit::TryAgain) => return,
+        Some(failure) => record.failed(command, failure.message.clone(), now),
+        None => record.made(command, wanted.keep.is_some(), now),
+    }
+    if let Err(error) = record.write(home) {
+        cli::err(&format!("warning: doctor does not hear of this: {error}"));
+    }
+}
+
+/// Returns the words behind the program that do the same from any directory.
+fn again(wanted: &Backup) -> String {
+    let mut words = "backup".to_owned();
+    for (flag, is_given) in [
+        ("--with-secrets", wanted.with_secrets),
+        ("--plain", wanted.plain),
+    ] {
+        if is_given {
+            words = format!("{words} {flag}");
+        }
+    }
+    if let Some(keep) = wanted.keep {
+        words = format!("{words} --keep {keep}");
+    }
+    match wanted.path == Path::new(PIPE) {
+        true => format!("{words} - >agent.tar"),
+        false => format!("{words} {}", cli::quote(absolute(&wanted.path))),
+    }
+}
+
+/// Returns why nobody could encrypt for whom the settings name.
+pub(in crate::app) fn refused_recipients(settings: &config::Backup) -> Option<String> {
+    Cipher::of(settings)?.refused()
+}
+
+fn make(
+    shared: &Shared,
+    wanted: &Backup,
+    json: bool,
+    env: &Environment,
+    home: &Home,
+) -> Result<Exit, Failure> {
+    home.create()?;
     let options = Options {
         secrets: wanted.with_secrets,
     };
     let cipher = match wanted.plain {
         true => None,
-        false => Cipher::of(&settings(&home, &env)?),
+        false => Cipher::of(&settings(home, env)?),
     };
     let cipher = cipher.as_ref();
     if wanted.path == Path::new(PIPE) {
-        return to_stdout(shared, &home, options, cipher, wanted.keep);
+        return to_stdout(shared, home, options, cipher, wanted.keep);
     }
     let dir = directory(&wanted.path, wanted.keep)?;
     let path = match &dir {
         Some(dir) => backup::new_path(dir, clock::now_ms(), Cipher::suffix(cipher)),
         None => wanted.path.clone(),
     };
-    let report = to_file(&home, options, cipher, &path)?;
+    let report = to_file(home, options, cipher, &path)?;
     let removed = match (&dir, wanted.keep) {
         (Some(dir), Some(keep)) => backup::prune(dir, usize::from(keep))?,
         _ => Vec::new(),
