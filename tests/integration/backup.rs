@@ -347,6 +347,29 @@ fn generations_secrets_and_pipes() {
         three.len() == 3 && three.contains("agent-mine.tar") && three.is_disjoint(&first),
         "{three:?}"
     );
+    // One of a clock that was wrong is not the newest.
+    let future = "all/agent-2099-01-01T000000Z.tar";
+    fs::write(place.path(future), "of a wrong clock").expect("write");
+    let looked = place.daemon(&["restore", "--dry-run", &place.text("all")]);
+    assert!(
+        looked.code == 0
+            && looked
+                .stderr
+                .contains(&format!("passed over {}", place.text(future))),
+        "{looked:?}"
+    );
+    fs::create_dir(place.path("future")).expect("a directory");
+    fs::copy(
+        place.path(future),
+        place.path(&future.replace("all", "future")),
+    )
+    .expect("a copy");
+    let refused = place.daemon(&["restore", "--dry-run", &place.text("future")]);
+    assert!(
+        refused.code == 65 && refused.stderr.contains("whose time has come"),
+        "{refused:?}"
+    );
+    fs::remove_file(place.path(future)).expect("own file");
     let bytes = |name: &str| fs::read(place.path(name)).expect("the backup");
     let has = |bytes: &[u8], words: &[u8]| bytes.windows(words.len()).any(|part| part == words);
     place.backup("plain.tar");

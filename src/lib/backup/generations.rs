@@ -1,4 +1,4 @@
-//! Several backups in one directory: their names sort by time, and the oldest go.
+//! Several backups in one directory: their names sort by time, and the oldest go. A clock may have been wrong.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +7,8 @@ use crate::{clock, sys};
 
 const BEFORE: &str = "agent-";
 const AFTER: &str = ".tar";
+/// Clocks of machines that write into one directory differ by less.
+const SKEW_MS: i64 = 86_400_000;
 /// What follows the name when a program encrypted it.
 const ENCRYPTED: [&str; 2] = [".age", ".gpg"];
 
@@ -17,37 +19,63 @@ pub fn new_path(dir: &Path, now: i64, suffix: &str) -> PathBuf {
     dir.join(format!("{BEFORE}{seconds}Z{AFTER}{suffix}"))
 }
 
-/// Returns the newest backup in `dir`; `None` when there is none.
+/// The newest backup in a directory.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// `None` when there is none.
+    pub path: Option<PathBuf>,
+    /// Those whose names say a time that has not come, the oldest first.
+    pub passed_over: Vec<PathBuf>,
+}
+
+/// Finds the newest backup in `dir`.
 ///
 /// # Errors
 /// When the directory cannot be read.
-pub fn newest(dir: &Path) -> Result<Option<PathBuf>, Error> {
-    Ok(generations(dir)?.pop())
+pub fn newest(dir: &Path, now: i64) -> Result<Newest, Error> {
+    let Generations { mut past, future } = Generations::read(dir, now)?;
+    Ok(Newest {
+        path: past.pop(),
+        passed_over: future,
+    })
 }
 
-/// Removes all but the newest `keep` backups in `dir` and returns what was removed. Other files stay.
+/// Removes all but the newest `keep` backups in `dir` and returns what was removed. The one that was just `written` stays
+/// whatever its name says, and counts; so do, uncounted, those whose time has not come: their clock was wrong, or ours is.
+/// Other files stay.
 ///
 /// # Errors
 /// When one cannot be removed.
-pub fn prune(dir: &Path, keep: usize) -> Result<Vec<PathBuf>, Error> {
-    let mut gone = generations(dir)?;
-    gone.truncate(gone.len().saturating_sub(keep.max(1)));
+pub fn prune(dir: &Path, keep: usize, written: &Path, now: i64) -> Result<Vec<PathBuf>, Error> {
+    let mut gone = Generations::read(dir, now)?.past;
+    gone.retain(|path| path != written);
+    gone.truncate((gone.len() + 1).saturating_sub(keep.max(1)));
     for path in &gone {
         std::fs::remove_file(path).map_err(sys::Error::at("remove", path))?;
     }
     Ok(gone)
 }
 
-/// Returns the backups in `dir`, the oldest first.
-fn generations(dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
-    let mut found: Vec<PathBuf> = entries
-        .flatten()
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_ours))
-        .map(|entry| entry.path())
-        .collect();
-    found.sort();
-    Ok(found)
+/// The backups in a directory, each the oldest first.
+struct Generations {
+    past: Vec<PathBuf>,
+    /// By a clock that was wrong.
+    future: Vec<PathBuf>,
+}
+
+impl Generations {
+    fn read(dir: &Path, now: i64) -> Result<Self, Error> {
+        let entries = std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
+        let mut all: Vec<PathBuf> = entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_str().is_some_and(is_ours))
+            .map(|entry| entry.path())
+            .collect();
+        all.sort();
+        let latest = new_path(dir, now + SKEW_MS, "");
+        let future = all.split_off(all.partition_point(|path| *path <= latest));
+        Ok(Self { past: all, future })
+    }
 }
 
 fn is_ours(name: &str) -> bool {
@@ -69,25 +97,61 @@ mod tests {
     use super::*;
     use crate::sys::atomic;
 
+    const DAY_MS: i64 = 86_400_000;
+
+    fn put(path: &Path) {
+        atomic::write(path, b"x", atomic::Durability::Rename).expect("write");
+    }
+
     #[test]
     fn the_newest_stay_and_files_of_others_are_left_alone() {
         let dir = tempfile::tempdir().expect("dir");
-        let at = |ms: i64| new_path(dir.path(), ms, if ms == 0 { ".age" } else { "" });
-        let put =
-            |path: &Path| atomic::write(path, b"x", atomic::Durability::Rename).expect("write");
+        let at = |day: i64| new_path(dir.path(), day * DAY_MS, if day == 0 { ".age" } else { "" });
         for day in 0..5 {
-            put(&at(day * 86_400_000));
+            put(&at(day));
         }
         put(&dir.path().join("agent-of-mine.tar"));
+        let (now, last) = (4 * DAY_MS, at(4));
         assert_eq!(
-            prune(dir.path(), 2).expect("pruned"),
-            [at(0), at(86_400_000), at(2 * 86_400_000)]
+            prune(dir.path(), 2, &last, now).expect("pruned"),
+            [at(0), at(1), at(2)]
         );
-        assert_eq!(newest(dir.path()).expect("read"), Some(at(4 * 86_400_000)));
-        assert!(
-            prune(dir.path(), 0).expect("pruned").len() == 1,
+        let found = newest(dir.path(), now).expect("read");
+        assert_eq!(
+            (found.path, found.passed_over),
+            (Some(last.clone()), vec![])
+        );
+        assert_eq!(
+            prune(dir.path(), 0, &last, now).expect("pruned"),
+            [at(3)],
             "one stays"
         );
         assert!(dir.path().join("agent-of-mine.tar").exists());
+    }
+
+    #[test]
+    fn a_wrong_clock_makes_no_backup_the_newest_and_removes_none_that_was_just_made() {
+        let dir = tempfile::tempdir().expect("dir");
+        let at = |day: i64| new_path(dir.path(), day * DAY_MS, "");
+        for day in [10, 11, 12, 500, 501] {
+            put(&at(day));
+        }
+        let (future, now) = ([at(500), at(501)], 12 * DAY_MS);
+        let found = newest(dir.path(), now).expect("read");
+        assert_eq!(found.path, Some(at(12)));
+        assert_eq!(found.passed_over, future);
+        // They take no place of one that is kept.
+        let gone = prune(dir.path(), 2, &at(12), now).expect("pruned");
+        assert_eq!(gone, [at(10)]);
+        // A clock that went back, by some hours and by years.
+        put(&at(10));
+        let gone = prune(dir.path(), 2, &at(10), 11 * DAY_MS).expect("pruned");
+        assert_eq!(gone, [at(11)]);
+        put(&at(1));
+        let gone = prune(dir.path(), 1, &at(1), DAY_MS).expect("pruned");
+        assert_eq!(gone, [] as [PathBuf; 0]);
+        for path in [at(1), at(10), at(12)].iter().chain(&future) {
+            assert!(path.exists(), "{}", path.display());
+        }
     }
 }

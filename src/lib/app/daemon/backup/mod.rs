@@ -130,13 +130,14 @@ fn make(
         return to_stdout(shared, home, options, cipher, wanted.keep);
     }
     let dir = directory(&wanted.path, wanted.keep)?;
+    let now = clock::now_ms();
     let path = match &dir {
-        Some(dir) => backup::new_path(dir, clock::now_ms(), Cipher::suffix(cipher)),
+        Some(dir) => backup::new_path(dir, now, Cipher::suffix(cipher)),
         None => wanted.path.clone(),
     };
     let report = to_file(home, options, cipher, &path)?;
     let removed = match (&dir, wanted.keep) {
-        (Some(dir), Some(keep)) => backup::prune(dir, usize::from(keep))?,
+        (Some(dir), Some(keep)) => backup::prune(dir, usize::from(keep), &path, now)?,
         _ => Vec::new(),
     };
     let encrypted = cipher.map(|cipher| cipher.program);
@@ -309,9 +310,7 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
         })?;
         spooled.0.clone()
     } else if wanted.path.is_dir() {
-        backup::newest(&wanted.path)?.ok_or_else(|| {
-            Failure::data(format!("{} has no backup in it", wanted.path.display()))
-        })?
+        newest(&wanted.path)?
     } else {
         wanted.path.clone()
     };
@@ -365,6 +364,25 @@ pub(super) fn restore(shared: &Shared, wanted: &Restore, json: bool) -> Result<E
         ));
     }
     Ok(Exit::Ok)
+}
+
+/// Returns the newest backup in a directory, and says which are dated later than now.
+fn newest(dir: &Path) -> Result<PathBuf, Failure> {
+    let found = backup::newest(dir, clock::now_ms())?;
+    for path in &found.passed_over {
+        cli::err(&format!(
+            "warning: passed over {}, whose time has not come: a clock was wrong; name the file itself to take it",
+            path.display()
+        ));
+    }
+    let dir = dir.display();
+    found
+        .path
+        .ok_or_else(|| match found.passed_over.is_empty() {
+            true => Failure::data(format!("{dir} has no backup in it")),
+            false => Failure::data(format!("{dir} has no backup in it whose time has come"))
+                .hint("look at the clock of this machine with date, or name the file itself"),
+        })
 }
 
 fn print_proof(proof: &Proof) {
