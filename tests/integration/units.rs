@@ -149,6 +149,18 @@ fn backups_are_made_alike_by_timer_and_crontab() {
             unit.contains(&format!("\nExecStart=/usr/local/bin/{command}")),
             "{unit}"
         );
+        // The user's is the same place under every systemd, and the page names both.
+        let start = format!("ExecStart=/usr/local/bin/{command}");
+        let dir = unit.lines().find_map(|line| line.strip_prefix(&start));
+        let dir = dir.expect("it says where to");
+        assert!(!dir.contains("%S"), "{unit}");
+        let shown = format!("`{}`", dir.replace("%h", "~"));
+        assert!(text("docs/howto/backup.md").contains(&shown), "{shown}");
+        assert!(unit.contains(dir.replace("%h", "~").as_str()), "{unit}");
+        if dir.starts_with("%h") {
+            let made = format!("\nExecStartPre=/bin/mkdir -p {dir}\n");
+            assert!(unit.contains(&made), "{unit}");
+        }
     }
     assert!(text("crontab.example").contains(&format!("\n25 4 * * *  {command}")));
 }
