@@ -208,6 +208,16 @@ fn the_channel_to_matrix_is_installed_when_asked_for_and_missed_when_switched_on
         assert!(place.prefix().join(file).is_file(), "{file}: {installed:?}");
     }
     assert_eq!(doctor(), None);
+    // An update from programs without a channel takes none away.
+    fs::remove_file(&stand_in).expect("own file");
+    for _ in 0..2 {
+        let again = place.install(&["--user", "--bin-from", from]);
+        assert!(
+            again.code == 0 && again.stdout.contains("bin/agent-channel-matrix as it is"),
+            "{again:?}"
+        );
+        assert_eq!(doctor(), None);
+    }
     let removed = place.install(&["--user", "--uninstall"]);
     assert_eq!(removed.code, 0, "{removed:?}");
     assert_eq!(files(&place.prefix()), [] as [PathBuf; 0]);
@@ -357,6 +367,47 @@ fn the_commit_of_the_sources_is_built_in() {
             dir.display()
         );
     }
+}
+
+#[test]
+fn an_update_builds_the_channel_to_matrix_where_it_was_installed() {
+    let place = Place::new();
+    let bin = place.dir.path().join("bin");
+    fs::create_dir_all(&bin).expect("own directory");
+    // It builds what its manifest is of, into the directory that it is told.
+    let cargo = format!(
+        "#!/bin/bash\ncase \"$*\" in\n*channels/matrix*) mkdir -p ${{@: -1}}/release && cp /bin/true ${{@: -1}}/release/agent-channel-matrix ;;\n\
+         *) mkdir -p $CARGO_TARGET_DIR/release && cp {}/agent-daemon $CARGO_TARGET_DIR/release ;;\nesac\n",
+        programs()
+    );
+    fs::write(bin.join("cargo"), cargo).expect("own directory");
+    fs::set_permissions(bin.join("cargo"), fs::Permissions::from_mode(0o755)).expect("own file");
+    let install = |more: &[&str]| {
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/install");
+        let mut command = Command::new(script);
+        command
+            .args(["--user", "--prefix"])
+            .arg(place.prefix())
+            .args(more)
+            .env_clear()
+            .env("HOME", place.dir.path())
+            .env("CARGO_TARGET_DIR", place.dir.path().join("target"))
+            .env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+        let ran = Running::start(&mut command).end();
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.stdout
+    };
+    let channel = place.prefix().join("bin/agent-channel-matrix");
+    install(&[]);
+    assert!(!channel.exists());
+    install(&["--with-matrix"]);
+    fs::write(&channel, "of an older version").expect("own file");
+    let told = install(&[]);
+    assert!(told.contains("bin/agent-channel-matrix"), "{told}");
+    assert_eq!(
+        fs::read(&channel).expect("a program"),
+        fs::read("/bin/true").expect("a program")
+    );
 }
 
 #[test]
