@@ -410,6 +410,103 @@ fn an_update_builds_the_channel_to_matrix_where_it_was_installed() {
     );
 }
 
+/// A systemctl that notes what it is told; an instance of the daemon runs, another one of a channel is enabled.
+const SYSTEMCTL: &str = r#"#!/bin/bash
+echo "$*" >>"$0.calls"
+case "$*" in
+    *list-units*) echo 'agent-daemon@work.service loaded active running The agent' ;;
+    *is-active*agent-daemon@work.service) echo active ;;
+    *is-active*) echo inactive && exit 3 ;;
+    *is-enabled*agent-channel@mail.service) ;;
+    *is-enabled*) exit 1 ;;
+esac
+"#;
+
+/// A directory of programs with [`SYSTEMCTL`] in it, and the link of the channel below `own`.
+fn systemctl(place: &Place, own: &Path) -> PathBuf {
+    let bin = place.dir.path().join("bin");
+    fs::create_dir_all(&bin).expect("own directory");
+    fs::write(bin.join("systemctl"), SYSTEMCTL).expect("own directory");
+    fs::set_permissions(bin.join("systemctl"), fs::Permissions::from_mode(0o755))
+        .expect("own file");
+    let wants = own.join("default.target.wants");
+    fs::create_dir_all(&wants).expect("own directory");
+    std::os::unix::fs::symlink("/gone", wants.join("agent-channel@mail.service")).expect("a link");
+    bin
+}
+
+/// Checks that both instances were disabled by their names.
+fn check_disabled(bin: &Path) {
+    let calls = fs::read_to_string(bin.join("systemctl.calls")).expect("it was called");
+    for unit in ["agent-daemon@work.service", "agent-channel@mail.service"] {
+        let is_it = |line: &&str| line.ends_with(&format!("disable --now {unit}"));
+        assert_eq!(calls.lines().filter(is_it).count(), 1, "{calls}");
+    }
+}
+
+#[test]
+fn removing_stops_instances_by_name_and_names_what_still_runs() {
+    let place = Place::new();
+    let home = place.dir.path().join("home");
+    let bin = systemctl(&place, &home.join(".config/systemd/user"));
+    // Where the user's manager of systemd would listen.
+    let run = place.dir.path().join("run/systemd");
+    fs::create_dir_all(&run).expect("own directory");
+    let _manager = std::os::unix::net::UnixListener::bind(run.join("private")).expect("a socket");
+    let from = place.dir.path().join("programs");
+    fs::create_dir(&from).expect("own directory");
+    std::os::unix::fs::symlink(
+        crate::support::bin("agent-daemon"),
+        from.join("agent-daemon"),
+    )
+    .expect("a link");
+    fs::copy("/bin/bash", from.join("agent-channel-matrix")).expect("a program");
+    let script = |arguments: &[&str]| {
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/install");
+        let mut command = Command::new(script);
+        command
+            .arg("--user")
+            .args(arguments)
+            .env_clear()
+            .env("HOME", &home)
+            .env("XDG_RUNTIME_DIR", place.dir.path().join("run"))
+            .env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+        let ran = Running::start(&mut command).end();
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.stdout
+    };
+    script(&["--bin-from", from.to_str().expect("UTF-8")]);
+    let channel = home.join(".local/bin/agent-channel-matrix");
+    // It waits for a line that does not come.
+    let mut running = Running::start(Command::new(&channel).args(["-c", "read line"]));
+    let removed = script(&["--uninstall"]);
+    check_disabled(&bin);
+    let named = format!("\n  {} {}\n", running.pid(), channel.display());
+    assert!(removed.contains(&named), "{named}: {removed}");
+    assert!(removed.contains(&format!("kill {}\n", running.pid())));
+    running.kill9();
+}
+
+#[test]
+fn removing_a_package_stops_instances_by_name() {
+    let place = Place::new();
+    let etc = place.dir.path().join("etc");
+    let bin = systemctl(&place, &etc);
+    let prerm = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts/packaging/prerm");
+    let prerm = fs::read_to_string(prerm).expect("a script");
+    let here = place.dir.path().to_str().expect("UTF-8");
+    let prerm = prerm
+        .replace("/run/systemd/system", here)
+        .replace("/etc/systemd/system", etc.to_str().expect("UTF-8"));
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &prerm, "prerm", "remove"])
+        .env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let ran = Running::start(&mut command).end();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    check_disabled(&bin);
+}
+
 #[test]
 fn a_debian_package_holds_a_whole_copy() {
     if Command::new("dpkg-deb").arg("--version").output().is_err() {
