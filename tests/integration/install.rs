@@ -410,6 +410,42 @@ fn an_update_builds_the_channel_to_matrix_where_it_was_installed() {
     );
 }
 
+/// Tools that pack by the metadata of Cargo.toml take what its lists name.
+#[test]
+fn the_lists_of_packages_leave_out_no_directory_of_share() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("the manifest");
+    let manifest: toml::Value = toml::from_str(&manifest).expect("TOML");
+    let dirs: Vec<String> = fs::read_dir(root.join("share"))
+        .expect("the directory")
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(dirs.len() > 3, "{dirs:?}");
+    for list in ["deb", "generate-rpm"] {
+        let assets = &manifest["package"]["metadata"][list]["assets"];
+        let sources: Vec<&str> = assets
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|asset| asset.get(0).or_else(|| asset.get("source"))?.as_str())
+            .collect();
+        for dir in &dirs {
+            let takes = |source: &&str| {
+                let below = source.strip_prefix("target/package/root/usr/share/agent-toolkit/");
+                let pattern = below.and_then(|below| below.strip_suffix("/**/*"));
+                pattern == Some(dir.as_str()) || pattern == Some("[!s]*") && !dir.starts_with('s')
+            };
+            // Twice would be a conflict.
+            assert_eq!(
+                sources.iter().filter(|source| takes(source)).count(),
+                1,
+                "{list}: {dir}: {sources:?}"
+            );
+        }
+    }
+}
+
 /// A systemctl that notes what it is told; an instance of the daemon runs, another one of a channel is enabled.
 const SYSTEMCTL: &str = r#"#!/bin/bash
 echo "$*" >>"$0.calls"
