@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat, TimeZone, Utc};
 use chrono_tz::{GapInfo, Tz};
 use nix::time::{ClockId, clock_gettime};
+use tokio::time::Instant;
 
 /// Returns the time now, as the file system counts it.
 #[expect(
@@ -58,6 +59,53 @@ impl Moment {
             .saturating_sub(before.boot)
             .max(Duration::from_millis(wall));
         outside.saturating_sub(awake)
+    }
+}
+
+/// A point in time to come. Timers stand still while the machine sleeps, so it comes by whichever clock says so first.
+#[derive(Debug, Clone, Copy)]
+pub struct Alarm {
+    /// When it comes on a machine that stays awake.
+    at: Instant,
+    /// When it was set.
+    set: Moment,
+}
+
+impl Alarm {
+    /// Returns the one that comes at `at` by the timers.
+    pub fn at(at: Instant) -> Self {
+        let set = Moment::now();
+        Self { at, set }
+    }
+
+    /// Returns when it comes by the timers alone.
+    pub fn instant(&self) -> Instant {
+        self.at
+    }
+
+    /// Returns how long it takes from `now` on until it comes.
+    pub fn left(&self, now: Instant) -> Duration {
+        self.left_at(now, Moment::now())
+    }
+
+    /// Returns true when it has come at `now`.
+    pub fn has_come(&self, now: Instant) -> bool {
+        self.left(now).is_zero()
+    }
+
+    /// Returns the one of both that comes later.
+    pub fn or_later(self, other: Self) -> Self {
+        let now = Instant::now();
+        if other.left(now) > self.left(now) {
+            other
+        } else {
+            self
+        }
+    }
+
+    fn left_at(&self, now: Instant, moment: Moment) -> Duration {
+        let awake = self.at.saturating_duration_since(now);
+        awake.saturating_sub(moment.lost_since(self.set))
     }
 }
 
@@ -198,6 +246,30 @@ mod tests {
         check(at(105, 505, 0), 0);
         check(at(105, 505, i64::MIN / 1000), 0);
         assert!(Moment::now().lost_since(Moment::now()) < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn an_alarm_comes_while_the_machine_sleeps() {
+        let (now, hour) = (Instant::now(), Duration::from_secs(3600));
+        let alarm = Alarm::at(now + 2 * hour);
+        let Moment {
+            awake,
+            boot,
+            wall_ms,
+        } = alarm.set;
+        let slept = |hours: u32| Moment {
+            awake,
+            boot: boot + hours * hour,
+            wall_ms,
+        };
+        assert_eq!(alarm.left_at(now, slept(0)), 2 * hour);
+        assert_eq!(alarm.left_at(now + hour, slept(0)), hour);
+        assert_eq!(alarm.left_at(now, slept(1)), hour);
+        assert_eq!(alarm.left_at(now + hour, slept(1)), Duration::ZERO);
+        assert_eq!(alarm.left_at(now, slept(9)), Duration::ZERO);
+        let soon = Alarm::at(now + hour);
+        assert_eq!(soon.or_later(alarm).instant(), alarm.instant());
+        assert_eq!(alarm.or_later(soon).instant(), alarm.instant());
     }
 
     #[test]

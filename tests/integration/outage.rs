@@ -6,7 +6,11 @@ use crate::support::{FakeModel, FakeTelegram, House, Reply, Sandbox, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(40);
+/// Longer than between two looks at what waits, 30 s.
+const LATER: Duration = Duration::from_secs(120);
 const OWNER: i64 = 1001;
+/// An answer of four tokens.
+const DEAR: &str = "sixteen letters!";
 
 /// Lets the model answer every call with this status until [`FakeModel::forget`].
 fn goes_away(model: &FakeModel, status: u16) {
@@ -31,6 +35,17 @@ fn sent(telegram: &FakeTelegram, start: &str) -> usize {
     sent.iter()
         .filter(|sent| sent.text.starts_with(start))
         .count()
+}
+
+/// Returns a home whose limit of the day is spent by an answer of [`DEAR`]: two of nine dollars, where the next call may
+/// cost eight.
+fn under_a_limit(telegram: &FakeTelegram, model: &FakeModel) -> Sandbox {
+    let prices = "[models.primary]\nmax_tokens = 16\ncost_per_mtok = [0.0, 500000.0, 0.0, 0.0]";
+    Sandbox::new()
+        .with_telegram(telegram)
+        .with_anthropic(model)
+        .provider_config("mock", prices)
+        .config("[cost]\nday_usd = 9.0")
 }
 
 #[test]
@@ -167,6 +182,30 @@ fn another_model_answers_what_waits_and_a_wrong_key_ends_at_once() {
     let (_, second) = telegram.say(OWNER, OWNER, "two");
     let answer = telegram.wait_sent(|sent| sent.reply_to == Some(second), SOON);
     assert!(answer.text.contains("agent-daemon login"), "{answer:?}");
+}
+
+#[test]
+fn a_turn_that_waits_for_a_time_goes_on_when_the_machine_slept_until_then() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let (sandbox, mut clock) = under_a_limit(&telegram, &model).with_clock();
+    let _daemon = sandbox.ready();
+    let mut sleeps = |words: &str, why: &str, time: Duration| {
+        let (_, asked) = telegram.say(OWNER, OWNER, words);
+        wait_for("the notice", SOON, || {
+            let mut told = waits(&telegram).into_iter();
+            told.find(|text| text.contains(why))
+        });
+        // The wall clock goes on while the timers stand still.
+        clock.later(time);
+        telegram.wait_sent(|sent| sent.reply_to == Some(asked), LATER)
+    };
+    model.push(Reply::Status(429, Some(3000)));
+    model.push(Reply::Text(DEAR.to_owned()));
+    let hour = Duration::from_secs(3600);
+    let answer = sleeps("one", "rate limit is reached", hour);
+    assert_eq!(answer.text, DEAR);
+    let answer = sleeps("two", "The budget is spent", 24 * hour);
+    assert_eq!(answer.text, "echo: two");
 }
 
 #[test]

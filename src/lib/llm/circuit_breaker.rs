@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::unavailable::{Away, Cause};
+use crate::clock::Alarm;
 use crate::config::Model;
 use crate::{clock, net, provider};
 
@@ -47,7 +48,7 @@ struct Down {
     models: BTreeSet<String>,
     failures: u32,
     failed_at: Instant,
-    until: Instant,
+    until: Alarm,
     probing: bool,
     cause: Cause,
     since_ms: i64,
@@ -98,8 +99,8 @@ impl Circuits {
             .filter(|down| down.concerns(model));
         let is_probe = match down {
             None => false,
-            Some(down) if down.probing || now < down.until => {
-                let rest = down.until.saturating_duration_since(now);
+            Some(down) if down.probing || !down.until.has_come(now) => {
+                let rest = down.until.left(now);
                 return Err(Away {
                     cause: down.cause,
                     detail: down.last_error.clone(),
@@ -126,7 +127,7 @@ impl Circuits {
         let (known, now) = (self.0.known.lock(), Instant::now());
         known
             .get(&model.provider.name)
-            .is_none_or(|down| !down.concerns(model) || (!down.probing && now >= down.until))
+            .is_none_or(|down| !down.concerns(model) || (!down.probing && down.until.has_come(now)))
     }
 
     /// Returns true when nothing speaks against `model`.
@@ -148,7 +149,7 @@ impl Circuits {
                 models: BTreeSet::from([model.name.clone()]),
                 failures: 1,
                 failed_at: now,
-                until: now + rest,
+                until: Alarm::at(now + rest),
                 probing: false,
                 cause: away.cause,
                 since_ms: now_ms,
@@ -165,7 +166,9 @@ impl Circuits {
     pub(crate) fn retry_now(&self) {
         let now = Instant::now();
         for down in self.0.known.lock().values_mut() {
-            down.until = down.until.min(now);
+            if !down.until.has_come(now) {
+                down.until = Alarm::at(now);
+            }
         }
     }
 
@@ -184,7 +187,7 @@ impl Circuits {
             models: BTreeSet::from([model.name.clone()]),
             failures: 0,
             failed_at: now,
-            until: now,
+            until: Alarm::at(now),
             probing: false,
             cause: Cause::of(error),
             since_ms: now_ms,
@@ -204,7 +207,7 @@ impl Circuits {
         if !is_known {
             let rest = rest(down.failures, error);
             down.failures += 1;
-            (down.failed_at, down.until) = (now, now + rest);
+            (down.failed_at, down.until) = (now, Alarm::at(now + rest));
             down.retry_at_ms =
                 now_ms.saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
             (down.cause, down.last_error) = (Cause::of(error), error.to_string());
@@ -219,7 +222,7 @@ impl Circuits {
         Away {
             cause: down.cause,
             detail: down.last_error.clone(),
-            rest: down.until.saturating_duration_since(now),
+            rest: down.until.left(now),
             opened: new,
         }
     }

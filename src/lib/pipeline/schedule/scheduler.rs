@@ -16,6 +16,7 @@ use super::debounce;
 use super::debounce::{Bundle, Gather};
 use super::lanes::Lanes;
 use super::slots::Slot;
+use crate::clock::Alarm;
 use crate::config::OnBusy;
 use crate::message::{Command, SessionKey, Trust};
 use crate::pipeline::commands::immediate;
@@ -24,6 +25,10 @@ use crate::pipeline::{Live, Pipeline, Run, Signal, Waiting};
 use crate::pipeline::{plan, turn};
 use crate::queue::{Accepted, WaitsOn};
 
+/// How often the scheduler looks while a turn waits: a machine that slept is noticed.
+const LOOK: Duration = Duration::from_secs(30);
+/// The same while nobody waits.
+const IDLE: Duration = Duration::from_secs(3600);
 /// No turn waits longer than this for what may come back sooner.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
@@ -118,9 +123,12 @@ pub async fn drive(pipeline: Arc<Pipeline>, patience: Duration) {
             .due()
             .into_iter()
             .chain(scheduler.lanes.due());
-        let due = due
-            .min()
-            .unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+        let look = if scheduler.lanes.somebody_waits() {
+            LOOK
+        } else {
+            IDLE
+        };
+        let due = due.fold(Instant::now() + look, Instant::min);
         tokio::select! {
             biased;
             () = pipeline.closing.cancelled() => break,
@@ -215,7 +223,7 @@ impl Scheduler {
                 .insert(bundle.key().clone(), waiting);
             self.pipeline.changed.notify_one();
         }
-        self.lanes.suspend(bundle, Instant::now() + wait);
+        self.lanes.suspend(bundle, Alarm::at(Instant::now() + wait));
     }
 
     async fn accept(&mut self, row: Accepted) {

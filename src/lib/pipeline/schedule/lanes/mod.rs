@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::debounce::Bundle;
 use super::slots::{Slot, Slots};
+use crate::clock::Alarm;
 use crate::message::{Command, SessionKey};
 use crate::pipeline::plan;
 use crate::queue::WaitsOn;
@@ -29,7 +30,7 @@ pub(super) struct Lanes {
 #[derive(Debug)]
 struct Sleeper {
     bundle: Bundle,
-    wake: Instant,
+    wake: Alarm,
 }
 
 impl Sleeper {
@@ -161,7 +162,7 @@ impl Lanes {
     }
 
     /// Lets the lane of `bundle` wait until `wake`.
-    pub(super) fn suspend(&mut self, bundle: Bundle, wake: Instant) {
+    pub(super) fn suspend(&mut self, bundle: Bundle, wake: Alarm) {
         let key = bundle.key().clone();
         self.probes.retain(|_, probe| *probe != key);
         self.round.retain(|other| *other != key);
@@ -172,7 +173,7 @@ impl Lanes {
                 .suspended
                 .values_mut()
                 .filter(|other| other.model() == Some(model));
-            others.for_each(|other| other.wake = other.wake.max(wake));
+            others.for_each(|other| other.wake = other.wake.or_later(wake));
         }
         self.suspended.insert(key, sleeper);
     }
@@ -193,7 +194,7 @@ impl Lanes {
         let mut woken = Vec::new();
         for sleeper in sleepers {
             let key = sleeper.bundle.key();
-            let is_due = now >= sleeper.wake;
+            let is_due = sleeper.wake.has_come(now);
             let wakes = match sleeper.model() {
                 None => is_due,
                 Some(model) if answers(model) => true,
@@ -212,7 +213,12 @@ impl Lanes {
         woken.iter().for_each(|key| self.wake(key));
     }
 
-    /// Returns when the next suspended turn may be woken.
+    /// Returns true while a turn is suspended.
+    pub(super) fn somebody_waits(&self) -> bool {
+        !self.suspended.is_empty()
+    }
+
+    /// Returns when the next suspended turn may be woken, on a machine that stays awake.
     pub(super) fn due(&self) -> Option<Instant> {
         let may_wake = |sleeper: &&Sleeper| {
             sleeper
@@ -220,7 +226,7 @@ impl Lanes {
                 .is_none_or(|model| !self.probes.contains_key(model))
         };
         let due = self.suspended.values().filter(may_wake);
-        due.map(|sleeper| sleeper.wake).min()
+        due.map(|sleeper| sleeper.wake.instant()).min()
     }
 
     /// Wakes what waits for money that others had reserved.

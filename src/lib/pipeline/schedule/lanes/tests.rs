@@ -179,7 +179,9 @@ fn waits(session: &str, seq: i64, model: &str, tries: u32) -> Bundle {
 fn one_turn_probes_a_model_for_all_that_wait_and_all_go_on_when_it_answers() {
     let (mut lanes, now) = (Running::default(), Instant::now());
     for seq in 1..=50 {
-        lanes.0.suspend(waits(&seq.to_string(), seq, "m", 1), now);
+        lanes
+            .0
+            .suspend(waits(&seq.to_string(), seq, "m", 1), Alarm::at(now));
         lanes.push(row(&seq.to_string(), seq + 100));
     }
     let down = |_: &str| false;
@@ -194,7 +196,7 @@ fn one_turn_probes_a_model_for_all_that_wait_and_all_go_on_when_it_answers() {
     assert_eq!(lanes.0.due(), None, "nobody wakes while one probes");
     // It failed, and is suspended for longer: so are all.
     let later = now + Duration::from_secs(2);
-    lanes.0.suspend(waits("1", 1, "m", 2), later);
+    lanes.0.suspend(waits("1", 1, "m", 2), Alarm::at(later));
     lanes.ended(&SessionKey("1".into()));
     assert_eq!(lanes.0.due(), Some(later));
     lanes.0.wake_due(later, &down);
@@ -211,9 +213,8 @@ fn one_turn_probes_a_model_for_all_that_wait_and_all_go_on_when_it_answers() {
 fn another_model_is_chosen_ahead_of_what_waits_and_wakes_it() {
     let (mut lanes, now) = (Running::default(), Instant::now());
     let key = SessionKey("a".into());
-    lanes
-        .0
-        .suspend(waits("a", 1, "m", 1), now + Duration::from_secs(60));
+    let wake = Alarm::at(now + Duration::from_secs(60));
+    lanes.0.suspend(waits("a", 1, "m", 1), wake);
     lanes.push(row("a", 2));
     let mut choice = row("a", 3).leader().clone();
     choice.command = Some(Command::Model { choice: None });
@@ -240,7 +241,7 @@ fn what_waits_for_a_time_alone_is_woken_by_nothing_else() {
     known.on = WaitsOn::Time;
     bundle = bundle.suspended_as("run", &known);
     let wake = now + Duration::from_secs(60);
-    lanes.0.suspend(bundle, wake);
+    lanes.0.suspend(bundle, Alarm::at(wake));
     lanes.0.settings_changed();
     lanes.0.budget_changed();
     lanes.0.wake_due(now, &|_| true);
