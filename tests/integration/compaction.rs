@@ -374,6 +374,46 @@ fn without_a_model_it_waits_as_long_as_there_is_room_and_then_counts_and_quotes(
     assert_eq!(house.of_kind("compaction").len(), 1);
 }
 
+/// A summary that was not made is never made up for: a message that finds its conversation full waits for the model that
+/// sums up, and nothing is cut meanwhile.
+#[test]
+fn a_full_conversation_waits_for_a_model_that_is_away_and_is_summed_up_by_it() {
+    let house = House::with(
+        "[models.primary]\nmax_tokens = 500\ncontext_window = 8000",
+        "[compaction]\nflush = false",
+    );
+    for _ in 0..1000 {
+        house.summer.push(Reply::Status(503, None));
+    }
+    let states = |which: &str| {
+        let query = format!("SELECT id FROM inbox WHERE {which}");
+        house.sandbox.query("queue", &query).len()
+    };
+    let words = "and more words ".repeat(40);
+    for turn in 1.. {
+        assert!(turn < 60, "nothing waits");
+        let told = house.sandbox.send(&[&format!("{words}\nturn {turn}")]);
+        assert_eq!(told.code, 0, "{told:?}");
+        let ended = || {
+            let waits = states("state = 'pending' AND suspended IS NOT NULL") > 0;
+            (waits || states("state = 'done'") == turn).then_some(waits)
+        };
+        if wait_for("an answer, or a wait for it", SOON, ended) {
+            break;
+        }
+    }
+    assert!(house.of_kind("compaction").is_empty());
+    house.summer.forget();
+    wait_for("the answer", Duration::from_secs(90), || {
+        (states("state != 'done'") == 0).then_some(())
+    });
+    let compactions = house.of_kind("compaction");
+    assert_eq!(compactions.len(), 1, "{compactions:?}");
+    assert_eq!(compactions[0]["by"], "model");
+    let last = house.model.requests().pop().expect("a request");
+    assert!(!last.to_string().contains("No model summed this up"));
+}
+
 /// The offline model's summary of two messages is longer than they are, and a model that is away makes none: whoever
 /// asks is told so, nothing is cut, and nothing is wrong with the agent.
 #[test]

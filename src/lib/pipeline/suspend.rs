@@ -119,6 +119,8 @@ impl Pipeline {
             Cause::Reserved => WaitsOn::Budget,
             Cause::Capped => WaitsOn::Settings,
             _ if faults >= FAULTS => WaitsOn::Time,
+            // Another model is away, such as the one that sums up: that this one answers helps nothing.
+            _ if self.live().agent.client().answers(model) => WaitsOn::Time,
             _ => WaitsOn::Model(model.to_owned()),
         };
         Ok(Suspended {

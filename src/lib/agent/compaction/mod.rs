@@ -16,7 +16,8 @@ use tokio::task::spawn_blocking;
 use super::turn_loop::{Agent, Break, Running};
 use super::turn_request::Order;
 use crate::config::{Keep, ProviderType, Thresholds};
-use crate::llm::{Away, Prompt, Purpose};
+use crate::cost::Refusal;
+use crate::llm::{self, Away, Prompt, Purpose};
 use crate::message::Step;
 use crate::provider::SystemBlock;
 use crate::session;
@@ -69,6 +70,35 @@ pub enum Room {
     Stopped,
     /// It could not be written down.
     Failed(String),
+}
+
+/// Why no model summed a conversation up.
+#[derive(Debug, thiserror::Error)]
+enum Unsummed {
+    /// The turn's own call would have to wait or be refused as well, so nothing is gained by a cut.
+    #[error("{0}")]
+    ForNow(llm::Error),
+    /// Trying again does not help.
+    #[error("{0}")]
+    ForGood(String),
+}
+
+impl From<llm::Error> for Unsummed {
+    fn from(error: llm::Error) -> Self {
+        let error = match error.away() {
+            Ok(away) => return Self::ForNow(llm::Error::Away(away)),
+            Err(error) => error,
+        };
+        match &error {
+            llm::Error::Refused(Refusal::Cap {
+                period: "session",
+                bound,
+                limit,
+                ..
+            }) if bound <= limit => Self::ForNow(error),
+            _ => Self::ForGood(error.to_string()),
+        }
+    }
 }
 
 /// Returns `tokens` times `factor`, rounded down.
@@ -323,7 +353,7 @@ impl Running<'_> {
                 Err(why) if need == Need::Perhaps => {
                     tracing::warn!(
                         session = self.session.id(),
-                        why,
+                        %why,
                         "the conversation is summed up later"
                     );
                     return Ok(None);
@@ -333,7 +363,9 @@ impl Running<'_> {
                         "no model summed it up ({why}); nothing was changed"
                     )));
                 }
-                Err(why) => {
+                // What is cut now is never summed up: the turn waits, or is refused.
+                Err(Unsummed::ForNow(error)) => return Err(error.into()),
+                Err(Unsummed::ForGood(why)) => {
                     tracing::warn!(
                         session = self.session.id(),
                         why,
@@ -434,10 +466,11 @@ impl Running<'_> {
         dropped: &[&Entry],
         earlier: Option<&str>,
         factor: f64,
-    ) -> Result<Result<String, String>, Break> {
+    ) -> Result<Result<String, Unsummed>, Break> {
+        let never = |why: &str| Ok(Err(Unsummed::ForGood(why.to_owned())));
         let models = self.agent.client.models();
         let Some(model) = models.for_role("compaction") else {
-            return Ok(Err("no model is configured".to_owned()));
+            return never("no model is configured");
         };
         let window = model
             .context_window
@@ -452,7 +485,7 @@ impl Running<'_> {
         });
         let mut pieces: Vec<(&str, String)> = earlier.into_iter().collect();
         match chunks.as_slice() {
-            [] => return Ok(Err("there is nothing to sum up".to_owned())),
+            [] => return never("there is nothing to sum up"),
             [one] => pieces.push(("conversation", one.clone())),
             several => {
                 for chunk in several {
@@ -483,7 +516,8 @@ impl Running<'_> {
         model: &str,
         pieces: &[(&str, &str)],
         longest: usize,
-    ) -> Result<Result<String, String>, Break> {
+    ) -> Result<Result<String, Unsummed>, Break> {
+        let never = |why: &str| Err(Unsummed::ForGood(why.to_owned()));
         let messages = vec![summary::request(pieces)];
         let prompt = Prompt {
             system: summary::system(),
@@ -506,17 +540,17 @@ impl Running<'_> {
             .complete(purpose, model, &prompt, &|_| {}, &|_| {});
         Ok(match self.in_time(call).await {
             Err(Break::Stopped) => return Err(Break::Stopped),
-            Err(_) => Err("it took too long".to_owned()),
+            Err(_) => never("it took too long"),
             Ok(Ok(paid)) => {
                 let text = paid.response.message.plain_text();
                 let text = text::head_and_tail(text.trim(), longest, 70);
                 if text.is_empty() {
-                    Err("the model's summary was empty".to_owned())
+                    never("the model's summary was empty")
                 } else {
                     Ok(text)
                 }
             }
-            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Err(error)) => Err(error.into()),
         })
     }
 
