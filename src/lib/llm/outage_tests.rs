@@ -183,6 +183,45 @@ async fn a_fallback_takes_over_at_once() {
     assert_eq!((a.count(), slept.as_secs()), (1, 0));
 }
 
+fn overflow() -> provider::Error {
+    provider::Error::ContextOverflow {
+        message: "prompt is too long".into(),
+    }
+}
+
+#[tokio::test]
+async fn a_fallback_with_a_smaller_window_is_passed_over() {
+    let (a, b) = (fails(busy_for_long), fails(overflow));
+    let (_dir, client) = client(&a, &b);
+    for asked in [1, 2] {
+        let error = ask(&client, "primary").await.expect_err("nobody answers");
+        let away = error.away().expect("the first may answer later");
+        assert_eq!((away.cause, b.count()), (Cause::Limited, asked));
+        assert_eq!(a.count(), 1, "it rests");
+    }
+
+    let (a, b) = (fails(wrong_key), fails(overflow));
+    let (_dir, client) = self::client(&a, &b);
+    let error = ask(&client, "primary").await.expect_err("nobody answers");
+    assert!(
+        matches!(error, Error::Failed(provider::Error::Auth { .. })),
+        "{error}"
+    );
+
+    // The conversation's own model says that it does not fit: room is made for it, and nobody else is asked.
+    let (a, b) = (fails(overflow), says("from b"));
+    let (_dir, client) = self::client(&a, &b);
+    let error = ask(&client, "primary").await.expect_err("too long");
+    assert!(
+        matches!(
+            error,
+            Error::Failed(provider::Error::ContextOverflow { .. })
+        ),
+        "{error}"
+    );
+    assert_eq!((a.count(), b.count()), (1, 0));
+}
+
 #[tokio::test]
 async fn who_is_down_is_passed_over_until_it_answers() {
     let up = Arc::new(std::sync::atomic::AtomicBool::new(false));

@@ -143,14 +143,17 @@ impl Client {
             } else {
                 // A server that refuses something is there.
                 permit.answered();
-                if matches!(error, provider::Error::ContextOverflow { .. }) {
-                    return Err(error.into());
-                }
+            }
+            let overflows = matches!(error, provider::Error::ContextOverflow { .. });
+            // Room is made for the model of the conversation alone.
+            if overflows && at == 0 {
+                return Err(error.into());
             }
             if at + 1 < candidates.len() {
                 on_retry(&error.to_string());
             }
-            if !error.retryable() {
+            // A fallback with a smaller window is passed over: what is said is why the others did not answer.
+            if !error.retryable() && !overflows {
                 failed = Some(error);
             }
         }
