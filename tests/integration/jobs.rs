@@ -11,9 +11,13 @@ use crate::support::{Clock, Daemon, FakeModel, FakeTelegram, Output, Reply, Sand
 
 /// Long against a look at the jobs, every 5 s, and short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(30);
+/// Longer than between two looks at what waits, 30 s, and than a provider rests.
+const LATER: Duration = Duration::from_secs(120);
 const OWNER: i64 = 1001;
 const GUEST: i64 = 1002;
 const HOUR: Duration = Duration::from_secs(3600);
+/// An answer of four tokens.
+const DEAR: &str = "sixteen letters!";
 
 /// A daemon with a chat and a model, by a clock that is ours.
 struct Times {
@@ -55,6 +59,31 @@ impl Times {
             model,
             sandbox,
             clock,
+        }
+    }
+
+    /// Returns it with the day's budget spent: an answer of [`DEAR`] cost two of nine dollars, and the next call may cost
+    /// eight.
+    fn with_the_day_spent() -> Self {
+        // In a zone in which it is noon: the day is not over before the test.
+        let ahead = 12 - i64::from(chrono::Timelike::hour(&chrono::Utc::now()));
+        let zone = format!("Etc/GMT{:+}", -ahead);
+        let mut times = Self::asleep(&format!(
+            "[agent]\ntimezone = \"{zone}\"\n[cost]\nday_usd = 9.0"
+        ));
+        let prices = "[models.primary]\nmax_tokens = 16\ncost_per_mtok = [0.0, 500000.0, 0.0, 0.0]";
+        times.sandbox = times.sandbox.provider_config("mock", prices);
+        times.start();
+        times.model.push(Reply::Text(DEAR.to_owned()));
+        times.telegram.say(OWNER, OWNER, "hello");
+        times.wait_heard(OWNER, DEAR);
+        times
+    }
+
+    /// Lets the model answer no call until it forgets that.
+    fn model_goes_away(&self) {
+        for _ in 0..1000 {
+            self.model.push(Reply::Status(529, None));
         }
     }
 
@@ -129,6 +158,22 @@ impl Times {
     fn wait_heard(&self, chat: i64, text: &str) {
         self.telegram
             .wait_sent(|sent| sent.chat == chat && sent.text == text, SOON);
+    }
+
+    /// Waits until a message with `words` stands in `chat`, and returns it.
+    fn wait_shown(&self, chat: i64, words: &str) -> String {
+        wait_for(words, SOON, || {
+            let mut shown = self.telegram.shown(chat).into_iter();
+            shown.find(|text| text.contains(words))
+        })
+    }
+
+    /// Waits until nothing is on its way out.
+    fn all_sent(&self) {
+        let open = "SELECT id FROM outbox WHERE state != 'sent'";
+        wait_for("all to be sent", SOON, || {
+            self.sandbox.query("queue", open).is_empty().then_some(())
+        });
     }
 
     fn sleep_until(&mut self, time: &Value) {
@@ -461,6 +506,71 @@ fn a_run_that_a_crash_interrupts_is_answered_once() {
     times.wait_heard(OWNER, "mark");
     assert_eq!(times.heard(OWNER), ["echo: report", "mark"]);
     assert_eq!(times.results("report"), ["ok"]);
+}
+
+#[test]
+fn the_words_of_a_reminder_that_has_to_wait_go_out_at_its_time_and_once() {
+    let mut times = Times::with_the_day_spent();
+    let at = times.now().format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let text = "Remind me: fetch the kid";
+    times.add(&["--id", "kid", "--at", &at, "--text", text, "--deliver"]);
+    let words = format!("{text}\n\n⏳ These are the words of the job itself. The budget is spent.");
+    times.wait_heard(OWNER, &words);
+    times.all_sent();
+    times.kill9();
+    times.start();
+    // It is answered when the budget begins again.
+    times.clock.later(24 * HOUR);
+    times
+        .telegram
+        .wait_sent(|sent| sent.text == format!("echo: {text}"), LATER);
+    let heard = times.heard(OWNER);
+    assert_eq!(
+        heard.iter().filter(|one| **one == words).count(),
+        1,
+        "{heard:?}"
+    );
+
+    // One that comes while the model is known to be away is not held back either.
+    let times = Times::new();
+    times.model.push(Reply::Status(529, Some(3000)));
+    times.telegram.say(OWNER, OWNER, "one");
+    times.wait_shown(OWNER, "I will answer when it is back");
+    let at = times.now().format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    times.add(&["--id", "kid", "--at", &at, "--text", text, "--deliver"]);
+    let why = "The model is overloaded";
+    let words = format!("{text}\n\n⏳ These are the words of the job itself. {why}.");
+    times.wait_heard(OWNER, &words);
+}
+
+#[test]
+fn who_writes_behind_a_job_that_waits_is_told_so() {
+    let mut times = Times::new();
+    times.telegram.say(OWNER, OWNER, "hello");
+    times.wait_heard(OWNER, "echo: hello");
+    times.add(&[
+        "--id",
+        "digest",
+        "--every",
+        "1h",
+        "--text",
+        "sum up",
+        "--deliver",
+        "--main",
+    ]);
+    times.model_goes_away();
+    times.clock.later(HOUR + Duration::from_secs(1));
+    let suspended = "SELECT id FROM inbox WHERE state = 'pending' AND suspended IS NOT NULL";
+    wait_for("the job to wait", SOON, || {
+        (!times.sandbox.query("queue", suspended).is_empty()).then_some(())
+    });
+    times.telegram.say(OWNER, OWNER, "are you there?");
+    let notice = times.wait_shown(OWNER, "This comes after a job, which waits");
+    assert!(notice.contains("The model is overloaded"), "{notice}");
+    times.model.forget();
+    times
+        .telegram
+        .wait_sent(|sent| sent.text == "echo: are you there?", LATER);
 }
 
 #[test]

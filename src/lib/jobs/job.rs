@@ -91,6 +91,13 @@ pub struct Job {
     pub rest: Map<String, Value>,
 }
 
+impl Job {
+    /// Returns true when it comes once and somebody is to hear of it: hours later that is of no use.
+    pub fn is_reminder(&self) -> bool {
+        self.deliver && matches!(self.schedule, When::At(_))
+    }
+}
+
 /// When it happens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

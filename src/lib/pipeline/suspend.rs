@@ -17,7 +17,7 @@ use crate::channel::SendError;
 use crate::clock;
 use crate::control::replies::{Reply, Status};
 use crate::llm::{Away, Cause};
-use crate::message::{Envelope, Route, Source};
+use crate::message::{Command, Envelope, Route, SessionKey, Source};
 use crate::queue::{Suspended, WaitsOn};
 
 /// A caller over HTTP waits no longer than this, milliseconds.
@@ -74,6 +74,8 @@ impl Pipeline {
         self.note_trouble(&away.detail);
         // First the person: a full disk may keep the record from being written for long.
         self.tell_waiting(envelope, &suspended);
+        self.remind_without_model(envelope, &suspended.waits_for)
+            .await;
         let ids = bundle.ids();
         let suspend = || self.queue.suspend(&ids, &suspended);
         if self.persist("a suspended turn", suspend).await? {
@@ -142,9 +144,10 @@ impl Pipeline {
             Source::Http if envelope.wants_reply => at.min(since.saturating_add(CALLER)),
             // The next time of a job makes up for this one.
             Source::Job => self
-                .next_time_of(&envelope.id)
-                .filter(|next| *next > now)
-                .map_or(at, |next| at.min(next)),
+                .job_of_run(&envelope.id)
+                .and_then(|job| job.next_at)
+                .filter(|next| next.0 > now)
+                .map_or(at, |next| at.min(next.0)),
             _ => at,
         }
     }
@@ -190,17 +193,46 @@ impl Pipeline {
         self.close_turn(envelope, run_id, reason, interrupted).await;
     }
 
-    /// Tells the sender of a command for a lane that it waits behind a turn that waits, and whoever waits at a prompt.
-    pub(super) fn tell_behind(self: &Arc<Self>, envelope: &Envelope, before: &Bundle) {
-        if let Some(suspended) = before.suspended()
-            && (envelope.command.is_some() || envelope.wants_reply)
-        {
-            let text = format!(
-                "This comes after an earlier message, which waits: {}.",
-                suspended.waits_for
-            );
-            self.tell(envelope, &text);
+    /// Sends the words of a reminder that has to wait, as they are: who is to be reminded hears of it in time. Once, also
+    /// over a restart, and it still goes on later.
+    pub(super) async fn remind_without_model(self: &Arc<Self>, envelope: &Envelope, why: &str) {
+        let job = (envelope.source == Source::Job && envelope.route.is_some())
+            .then(|| self.job_of_run(&envelope.id))
+            .flatten();
+        if !job.is_some_and(|job| job.is_reminder()) {
+            return;
         }
+        let words = Envelope {
+            id: format!("words:{}", envelope.id),
+            session_key: SessionKey("alert:job".to_owned()),
+            command: Some(Command::Deliver { emoji: None }),
+            text: format!(
+                "{}\n\n⏳ These are the words of the job itself. {why}.",
+                envelope.text
+            ),
+            received_at: clock::now_ms(),
+            ..envelope.clone()
+        };
+        if let Err(error) = self.say_once(words).await {
+            tracing::warn!(%error, "the words of a job that waits are sent at its next try");
+        }
+    }
+
+    /// Tells the sender of an input that it waits behind a turn that waits.
+    pub(super) fn tell_behind(self: &Arc<Self>, envelope: &Envelope, before: &Bundle) {
+        let Some(suspended) = before.suspended() else {
+            return;
+        };
+        let what = match before.leader().source {
+            Source::Job => "a job",
+            source if source.is_person() => "an earlier message",
+            _ => "something that I do by myself",
+        };
+        let text = format!(
+            "This comes after {what}, which waits: {}.",
+            suspended.waits_for
+        );
+        self.tell(envelope, &text);
     }
 
     /// Tells the sender of a turn, once, what it waits for.

@@ -1,4 +1,4 @@
-//! Words of the daemon itself to the owner: without a model, whoever caused them, each once.
+//! Words of the daemon itself: without a model, whoever caused them, each once.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Pipeline {
             route: Some(route.clone()),
             command: Some(Command::Deliver { emoji: None }),
             ..Envelope::new(
-                key.clone(),
+                key,
                 Source::System,
                 sender,
                 SessionKey(format!("alert:{part}")),
@@ -39,10 +39,19 @@ impl Pipeline {
                 now,
             )
         };
+        self.say_once(envelope).await
+    }
+
+    /// Takes in words that go out as they are. What has the same id is said once.
+    ///
+    /// # Errors
+    /// See [`db::Error`]; then it is to be tried again.
+    pub(crate) async fn say_once(self: &Arc<Self>, words: Envelope) -> Result<(), db::Error> {
+        let now = words.received_at;
         let arrival = Arrival {
             digest: None,
-            key,
-            verdict: Verdict::Accept(vec![envelope]),
+            key: words.id.clone(),
+            verdict: Verdict::Accept(vec![words]),
         };
         let (accepted, _) = self.queue.accept(vec![arrival], None, now).await?;
         let _ = self.signals.send(Signal::Accepted(accepted));

@@ -223,7 +223,19 @@ impl Scheduler {
                 .insert(bundle.key().clone(), waiting);
             self.pipeline.changed.notify_one();
         }
+        let key = bundle.key().clone();
         self.lanes.suspend(bundle, Alarm::at(Instant::now() + wait));
+        self.tell_first_person(&key);
+    }
+
+    /// Tells the first person who waits behind a turn that no person wrote what it waits for: of that nobody was told.
+    fn tell_first_person(&self, key: &SessionKey) {
+        if let (Some(before), Some(first)) =
+            (self.lanes.suspended(key), self.lanes.first_person(key))
+            && !before.leader().source.is_person()
+        {
+            self.pipeline.tell_behind(first.leader(), before);
+        }
     }
 
     async fn accept(&mut self, row: Accepted) {
@@ -316,13 +328,14 @@ impl Scheduler {
                 Err(Unrecorded::Failed(_)) => {}
             }
         }
-        if let Some(before) = self.lanes.suspended(bundle.key()) {
-            let is_choice = matches!(bundle.leader().command, Some(Command::Model { .. }));
-            if !is_choice {
-                self.pipeline.tell_behind(bundle.leader(), before);
-            }
+        let (key, leader) = (bundle.key().clone(), bundle.leader());
+        let is_choice = matches!(leader.command, Some(Command::Model { .. }));
+        let is_told = (leader.command.is_some() && !is_choice) || leader.wants_reply;
+        if let Some(before) = self.lanes.suspended(&key).filter(|_| is_told) {
+            self.pipeline.tell_behind(leader, before);
         }
         self.lanes.push(bundle);
+        self.tell_first_person(&key);
     }
 
     /// Lets running turns end, and breaks off those that take longer than `patience`. What waits for the owner

@@ -138,7 +138,9 @@ impl Pipeline {
         let may_speak = hours(live).contain(now, live.config.agent.timezone.0);
         let model = system_model(live);
         let waits = |job: &Job| {
+            // A reminder is taken in all the same: its words go out while it waits.
             !job.literal
+                && !job.is_reminder()
                 && live
                     .agent
                     .client()
@@ -183,11 +185,11 @@ impl Pipeline {
         run_log::note(&self.schedule.runs, id, &run)
     }
 
-    /// Returns when the job runs next whose run is the input `id`, milliseconds since 1970 UTC.
-    pub(in crate::pipeline) fn next_time_of(&self, id: &str) -> Option<i64> {
+    /// Returns the job whose run is the input `id`.
+    pub(in crate::pipeline) fn job_of_run(&self, id: &str) -> Option<Job> {
         let (jobs, _) = self.schedule.jobs.look().ok()?;
         let is_of = |job: &&Job| job.running.iter().any(|at| job.key_of_run(at.0) == id);
-        jobs.iter().find(is_of)?.next_at.map(|at| at.0)
+        jobs.iter().find(is_of).cloned()
     }
 
     /// Claims what is to run and has no row yet, and writes down what ended.

@@ -132,6 +132,14 @@ impl Lanes {
         self.suspended.get(key).map(|sleeper| &sleeper.bundle)
     }
 
+    /// Returns the first message of a person that waits in a lane, but for a choice of the model, which goes ahead.
+    pub(super) fn first_person(&self, key: &SessionKey) -> Option<&Bundle> {
+        let is_choice =
+            |bundle: &Bundle| matches!(bundle.leader().command, Some(Command::Model { .. }));
+        let mut lane = self.waiting.get(key)?.iter();
+        lane.find(|bundle| bundle.leader().source.is_person() && !is_choice(bundle))
+    }
+
     /// Frees a lane whose turn ended, or was suspended.
     pub(super) fn ended(&mut self, key: &SessionKey) {
         self.running.remove(key);
