@@ -574,6 +574,37 @@ fn who_writes_behind_a_job_that_waits_is_told_so() {
 }
 
 #[test]
+fn a_job_says_nothing_of_a_spent_budget_that_the_owner_knows_of() {
+    let mut times = Times::with_the_day_spent();
+    times.add(&[
+        "--id",
+        "look",
+        "--every",
+        "1h",
+        "--text",
+        "look",
+        "--deliver",
+    ]);
+    for runs in 1..=2 {
+        times.clock.later(HOUR + Duration::from_secs(1));
+        wait_for("a run", SOON, || {
+            (times.results("look") == vec!["error"; runs]).then_some(())
+        });
+    }
+    let why = times.listed("look")["last_error"].to_string();
+    assert!(why.contains("[cost] day_usd = 9.00"), "{why}");
+    let is_alert = |text: &str| text.contains("a call was refused");
+    wait_for("the word of the limit", SOON, || {
+        let mut heard = times.heard(OWNER).into_iter();
+        heard.find(|text| is_alert(text))
+    });
+    times.all_sent();
+    let mut heard = times.heard(OWNER);
+    heard.retain(|text| !is_alert(text));
+    assert_eq!(heard, [DEAR]);
+}
+
+#[test]
 fn a_time_at_which_the_job_still_runs_is_left_out() {
     let mut times = Times::new();
     times.add(&["--id", "slow", "--every", "1h", "--text", "slow"]);

@@ -93,6 +93,11 @@ impl Outcome {
         self
     }
 
+    /// Returns it as one of which nothing is said.
+    pub(crate) fn unsaid(self) -> Self {
+        Self { text: None, ..self }
+    }
+
     /// Returns it with a plan.
     pub(crate) fn planning(self, tasks: Vec<NewTask>) -> Self {
         Self { tasks, ..self }

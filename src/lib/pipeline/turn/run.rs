@@ -14,7 +14,7 @@ use super::withhold_secrets;
 use crate::agent::{Ended as TurnEnd, Form, Order, Owner, Team, Written};
 use crate::config::DmPolicy;
 use crate::control::replies::{Reply, STOPPED, Status};
-use crate::llm::Away;
+use crate::llm::{Away, Cause};
 use crate::memory::{JOINED, MAIN, Scope, Viewer};
 use crate::message::{Address, Envelope, Source, ToolCall};
 use crate::people::People;
@@ -402,7 +402,12 @@ impl Pipeline {
             Ok(()) => Ok(None),
             Err(Denied::AtOnce(reason)) => {
                 self.close_turn(envelope, run_id, &reason, false).await;
-                Ok(Some(self.failed(envelope, &reason, &[])))
+                let cause = away.cause;
+                self.remind_without_model(envelope, cause.words()).await;
+                let outcome = self.failed(envelope, &reason, &[]);
+                // The owner was told when the limit was reached, and every run of every job would say it again.
+                let is_known = envelope.source == Source::Job && cause == Cause::Capped;
+                Ok(Some(if is_known { outcome.unsaid() } else { outcome }))
             }
             Err(Denied::Late(reason)) => {
                 let text = format!("{}. I gave this message up.", away.cause.words());
