@@ -34,6 +34,47 @@ pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, BadLine> {
     Ok(entries)
 }
 
+/// Returns `text` with one line for `name`, which [`parse`] reads as exactly `value`; all other entries stay as they are.
+pub(super) fn with_entry(text: &str, name: &str, value: &str) -> Result<String, BadLine> {
+    let is_name = |line: &&str| {
+        let line = line.trim_start_matches(['#', ' ']);
+        line.strip_prefix("export ")
+            .unwrap_or(line)
+            .split_once('=')
+            .is_some_and(|(before, _)| before.trim_end() == name)
+    };
+    let mut lines: Vec<String> = text
+        .lines()
+        .filter(|line| !is_name(line))
+        .map(str::to_owned)
+        .collect();
+    let failed = (
+        lines.len() + 1,
+        "what is to stand here is read as something else",
+    );
+    let alone = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+    let line = [
+        format!("{name}={value}"),
+        format!("{name}={}", quoted(value)),
+    ]
+    .into_iter()
+    .find(|line| parse(line).as_ref() == Ok(&alone))
+    .ok_or(failed)?;
+    lines.push(line);
+    let changed = lines.join("\n") + "\n";
+    let mut expected = parse(text)?;
+    expected.extend(alone);
+    match parse(&changed)? == expected {
+        true => Ok(changed),
+        false => Err(failed),
+    }
+}
+
+fn quoted(value: &str) -> String {
+    let escaped = value.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{}\"", escaped.replace('\n', "\\n"))
+}
+
 fn unquote(value: &str) -> Result<String, &'static str> {
     if let Some(rest) = value.strip_prefix('\'') {
         let (inside, after) = rest.split_once('\'').ok_or("the quote is not closed")?;
@@ -118,7 +159,30 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_secret_has_one_line() {
+        let text = "# keys\n#T=\nexport T=1\nK=2\n";
+        let with = |text, name, value| with_entry(text, name, value);
+        assert_eq!(with(text, "T", "3").as_deref(), Ok("# keys\nK=2\nT=3\n"));
+        assert_eq!(with("", "T", "3").as_deref(), Ok("T=3\n"));
+        assert_eq!(
+            with("K=2\n", "T", "a \"b\"\\\nK=3 #").as_deref(),
+            Ok("K=2\nT=\"a \\\"b\\\"\\\\\\nK=3 #\"\n")
+        );
+        let refused = [("K=2\n", "T\nK"), ("K=2\n", "T=1"), ("no entry\n", "T")];
+        for (text, name) in refused {
+            assert!(with(text, name, "3").is_err(), "{text:?} {name:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn what_is_written_is_read_back_and_changes_nothing_else(value in "(?s).{0,12}|[ #'\"\\\\\\r\\na=]{0,12}") {
+            let changed = with_entry("A=1\nB='2'\n", "B", &value).expect("any value can be written");
+            let expected = [("A", "1"), ("B", &value)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+            prop_assert_eq!(parse(&changed), Ok(BTreeMap::from(expected)));
+        }
+
         #[test]
         fn anything_is_read_or_refused(text in "\\PC*") {
             let _ = parse(&text);

@@ -37,7 +37,7 @@ pub use load::{Loaded, Origin, Setting, load, load_config, providers_wanted};
 pub use provider_file::{
     Model, Models, OAuth, Provider, ProviderType, Ttl, present as provider_files, provider,
 };
-pub use secrets::{SecretOrigin, Secrets};
+pub use secrets::{SecretOrigin, Secrets, with_secrets};
 pub use share_dir::share_dir;
 #[cfg(any(test, fuzzing))]
 pub(crate) use toml_file::check_settings;

@@ -30,6 +30,42 @@ fn a_server_is_added_by_its_command_and_by_a_pasted_document() {
         "{early:?}"
     );
     assert!(toml().starts_with(before.trim_end()), "{}", toml());
+    // A key of several lines, and what would be a comment: read back as they are, or a second server with the same
+    // would find another value.
+    let document = |name: &str, env: &Value| {
+        json!({"mcpServers": {name: {"command": "x", "env": env}}}).to_string()
+    };
+    let lines = json!({"LINES": "-----BEGIN KEY-----\nAGENT_HOOK_A=known\n-----END KEY-----\n", "TAIL": "abc #tail"});
+    for name in ["lines", "again"] {
+        let given = sandbox.run(
+            "agent-send",
+            &["--mcp", "add", "-"],
+            &document(name, &lines),
+        );
+        assert_eq!(given.code, 0, "{given:?}");
+    }
+    let env = sandbox.read(".env").expect("secrets");
+    assert_eq!(
+        env.lines().filter(|line| line.contains('=')).count(),
+        2,
+        "{env}"
+    );
+    // What lets people in is nobody else's to name.
+    for (env, code) in [
+        (json!({"X": "1", "AGENT_HTTP_TOKEN": "known"}), 65),
+        (json!({"X": "1", "Y\nAGENT_HTTP_TOKEN": "known"}), 78),
+    ] {
+        let refused = sandbox.run("agent-send", &["--mcp", "add", "-"], &document("x", &env));
+        assert_eq!(refused.code, code, "{refused:?}");
+    }
+    let two = json!({"mcpServers": {
+        "x": {"command": "x", "env": {"K": "of-x"}}, "y": {"command": "y", "env": {"K": "of-y"}}
+    }});
+    let refused = sandbox.run("agent-send", &["--mcp", "add", "-"], &two.to_string());
+    assert_eq!(refused.code, 65, "{refused:?}");
+    assert_eq!(sandbox.read(".env").as_deref(), Some(&*env));
+    let checked = sandbox.run("agent-daemon", &["check"], "");
+    assert_eq!(checked.code, 0, "{checked:?}");
     let _daemon = sandbox.ready();
 
     let added = sandbox.send(&["--mcp", "add", "desk", &reads, "--", &python, &script]);

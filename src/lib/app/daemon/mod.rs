@@ -27,7 +27,7 @@ mod stdio;
 mod telegram;
 mod watchdog;
 
-pub(crate) use init::{append, set_secret};
+pub(crate) use init::{append, write};
 pub(crate) use login::code_of;
 
 use std::os::unix::process::CommandExt;

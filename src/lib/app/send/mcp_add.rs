@@ -7,6 +7,7 @@
 //! ```
 //! Secrets of a pasted document go into `.env`; agent.toml names them.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,10 +16,11 @@ use serde_json::{Map, Value, json};
 
 use super::{mcp, submit};
 use crate::app::cli::{self, Exit, Failure};
-use crate::app::daemon::{append, set_secret};
+use crate::app::daemon;
 use crate::app::render::Context;
-use crate::config::{self, Secrets};
+use crate::config::{self, Config, Secrets};
 use crate::mcp::{Off, ServerStatus};
+use crate::secret::Secret;
 use crate::trust::approved_hashes::Decision;
 use crate::{clock, logging, text};
 
@@ -68,7 +70,7 @@ pub(super) fn add(
     }
     // A damaged file of trust is set aside; that must be seen.
     let _guard = logging::init(&logging::Options::stderr_only(0, false));
-    write(context, &entries)?;
+    write(context, &config, &entries)?;
     let is_running = submit::reload(home)?;
     let mut shown = Vec::new();
     let mut exit = Exit::Ok;
@@ -239,6 +241,7 @@ fn parse_server(name: &str, server: &Value) -> Result<Entry, String> {
         let Some(value) = value.as_str() else {
             return wrong("the values of `env` must be texts");
         };
+        let value = without_end(value);
         if !is_reference(value) {
             secrets.push((variable.clone(), value.to_owned()));
         }
@@ -255,6 +258,7 @@ fn parse_server(name: &str, server: &Value) -> Result<Entry, String> {
             return wrong("of `headers` only \"Authorization\": \"Bearer TOKEN\" is known");
         };
         let variable = format!("{}_TOKEN", own.to_ascii_uppercase());
+        let token = without_end(token);
         if !is_reference(token) {
             secrets.push((variable.clone(), token.to_owned()));
         }
@@ -278,42 +282,79 @@ fn own_name(name: &str) -> String {
     name.chars().take(24).collect()
 }
 
+/// A secret has no newlines at its end ([`Secrets::get`]).
+fn without_end(value: &str) -> &str {
+    value.trim_end_matches(['\n', '\r'])
+}
+
 /// `${VARIABLE}`, `${env:VARIABLE}`, or nothing: its value is elsewhere.
 fn is_reference(value: &str) -> bool {
     value.is_empty() || (value.starts_with("${") && value.ends_with('}'))
 }
 
 /// Writes the servers down, all or none of them.
-fn write(context: &Context<'_>, entries: &[Entry]) -> Result<(), Failure> {
+fn write(context: &Context<'_>, config: &Config, entries: &[Entry]) -> Result<(), Failure> {
     let home = context.home;
+    let secrets: Vec<(String, String)> = entries
+        .iter()
+        .flat_map(|entry| entry.secrets.clone())
+        .collect();
     let known = Secrets::open(home, context.env)?;
-    for (name, value) in entries.iter().flat_map(|entry| &entry.secrets) {
-        let other = known.get(name)?.filter(|known| known.expose() != value);
-        if other.is_some() {
-            let what = format!("{name} has another value already");
-            return Err(Failure::data(what).hint(format!(
-                "nothing was changed; rename it in the document, or edit {}",
-                home.env_file().display()
-            )));
-        }
+    if let Some(what) = unwanted(config, &known, &secrets)? {
+        return Err(Failure::data(what).hint(format!(
+            "nothing was changed; rename it in the document, or edit {}",
+            home.env_file().display()
+        )));
     }
+    let env_file = config::with_secrets(home, &secrets)?;
     let sections: Vec<String> = entries.iter().map(section).collect();
     let path = home.config_file();
     let before = std::fs::read_to_string(path).unwrap_or_default();
-    append(home, &sections.join("\n"))?;
+    daemon::append(home, &sections.join("\n"))?;
     // As a reload reads them: one that the daemon would refuse changes nothing.
-    if let Err(error) = config::load(home, context.env, &[]) {
-        crate::sys::atomic::write(
-            path,
-            before.as_bytes(),
-            crate::sys::atomic::Durability::Full,
-        )?;
-        return Err(error.into());
+    let accepted = config::load(home, context.env, &[]).map_err(Failure::from);
+    let written = accepted.and_then(|_| match secrets.is_empty() {
+        true => Ok(()),
+        false => daemon::write_settings(&home.env_file(), &env_file),
+    });
+    if written.is_err() {
+        daemon::write_settings(path, &before)?;
     }
-    for (name, value) in entries.iter().flat_map(|entry| &entry.secrets) {
-        set_secret(home, name, value)?;
+    written
+}
+
+/// Returns why one of the secrets of a document must not be written: it would take the place of another, or whoever
+/// wrote the document would know what lets people in here.
+fn unwanted(
+    config: &Config,
+    known: &Secrets,
+    secrets: &[(String, String)],
+) -> Result<Option<String>, Failure> {
+    let hooks = config.http.hooks.iter();
+    let doors: Vec<String> = hooks
+        .map(|(name, hook)| hook.secret_name(name))
+        .chain([
+            config.http.token_env.clone(),
+            config.telegram.token_env.clone(),
+            config.callback.token_env.clone(),
+        ])
+        .collect();
+    let mut given = BTreeMap::new();
+    for (name, value) in secrets {
+        let there = known.get(name)?;
+        let before = given.insert(name, value);
+        let there = there.as_ref().map(Secret::expose);
+        match there.or(before.map(String::as_str)) {
+            Some(other) if other != value => {
+                return Ok(Some(format!("{name} has another value already")));
+            }
+            None if doors.contains(name) => {
+                return Ok(Some(format!("{name} is a secret of the agent itself")));
+            }
+            _ => {}
+        }
     }
-    Ok(())
+    Ok(None)
 }
 
 fn section(entry: &Entry) -> String {

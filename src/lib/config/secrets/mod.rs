@@ -181,9 +181,39 @@ impl Secrets {
     }
 }
 
+/// Returns the text of `.env` with these secrets, each of which is read back as it is; all others stay.
+///
+/// # Errors
+/// As [`Secrets::open`]; [`Error::EnvFileLine`] also for a name that is no variable.
+pub fn with_secrets(home: &Home, secrets: &[(String, String)]) -> Result<String, Error> {
+    let path = home.env_file();
+    let mut text = env_text(&path)?;
+    for (name, value) in secrets {
+        text = dotenv::with_entry(&text, name, value).map_err(|bad| bad_line(&path, bad))?;
+    }
+    Ok(text)
+}
+
 fn read_env_file(path: &Path) -> Result<BTreeMap<String, Secret>, Error> {
+    let entries = dotenv::parse(&env_text(path)?).map_err(|bad| bad_line(path, bad))?;
+    Ok(entries
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, secret(&value)?)))
+        .collect())
+}
+
+fn bad_line(path: &Path, (line, problem): dotenv::BadLine) -> Error {
+    Error::EnvFileLine {
+        path: path.to_owned(),
+        line,
+        problem,
+    }
+}
+
+/// Returns what is in `.env`; nothing when it is not there.
+fn env_text(path: &Path) -> Result<String, Error> {
     let mut file = match std::fs::File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
         file => file.map_err(Error::io("read", path))?,
     };
     let mode = file
@@ -200,26 +230,14 @@ fn read_env_file(path: &Path) -> Result<BTreeMap<String, Secret>, Error> {
     }
     let mut bytes = Vec::new();
     std::io::Read::read_to_end(&mut file, &mut bytes).map_err(Error::io("read", path))?;
-    let text = String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes).map_err(|error| {
         let before = error
             .as_bytes()
             .iter()
             .take(error.utf8_error().valid_up_to());
-        Error::EnvFileLine {
-            path: path.to_owned(),
-            line: before.filter(|b| **b == b'\n').count() + 1,
-            problem: "it is not UTF-8",
-        }
-    })?;
-    let entries = dotenv::parse(&text).map_err(|(line, problem)| Error::EnvFileLine {
-        path: path.to_owned(),
-        line,
-        problem,
-    })?;
-    Ok(entries
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, secret(&value)?)))
-        .collect())
+        let line = before.filter(|b| **b == b'\n').count() + 1;
+        bad_line(path, (line, "it is not UTF-8"))
+    })
 }
 
 /// Makes a secret of what is not empty.

@@ -8,7 +8,7 @@ mod model;
 mod service;
 mod settings_file;
 
-pub(crate) use settings_file::{append, set_secret};
+pub(crate) use settings_file::{append, write};
 mod telegram;
 
 use std::io::IsTerminal;

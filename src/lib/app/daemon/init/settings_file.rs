@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::app::cli::Failure;
+use crate::config;
 use crate::config::Home;
 use crate::sys;
 use crate::sys::atomic;
@@ -20,14 +21,10 @@ pub(super) fn set(home: &Home, section: &str, key: &str, value: &str) -> Result<
     Ok(true)
 }
 
-/// Writes `NAME=VALUE` into `.env`, in the place of a line for that name.
-pub(crate) fn set_secret(home: &Home, name: &str, value: &str) -> Result<(), Failure> {
-    let path = home.env_file();
-    let text = match std::fs::read_to_string(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        text => text.map_err(sys::Error::at("read", &path))?,
-    };
-    write(&path, &with_line(&text, name, value))
+/// Writes a secret into `.env`, in the place of a line for that name.
+pub(super) fn set_secret(home: &Home, name: &str, value: &str) -> Result<(), Failure> {
+    let secret = [(name.to_owned(), value.to_owned())];
+    write(&home.env_file(), &config::with_secrets(home, &secret)?)
 }
 
 /// Appends a section to agent.toml; everything before it stays as it is.
@@ -44,8 +41,8 @@ pub(crate) fn append(home: &Home, section: &str) -> Result<(), Failure> {
     write(path, &format!("{}{gap}{section}", text.trim_end()))
 }
 
-/// A link stays one: people keep settings in a repository.
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+/// Writes a file of the settings. A link stays one: people keep settings in a repository.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     Ok(atomic::write(
         &path,
@@ -83,23 +80,6 @@ fn with_setting(text: &str, section: &str, key: &str, value: &str) -> Option<Str
             false => format!("{line}\n"),
         });
     Some(lines.collect())
-}
-
-fn with_line(text: &str, name: &str, value: &str) -> String {
-    let is_name = |line: &&str| {
-        let line = line.trim_start_matches(['#', ' ']);
-        line.strip_prefix("export ")
-            .unwrap_or(line)
-            .split_once('=')
-            .is_some_and(|(before, _)| before.trim_end() == name)
-    };
-    let mut lines: Vec<String> = text
-        .lines()
-        .filter(|line| !is_name(line))
-        .map(str::to_owned)
-        .collect();
-    lines.push(format!("{name}={value}"));
-    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]
@@ -142,12 +122,5 @@ mod tests {
             );
         }
         crate::config::load(&home, &crate::config::Environment::of(&[]), &[]).expect("still good");
-    }
-
-    #[test]
-    fn a_secret_has_one_line() {
-        let text = "# keys\n#T=\nexport T=1\nK=2\n";
-        assert_eq!(with_line(text, "T", "3"), "# keys\nK=2\nT=3\n");
-        assert_eq!(with_line("", "T", "3"), "T=3\n");
     }
 }
