@@ -8,7 +8,7 @@ mod model;
 mod service;
 mod settings_file;
 
-pub(crate) use settings_file::{append, write};
+pub(crate) use settings_file::{append, write as write_settings};
 mod telegram;
 
 use std::io::IsTerminal;

@@ -1,6 +1,9 @@
 //! Which model answers: a vendor's, with a key that is tried at once, or one on this machine.
 
+use std::path::Path;
 use std::time::Duration;
+
+use toml::de::DeTable;
 
 use super::ask::Stop;
 use super::{Setup, ask, local, settings_file};
@@ -14,7 +17,7 @@ use crate::config::{ProviderType, VENDORS, Vendor};
 use crate::provider::Credential;
 use crate::secret::Secret;
 use crate::sys;
-use crate::sys::{atomic, lock};
+use crate::sys::lock;
 
 /// The longest a vendor may take to list its models.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -183,14 +186,35 @@ fn choose_model(setup: &Setup<'_>, vendor: &Vendor, models: &[String]) -> Result
         .home
         .providers_dir()
         .join(format!("{}.toml", vendor.name));
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(_) => vendor.text.to_owned(),
-    };
-    let text = with_model(&text, &model, rates);
-    atomic::write(&path, text.as_bytes(), atomic::Durability::Full)?;
-    cli::err(&format!("  written to {}", path.display()));
+    let text = text_of(&path)?.unwrap_or_else(|| vendor.text.to_owned());
+    match with_model(&text, &model, Some(rates)) {
+        Some(text) => {
+            settings_file::write(&path, &text)?;
+            cli::err(&format!("  written to {}", path.display()));
+        }
+        None => say_model(
+            &path,
+            &model,
+            &format!("`cost_per_mtok = {}`", rates_of(rates)),
+        ),
+    }
     Ok(())
+}
+
+/// Returns what is in a provider file; `None` where there is none.
+fn text_of(path: &Path) -> Result<Option<String>, Failure> {
+    match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        text => Ok(Some(text.map_err(sys::Error::at("read", path))?)),
+    }
+}
+
+fn say_model(path: &Path, model: &str, other: &str) {
+    let model = quoted(model);
+    cli::err(&format!(
+        "  write `model = {model}` and {other} in {}",
+        path.display()
+    ));
 }
 
 fn prices(words: &str) -> Option<[f64; 2]> {
@@ -206,23 +230,41 @@ fn prices(words: &str) -> Option<[f64; 2]> {
     <[f64; 2]>::try_from(numbers).ok()
 }
 
-/// Returns the provider file with another model as its first; what is read from a cache counts as input, the most it
-/// can cost.
-fn with_model(text: &str, model: &str, [input, output]: [f64; 2]) -> String {
-    let (mut model, mut rates) = (
-        Some(model),
-        Some(format!("[{input:?}, {output:?}, {input:?}]")),
-    );
-    let lines = text.lines().map(|line| {
-        let key = line.split_once('=').map(|(key, _)| key.trim());
-        let changed = match key {
-            Some("model") => model.take().map(|model| format!("model = {model:?}")),
-            Some("cost_per_mtok") => rates.take().map(|rates| format!("cost_per_mtok = {rates}")),
-            _ => None,
-        };
-        changed.unwrap_or_else(|| line.to_owned()) + "\n"
-    });
-    lines.collect()
+/// Returns the provider file with another model as its usual one, and with its price if one is given; `None` where the
+/// file has no such model, or more would change.
+fn with_model(text: &str, model: &str, rates: Option<[f64; 2]>) -> Option<String> {
+    let parsed = DeTable::parse(text).ok()?;
+    let models = parsed.get_ref().get("models")?.get_ref().as_table()?;
+    let first = models.keys().min_by_key(|name| name.span().start)?;
+    let name = match models.contains_key("primary") {
+        true => "primary",
+        false => first.get_ref(),
+    };
+    let text = settings_file::with_value(text, &["models", name, "model"], &quoted(model))?;
+    let Some(rates) = rates else {
+        return Some(text);
+    };
+    let price = ["models", name, "cost_per_mtok"];
+    settings_file::with_value(&text, &price, &rates_of(rates))
+}
+
+/// What is read from a cache counts as input, the most it can cost.
+fn rates_of([input, output]: [f64; 2]) -> String {
+    format!("[{input:?}, {output:?}, {input:?}]")
+}
+
+fn quoted(words: &str) -> String {
+    toml::Value::from(words).to_string()
+}
+
+/// Returns the provider file of a model of that server: the one that is there with another model, since what the server
+/// was started with was written into it by hand; `None` where that cannot be done.
+fn of_local(before: Option<&str>, server: &local::Server, model: &str) -> Option<String> {
+    let Some(before) = before else {
+        return Some(local::file(server.base_url, model));
+    };
+    let text = settings_file::with_value(before, &["base_url"], &quoted(server.base_url))?;
+    with_model(&text, model, None)
 }
 
 fn of_server(setup: &Setup<'_>, server: &local::Server) -> Result<(), Stop> {
@@ -234,12 +276,20 @@ fn of_server(setup: &Setup<'_>, server: &local::Server) -> Result<(), Stop> {
     let path = home.providers_dir().join("local.toml");
     std::fs::create_dir_all(home.providers_dir())
         .map_err(sys::Error::at("make", &home.providers_dir()))?;
-    let text = local::file(server.base_url, model);
-    atomic::write(&path, text.as_bytes(), atomic::Durability::Full)?;
-    cli::err(&format!(
-        "  written to {}: look at context_window there",
-        path.display()
-    ));
+    match of_local(text_of(&path)?.as_deref(), server, model) {
+        Some(text) => {
+            settings_file::write(&path, &text)?;
+            let path = path.display();
+            cli::err(&format!(
+                "  written to {path}: look at context_window there"
+            ));
+        }
+        None => say_model(
+            &path,
+            model,
+            &format!("`base_url = {}`", quoted(server.base_url)),
+        ),
+    }
     choose_provider(setup, "local")?;
     set_or_say_unless_loaded(setup)?;
     tell_to_reload(home, lock::holder(&home.lock())?);
@@ -263,19 +313,49 @@ mod tests {
     #[test]
     fn another_model_takes_the_place_of_the_first_with_its_price() {
         let anthropic = config::vendor("anthropic").expect("built in");
-        let text = with_model(anthropic.text, "claude-opus-4-1", [15.0, 75.0]);
+        let text = with_model(anthropic.text, "claude-opus-4-1", Some([15.0, 75.0])).expect("good");
         let table: toml::Table = text.parse().expect("TOML");
         let primary = &table["models"]["primary"];
         assert_eq!(primary["model"].as_str(), Some("claude-opus-4-1"));
         assert_eq!(primary["cost_per_mtok"].to_string(), "[15.0, 75.0, 15.0]");
         let openai = config::vendor("openai").expect("built in");
-        let table: toml::Table = with_model(openai.text, "m", [1.0, 2.0])
+        let table: toml::Table = with_model(openai.text, "m", Some([1.0, 2.0]))
+            .expect("good")
             .parse()
             .expect("TOML");
         assert_eq!(
             table["models"]["whisper"]["model"].as_str(),
             Some("whisper-1"),
             "the second stays"
+        );
+    }
+
+    #[test]
+    fn of_a_local_provider_that_is_there_only_the_model_is_changed() {
+        let server = local::Server {
+            name: "Ollama",
+            base_url: "http://127.0.0.1:11434/v1",
+            models: Vec::new(),
+        };
+        let new = of_local(None, &server, "qwen3:8b").expect("good");
+        let by_hand = new
+            .replace("context_window = 32768", "context_window = 131072")
+            .replace("#vision", "vision");
+        assert_eq!(
+            of_local(Some(&by_hand), &server, "gemma3:27b"),
+            Some(by_hand.replace("qwen3:8b", "gemma3:27b"))
+        );
+        let other = by_hand.replace("11434", "8080");
+        assert_eq!(of_local(Some(&other), &server, "qwen3:8b"), Some(by_hand));
+        assert_eq!(of_local(Some("type ="), &server, "qwen3:8b"), None);
+    }
+
+    #[test]
+    fn a_price_of_several_lines_is_replaced_whole() {
+        let text = "[models.small]\nmodel = 'a'\ncost_per_mtok = [\n  1, # in\n  2,\n]\n";
+        assert_eq!(
+            with_model(text, "b", Some([3.0, 4.0])).as_deref(),
+            Some("[models.small]\nmodel = \"b\"\ncost_per_mtok = [3.0, 4.0, 3.0]\n")
         );
     }
 
