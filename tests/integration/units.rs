@@ -50,6 +50,24 @@ fn a_template_is_its_service_with_the_instance_in_every_directory() {
     }
 }
 
+/// A reload opens no channel and changes no name by which the bot is called: the daemon says so (`app/daemon/reload.rs`).
+#[test]
+fn who_adds_a_channel_is_told_to_restart_the_daemon() {
+    for file in [
+        "docs/howto/mail.md",
+        "docs/howto/matrix.md",
+        "docs/howto/family-group.md",
+        "systemd/agent-channel@.service",
+        "systemd/user/agent-channel@.service",
+    ] {
+        let text = text(file);
+        assert!(
+            text.contains("restart agent-daemon") && !text.contains("reload agent-daemon"),
+            "{file}"
+        );
+    }
+}
+
 #[test]
 fn a_channel_sees_its_own_directory_and_has_the_walls_of_the_others() {
     let (channel, index) = (
