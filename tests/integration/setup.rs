@@ -69,6 +69,28 @@ fn a_typo_is_an_error_for_check_doctor_start_and_reload() {
     }
 }
 
+/// Who changes a token that others have seen must hear that the old one still works.
+#[test]
+fn a_reload_says_that_a_changed_token_waits_for_a_restart() {
+    let port = crate::http::free_port();
+    let sandbox = Sandbox::new().config(&format!(
+        "[http]\nenabled = true\nlisten = \"127.0.0.1:{port}\""
+    ));
+    let old = "dGhpcyBpcyBhIGdvb2QgdG9rZW4gb2YgMzIgYnl0ZXM";
+    sandbox.put(".env", format!("AGENT_HTTP_TOKEN={old}\n").as_bytes());
+    let daemon = sandbox.ready();
+    let new = old.replace("dGhp", "c2Vj");
+    sandbox.put(".env", format!("AGENT_HTTP_TOKEN={new}\n").as_bytes());
+    daemon.signal(Signal::SIGHUP);
+    let words = "changes of [http] take effect at the next start: restart the daemon";
+    wait_for("the reload to say so", SOON, || {
+        let status = sandbox.send(&["--status", "--json"]).json();
+        status["last_error"].as_str()?.contains(words).then_some(())
+    });
+    assert!(daemon.log().contains(words), "{}", daemon.log());
+    assert_eq!(daemon.term(), 0);
+}
+
 /// Whoever does as they are told comes to the agent that was made, and makes no second one.
 #[test]
 fn hints_lead_to_the_same_agent_again() {

@@ -27,7 +27,7 @@ mod stdio;
 mod telegram;
 mod watchdog;
 
-pub(crate) use init::{append, write};
+pub(crate) use init::{append, write_settings};
 pub(crate) use login::code_of;
 
 use std::os::unix::process::CommandExt;

@@ -1,19 +1,57 @@
 //! A reload (SIGHUP, or the command `reload`): the settings and what hangs on them are built again and
 //! swapped whole. Turns that run keep the old ones.
 
+use ring::digest::{SHA256, digest};
+
 use super::build;
 use super::startup::{Daemon, note_signed_out};
 use crate::app::cli::Failure;
 use crate::audit;
 use crate::auth::Keys;
 use crate::config;
-use crate::config::{Config, Http, Telegram};
+use crate::config::{Config, Http, Secrets, Telegram};
 use crate::pipeline::Live;
 use crate::sandbox;
+use crate::secret::Secret;
+
+/// What the daemon began with, of which some stays in force until the next start.
+pub(super) struct Began {
+    config: Config,
+    /// Of the tokens of the bot, and of those of the HTTP API and its webhooks, where these are on.
+    telegram: Vec<Digest>,
+    http: Vec<Digest>,
+}
+
+/// A secret as it was, without it; `None` where it was not set.
+type Digest = Option<Vec<u8>>;
+
+impl Began {
+    pub(super) fn with(config: Config, secrets: &Secrets) -> Result<Self, config::Error> {
+        let of = |name: &String| -> Result<Digest, config::Error> {
+            let digest = |secret: Secret| digest(&SHA256, secret.expose().as_bytes());
+            let digest = secrets.get(name)?.map(digest);
+            Ok(digest.map(|digest| digest.as_ref().to_vec()))
+        };
+        let hooks = config.http.hooks.iter();
+        let hooks = hooks.map(|(name, hook)| hook.secret_name(name));
+        let http: Vec<String> = hooks.chain([config.http.token_env.clone()]).collect();
+        let telegram = config
+            .telegram
+            .enabled
+            .then_some(&config.telegram.token_env);
+        let http = http.iter().filter(|_| config.http.enabled);
+        Ok(Self {
+            telegram: telegram.into_iter().map(of).collect::<Result<_, _>>()?,
+            http: http.map(of).collect::<Result<_, _>>()?,
+            config,
+        })
+    }
+}
 
 /// Returns the sections of which the daemon began with something else than what is set now, and which are read at the
 /// start only. What is read each time (who may talk, how answers are shown) counts at once; so does what is off.
-fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
+fn needs_restart(at_start: &Began, at_reload: &Began) -> Vec<&'static str> {
+    let (began, now) = (&at_start.config, &at_reload.config);
     let telegram = |config: &Config| {
         config.telegram.enabled.then(|| {
             let at_once = Telegram::default();
@@ -46,8 +84,14 @@ fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
         on.map(|(name, _)| name.clone()).collect()
     };
     let sections = [
-        (telegram(began) != telegram(now), "telegram"),
-        (http(began) != http(now), "http"),
+        (
+            telegram(began) != telegram(now) || at_start.telegram != at_reload.telegram,
+            "telegram",
+        ),
+        (
+            http(began) != http(now) || at_start.http != at_reload.http,
+            "http",
+        ),
         (channels(began) != channels(now), "channels"),
         (began.log != now.log, "log"),
     ];
@@ -59,8 +103,8 @@ impl Daemon {
     /// Puts the configuration in force again; an invalid one changes nothing and is reported.
     pub(super) fn reload(&self) {
         match self.build_again() {
-            Ok((live, signed_out)) => {
-                let waiting = needs_restart(&self.began_with, &live.config);
+            Ok((live, now, signed_out)) => {
+                let waiting = needs_restart(&self.began_with, &now);
                 let zone = live.config.agent.timezone.0;
                 self.pipeline.sessions().set_zone(zone);
                 self.kept.ledger.set_zone(zone);
@@ -81,7 +125,7 @@ impl Daemon {
         }
     }
 
-    fn build_again(&self) -> Result<(Live, Vec<String>), Failure> {
+    fn build_again(&self) -> Result<(Live, Began, Vec<String>), Failure> {
         let loaded = config::load(&self.home, &self.env, &self.options.settings())?;
         let keys = Keys::open(&self.home, &self.env)?;
         let signed_out = build::signed_out(&loaded.models, &keys);
@@ -89,10 +133,10 @@ impl Daemon {
             outages: self.pipeline.live().agent.client().outages(),
             ..self.kept.clone()
         };
-        Ok((
-            build::live(&self.home, &self.env, loaded, kept)?,
-            signed_out,
-        ))
+        let live = build::live(&self.home, &self.env, loaded, kept)?;
+        let secrets = Secrets::open(&self.home, &self.env)?;
+        let now = Began::with(live.config.clone(), &secrets)?;
+        Ok((live, now, signed_out))
     }
 
     fn report_failed_reload(&self, failure: &Failure) {
@@ -141,6 +185,46 @@ impl Daemon {
 mod tests {
     use super::*;
 
+    fn of_settings(began: &Config, now: &Config) -> Vec<&'static str> {
+        let secrets = &secrets("");
+        let with = |config: &Config| Began::with(config.clone(), secrets).expect("good");
+        needs_restart(&with(began), &with(now))
+    }
+
+    fn secrets(text: &str) -> Secrets {
+        let dir = tempfile::tempdir().expect("dir");
+        let home = config::Home::at(dir.path());
+        let rename = crate::sys::atomic::Durability::Rename;
+        crate::sys::atomic::write(&home.env_file(), text.as_bytes(), rename).expect("write");
+        Secrets::open(&home, &config::Environment::of(&[])).expect("good")
+    }
+
+    #[test]
+    fn a_token_that_is_read_at_the_start_only_is_told_to_wait_for_a_restart() {
+        let mut config = Config::default();
+        let hook = crate::config::Hook::default();
+        config.http.hooks.insert("door".to_owned(), hook);
+        let changed = |config: &Config, to: &str| {
+            let began = "TELEGRAM_BOT_TOKEN=a\nAGENT_HTTP_TOKEN=b\nAGENT_HOOK_DOOR=c\n";
+            let with = |text: &str| Began::with(config.clone(), &secrets(text)).expect("good");
+            needs_restart(&with(began), &with(&format!("{began}{to}")))
+        };
+        let all = [
+            "TELEGRAM_BOT_TOKEN=x",
+            "AGENT_HTTP_TOKEN=x",
+            "AGENT_HTTP_TOKEN=",
+            "AGENT_HOOK_DOOR=x",
+        ];
+        for to in all {
+            assert_eq!(changed(&config, to), [] as [&str; 0], "off: {to}");
+        }
+        config.telegram.enabled = true;
+        config.http.enabled = true;
+        let sections = all.map(|to| changed(&config, to));
+        assert_eq!(sections, [["telegram"], ["http"], ["http"], ["http"]]);
+        assert_eq!(changed(&config, "ANTHROPIC_API_KEY=x"), [] as [&str; 0]);
+    }
+
     #[test]
     fn only_what_is_not_in_force_is_told_to_wait_for_a_restart() {
         let began = || {
@@ -152,7 +236,7 @@ mod tests {
         let changed = |change: fn(&mut Config)| {
             let mut now = began();
             change(&mut now);
-            needs_restart(&began(), &now)
+            of_settings(&began(), &now)
         };
         let at_once: [fn(&mut Config); 5] = [
             |_| {},
@@ -186,6 +270,6 @@ mod tests {
         let mut off = Config::default();
         off.http.listen.push('1');
         off.telegram.poll_timeout_secs = 10;
-        assert_eq!(needs_restart(&Config::default(), &off), [] as [&str; 0]);
+        assert_eq!(of_settings(&Config::default(), &off), [] as [&str; 0]);
     }
 }

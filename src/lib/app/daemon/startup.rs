@@ -12,6 +12,7 @@ use super::build;
 use super::build::Kept;
 use super::lost_writes::Losses;
 use super::once::Channels;
+use super::reload::Began;
 use super::stdio::Stdio;
 use crate::app::cli::{Failure, Shared};
 use crate::app::http;
@@ -20,7 +21,7 @@ use crate::auth::{Keys, Renewals, ServerSignIns};
 use crate::channel::Channel;
 use crate::channel::telegram::Telegram;
 use crate::config;
-use crate::config::{Config, Environment, Home, Loaded, Secrets};
+use crate::config::{Environment, Home, Loaded, Secrets};
 use crate::cost::Ledger;
 use crate::forget;
 use crate::llm::Outages;
@@ -60,8 +61,7 @@ pub(super) struct Daemon {
     pub(super) log: logging::Log,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) kept: Kept,
-    /// The settings of the start: some of them stay in force until the next one.
-    pub(super) began_with: Config,
+    pub(super) began_with: Began,
 }
 
 /// What the parts of the daemon hear of each other.
@@ -252,7 +252,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     let (tell, troubles) = mpsc::unbounded_channel();
     let (kept, events) = keep(&home, &env, ledger, tell)?;
     let live = build::live(&home, &env, loaded, kept.clone())?;
-    let began_with = live.config.clone();
+    let began_with = Began::with(live.config.clone(), &secrets)?;
     let mut channels: HashMap<String, Arc<dyn Channel>> = HashMap::new();
     if let Some(telegram) = &telegram {
         channels.insert(telegram.name().to_owned(), telegram.clone());
