@@ -423,6 +423,37 @@ fn generations_secrets_and_pipes() {
 }
 
 #[test]
+fn what_is_behind_a_link_out_of_the_home_is_said_not_to_be_in_it() {
+    let place = Place::new();
+    place.sandbox.put("workspace/tools/run.sh", b"#!/bin/sh\n");
+    fs::create_dir(place.path("vault")).expect("a directory");
+    fs::write(place.path("vault/boat.md"), "- the boat lies in Lisbon\n").expect("write");
+    let link = |to: &str, name: &str| {
+        std::os::unix::fs::symlink(to, place.sandbox.path(name)).expect("a link");
+    };
+    link(&place.text("vault"), "workspace/memory");
+    link("/no/such/disk", "workspace/away");
+    link("run.sh", "workspace/tools/inside");
+    link(
+        &place.sandbox.path("agent.toml").display().to_string(),
+        "workspace/settings",
+    );
+    link("ada@host.1", "workspace/.#lock");
+    let made = place.daemon(&["backup", "--json", &place.text("agent.tar")]);
+    let left_out = made.json()["left_out"].clone();
+    let left_out = left_out.as_array().expect("a list").iter();
+    let links: Vec<&str> = left_out
+        .filter_map(|words| words.as_str()?.strip_prefix("what "))
+        .collect();
+    let vault = format!("workspace/memory links to: {}", place.text("vault"));
+    assert_eq!(
+        links,
+        ["workspace/away links to: /no/such/disk", &vault],
+        "{made:?}"
+    );
+}
+
+#[test]
 fn a_backup_that_is_killed_leaves_the_one_before_it() {
     let place = Place::new();
     place

@@ -292,6 +292,10 @@ impl<W: Write> Collector<'_, W> {
         let Ok(to) = std::fs::read_link(path) else {
             return Ok(());
         };
+        if self.leads_outside(path, &to) {
+            self.left_out
+                .insert(format!("what {name} links to: {}", to.display()));
+        }
         match to.to_str() {
             Some(to) => self.writer.link(name, to).map_err(writing)?,
             None => drop(
@@ -300,6 +304,21 @@ impl<W: Write> Collector<'_, W> {
             ),
         }
         Ok(())
+    }
+
+    /// Returns whether a link to `to` leads out of the home; of what is not there its name must do.
+    fn leads_outside(&self, link: &Path, to: &Path) -> bool {
+        let own = [
+            self.home.workspace(),
+            self.home.state(),
+            self.home.config_dir(),
+        ];
+        match link.canonicalize() {
+            Ok(there) => !own
+                .iter()
+                .any(|dir| dir.canonicalize().is_ok_and(|dir| there.starts_with(dir))),
+            Err(_) => to.is_absolute() && !own.iter().any(|dir| to.starts_with(dir)),
+        }
     }
 
     /// Adds one file; one that has gone meanwhile is left out.

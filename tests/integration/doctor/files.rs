@@ -76,6 +76,39 @@ fn modes_that_are_too_open_are_named_and_mended() {
 }
 
 #[test]
+fn notes_behind_a_link_are_named() {
+    let sandbox = healthy();
+    let (vault, memory) = (
+        sandbox.home().with_file_name("vault"),
+        sandbox.path("workspace/memory"),
+    );
+    fs::create_dir_all(vault.join("boats")).expect("the sandbox is writable");
+    fs::write(vault.join("boats/ana.md"), "- the boat lies in Lisbon\n").expect("writable");
+    let check = |to: &Path, from: &str| {
+        let path = sandbox.path(from);
+        std::os::unix::fs::symlink(to, &path).expect("a link");
+        let finding = only(&sandbox, "memory-link", "warning");
+        let evidence = finding["evidence"].as_str().expect("text");
+        let words = format!("{from} is a link to {}: ", to.display());
+        assert!(
+            evidence.starts_with(&words) && evidence.contains("mount --bind"),
+            "{evidence}"
+        );
+        paste(&sandbox, &command(&finding), "");
+        fs::remove_file(path).expect("own link");
+    };
+    check(&vault, "workspace/memory");
+    fs::create_dir_all(memory.join("a")).expect("own directory");
+    check(&vault.join("boats"), "workspace/memory/a/boats");
+    check(&vault.join("boats/ana.md"), "workspace/memory/a/ana.md");
+    check(&vault.join("away"), "workspace/memory/away.md");
+    // What is no note is nobody's business.
+    let other = memory.join("a/ana.txt");
+    std::os::unix::fs::symlink(vault.join("boats/ana.md"), other).expect("a link");
+    assert_eq!(ids(&sandbox), [] as [&str; 0]);
+}
+
+#[test]
 fn the_fifo_is_a_fifo_of_ours_alone() {
     let fifo = |sandbox: &Sandbox, mode: u32| {
         nix::unistd::mkfifo(

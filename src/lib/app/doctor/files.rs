@@ -243,7 +243,7 @@ fn aside(patient: &Patient, state: &[(PathBuf, Metadata)]) -> Option<Finding> {
 }
 
 /// Returns ` (and 3 more)` for four.
-fn more(count: usize) -> String {
+pub(super) fn more(count: usize) -> String {
     if count < 2 {
         String::new()
     } else {

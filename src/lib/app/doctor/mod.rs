@@ -18,6 +18,7 @@ mod limits;
 mod machine;
 mod money;
 mod network;
+mod notes;
 mod place;
 mod prompt;
 mod repair;
@@ -105,6 +106,7 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("HTTP API", api::check),
     ("prompt", prompt::check),
+    ("notes", notes::check),
     ("databases", databases::check),
     ("money", money::check),
     ("daemon", running::check),
