@@ -4,12 +4,13 @@
 
 use std::{env, fs, time::Duration};
 
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::unistd::Pid;
 use rusqlite::Connection;
 
 use serde_json::json;
 
-use crate::support::{FakeModel, FakeTelegram, Sandbox};
+use crate::support::{FakeModel, FakeTelegram, Sandbox, Sent};
 
 const SOON: Duration = Duration::from_secs(60);
 /// Messages that are counted, at a distance that lets what is done after each be done.
@@ -17,6 +18,8 @@ const MESSAGES: u64 = 20;
 const PAUSE: Duration = Duration::from_millis(150);
 /// A figure of the grown home is at most so much of that of the empty one, and this much more.
 const FACTOR: f64 = 1.5;
+/// People, by their ids from here on, who write once a start: their conversations are not among those in memory.
+const OTHERS: std::ops::Range<i64> = 200_000..200_020;
 /// Clock ticks of CPU time for all messages: one is 10 ms.
 const TICKS: f64 = 6.0;
 
@@ -54,13 +57,60 @@ impl Took {
     }
 }
 
+/// What tells whether somebody read the list of the files in a directory.
+struct Listings(Inotify);
+
+impl Listings {
+    fn of(dir: &std::path::Path) -> Self {
+        let inotify = Inotify::init(InitFlags::IN_NONBLOCK).expect("inotify");
+        inotify
+            .add_watch(dir, AddWatchFlags::IN_ACCESS)
+            .expect("watched");
+        Self(inotify)
+    }
+
+    /// Returns whether it was read since the last look.
+    fn any(&self) -> bool {
+        let mut any = false;
+        while let Ok(events) = self.0.read_events() {
+            any |= events
+                .iter()
+                .any(|event| event.name.is_none() && event.mask.contains(AddWatchFlags::IN_ISDIR));
+        }
+        any
+    }
+}
+
+fn say(telegram: &FakeTelegram, person: i64, words: &str) {
+    let (_, id) = telegram.say(person, person, words);
+    let is_answer = |sent: &Sent| sent.chat == person && sent.reply_to == Some(id);
+    telegram.wait_sent(is_answer, SOON);
+}
+
+/// Starts the daemon, lets each of the [`OTHERS`] say something once, and returns during how many of their messages the
+/// directory of all conversations was read.
+fn listings(sandbox: &Sandbox, telegram: &FakeTelegram) -> usize {
+    let daemon = sandbox.ready();
+    // What a start does once is over.
+    say(telegram, 1001, "warm");
+    std::thread::sleep(Duration::from_secs(2));
+    let listings = Listings::of(&sandbox.path("state/sessions"));
+    let read = OTHERS
+        .filter(|person| {
+            say(telegram, *person, "how are you");
+            listings.any()
+        })
+        .count();
+    assert_eq!(daemon.term(), 0);
+    read
+}
+
 /// Starts the daemon, talks, and returns what that took: the start, and a message.
 fn talk(sandbox: &Sandbox, telegram: &FakeTelegram) -> (Took, Took) {
     let daemon = sandbox.ready();
     let start = Took::of(daemon.pid());
     let say = |words: String| {
-        let (_, id) = telegram.say(1001, 1001, &words);
-        telegram.wait_sent(|sent| sent.reply_to == Some(id), SOON);
+        say(telegram, 1001, &words);
         std::thread::sleep(PAUSE);
     };
     (0..5).for_each(|number| say(format!("warm {number}")));
@@ -165,7 +215,7 @@ fn grow_sessions(sandbox: &Sandbox, count: u64) {
         let new = format!("00000000-0000-7000-8000-{number:012x}");
         let text = head
             .replace(id, &new)
-            .replace("dm:1001", &format!("dm:{}", 100_000 + number));
+            .replace("dm:1001", &format!("dm:{}", 200_000 + number));
         sandbox.put(&format!("state/sessions/{new}.{day}"), text.as_bytes());
     }
 }
@@ -248,4 +298,10 @@ fn a_message_takes_no_more_in_a_home_of_years() {
         !is_more(small, grown, slack),
         "{small} bytes written, then {grown}"
     );
+    // The conversations are known to no index yet, then by name.
+    let (unknown, known) = (listings(&sandbox, &telegram), listings(&sandbox, &telegram));
+    println!("the directory of all conversations is read by {unknown} messages, later by {known}");
+    assert_eq!(unknown, OTHERS.count(), "the watch sees it");
+    // What goes on in the background may read it, too.
+    assert!(known * 2 < OTHERS.count(), "{known} messages read it");
 }

@@ -10,6 +10,7 @@ use crate::audit;
 use crate::config::Policy;
 use crate::memory::{Scope, Viewer};
 use crate::message::{Route, SessionKey, ToolCall};
+use crate::session;
 use tokio_util::sync::CancellationToken;
 
 /// For whom a call is made.
@@ -70,6 +71,7 @@ impl Single {
             call_id: call_id.to_owned(),
             team: None,
             session_id: self.conversation.0.clone(),
+            session: session::IndexEntry::default(),
             conversation: self.conversation.clone(),
             person: self.person.clone(),
             viewer: self.viewer.clone(),

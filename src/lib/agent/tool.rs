@@ -14,6 +14,7 @@ use crate::config::Policy;
 use crate::memory::Viewer;
 use crate::message::{AgentEvent, Route, SessionKey, Step, ToolPicture};
 use crate::provider::{BoxFuture, ToolSpec};
+use crate::session;
 use crate::text;
 use crate::trust::Provenance;
 use crate::trust::untrusted_files::Marking;
@@ -35,6 +36,8 @@ pub struct Context {
     pub team: Option<Arc<dyn Team>>,
     /// The session.
     pub session_id: String,
+    /// What it took so far.
+    pub session: session::IndexEntry,
     /// The conversation, which goes on when its session ends.
     pub conversation: SessionKey,
     /// Who speaks, by their id.

@@ -283,6 +283,7 @@ impl Running<'_> {
             self.session.append(std::mem::take(events), true).await?;
         }
         self.context.pins.clone_from(&self.session.state().pins);
+        self.context.session = self.session.entry();
         let (consent, mut questions) = Consent::new(self.order.owner.always());
         // Where nobody waits for the answer, nobody would see the question in time.
         let is_attended = self.order.from_owner && self.order.source.is_person();

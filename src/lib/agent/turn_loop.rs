@@ -213,6 +213,7 @@ impl<'a> Running<'a> {
             call_id: String::new(),
             team: order.team.clone(),
             session_id: session.id().to_owned(),
+            session: session.entry(),
             conversation: SessionKey(session.head().key.clone()),
             person: order.person.to_owned(),
             viewer: order.viewer.clone(),

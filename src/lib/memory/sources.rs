@@ -230,9 +230,12 @@ impl<'a> Listing<'a> {
             Ok(gone) => gone,
             Err(error) => return self.skip(&dir, &error.to_string()),
         };
+        // Once: a look for each conversation would read the directory of all of them as often.
+        let mut files = session::all_transcripts(&dir, &dir).unwrap_or_default();
         for (id, gone) in gone {
-            let files = session::transcript_files(&dir, &dir, &id).unwrap_or_default();
             for path in files
+                .remove(&id)
+                .unwrap_or_default()
                 .into_iter()
                 .filter(|path| first_event(path).is_some_and(|first| first < gone.before))
             {

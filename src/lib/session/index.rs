@@ -1,13 +1,13 @@
 //! `sessions.json`: which key means which session, and what a listing shows of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Head, Kind};
 use super::state::{Position, State};
-use super::transcript::{Session, session_of};
+use super::transcript::{Known, Session, all_files};
 use crate::message::{Address, SessionKey, own_name};
 use crate::people::People;
 use crate::sys;
@@ -118,7 +118,7 @@ impl Index {
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
             .unwrap_or_default();
         if dir.is_dir() {
-            index.reconcile(dir)?;
+            index.reconcile(dir, &all_files(dir)?)?;
         }
         Ok(index)
     }
@@ -177,10 +177,8 @@ impl Index {
 
     pub(super) fn update(&mut self, session: &Session) {
         self.v = 1;
-        self.sessions.insert(
-            session.head().key.clone(),
-            Entry::of(session.head(), session.state()),
-        );
+        self.sessions
+            .insert(session.head().key.clone(), session.entry());
     }
 
     pub(super) fn remove(&mut self, key: &str) -> Option<String> {
@@ -191,28 +189,41 @@ impl Index {
         serde_json::to_vec_pretty(self).expect("the index is plain data with string keys")
     }
 
-    /// Makes the index agree with the transcripts in `dir`: entries without files go, files
+    /// Returns how many of the `files`, see [`all_files`], each session has whose newest one the index names, by id. After
+    /// a kill there may be newer ones.
+    pub(super) fn counts(&self, files: &BTreeMap<String, Vec<String>>) -> HashMap<String, usize> {
+        let counted = self.sessions.values().filter_map(|entry| {
+            let names = files.get(&entry.session_id)?;
+            (names.last() == Some(&entry.position.file))
+                .then(|| (entry.session_id.clone(), names.len()))
+        });
+        counted.collect()
+    }
+
+    /// Returns what is known of the `count` files of the session of `key`.
+    pub(super) fn known(&self, key: &str, count: usize) -> Option<Known> {
+        let newest = self.sessions.get(key)?.position.file.clone();
+        Some(Known { newest, count })
+    }
+
+    /// Makes the index agree with the transcripts `files` in `dir`: entries without files go, files
     /// without an entry are adopted by the head of their first line. Returns true when it changed.
-    pub(super) fn reconcile(&mut self, dir: &Path) -> Result<bool, sys::Error> {
-        let entries = std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
-        let names: BTreeSet<String> = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
-        let there: BTreeSet<&str> = names.iter().filter_map(|name| session_of(name)).collect();
+    pub(super) fn reconcile(
+        &mut self,
+        dir: &Path,
+        files: &BTreeMap<String, Vec<String>>,
+    ) -> Result<bool, sys::Error> {
         let before = self.sessions.len();
         self.sessions
-            .retain(|_, entry| there.contains(entry.session_id.as_str()));
+            .retain(|_, entry| files.contains_key(&entry.session_id));
         let mut changed = self.sessions.len() != before;
         let known: BTreeSet<String> = self
             .sessions
             .values()
             .map(|entry| entry.session_id.clone())
             .collect();
-        for name in names
-            .iter()
-            .filter(|name| session_of(name).is_some_and(|id| !known.contains(id)))
-        {
+        let unknown = files.iter().filter(|(id, _)| !known.contains(*id));
+        for name in unknown.flat_map(|(_, names)| names) {
             let Some(line) = jsonl::first_line(&dir.join(name))? else {
                 continue;
             };

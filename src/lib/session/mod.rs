@@ -33,7 +33,7 @@ pub use untrusted::{Exposure, addresses, names_address};
 pub use view::{Gone, Listed, all_transcripts, archived, gone, heads, listing, transcript_files};
 
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -67,10 +67,20 @@ struct Inner {
     index: Index,
     /// Sessions at rest by id, with the time of their last use.
     resting: BTreeMap<String, (u64, Session)>,
+    /// How many files each session has, by id, whose newest file the index names: then they are known by name, and the
+    /// directory of all sessions is not read. A session that a turn has is not among them until it is back.
+    files: HashMap<String, usize>,
     uses: u64,
     index_dirty: bool,
     /// When the index may be written again.
     index_due: Option<Instant>,
+}
+
+impl Inner {
+    /// Returns what is known of the files of the session `id` of `key`.
+    fn known(&self, key: &SessionKey, id: &str) -> Option<transcript::Known> {
+        self.index.known(&key.0, *self.files.get(id)?)
+    }
 }
 
 impl Store {
@@ -86,7 +96,9 @@ impl Store {
         zone: Tz,
     ) -> Result<Self, sys::Error> {
         let mut index: Index = atomic::read_json(&index_file)?.unwrap_or_default();
-        let index_dirty = index.reconcile(&dir)?;
+        let all = transcript::all_files(&dir)?;
+        let index_dirty = index.reconcile(&dir, &all)?;
+        let files = index.counts(&all);
         Ok(Self {
             dir,
             archive,
@@ -94,6 +106,7 @@ impl Store {
             zone: Mutex::new(zone),
             inner: Mutex::new(Inner {
                 index,
+                files,
                 index_dirty,
                 ..Inner::default()
             }),
@@ -115,16 +128,21 @@ impl Store {
             let mut inner = self.lock();
             let id = inner.index.id_of(key.0.as_str()).map(str::to_owned);
             match id {
-                Some(id) => match inner.resting.remove(&id) {
-                    Some((_, session)) => return Ok(session.in_zone(*self.zone.lock())),
-                    None => Some(id),
-                },
+                Some(id) => {
+                    let files = inner.known(key, &id);
+                    inner.files.remove(&id);
+                    match inner.resting.remove(&id) {
+                        Some((_, session)) => return Ok(session.in_zone(*self.zone.lock())),
+                        None => Some((id, files)),
+                    }
+                }
                 None => None,
             }
         };
-        if let Some(id) = known {
+        if let Some((id, files)) = known {
             let (dir, zone) = (self.dir.clone(), *self.zone.lock());
-            let loaded = crate::sys::blocking(move || Session::load(&dir, zone, &id)).await;
+            let load = move || Session::load(&dir, zone, &id, files.as_ref());
+            let loaded = crate::sys::blocking(load).await;
             if let Some(session) = loaded? {
                 return Ok(session);
             }
@@ -145,6 +163,8 @@ impl Store {
         }
         let mut inner = self.lock();
         inner.index.update(&session);
+        let count = session.files().len();
+        inner.files.insert(session.id().to_owned(), count);
         inner.index_dirty = true;
         inner.uses += 1;
         let use_number = inner.uses;
@@ -255,8 +275,18 @@ impl Store {
     /// When a file cannot be moved; the session is then still there, and running it again
     /// finishes the job.
     pub fn reset(&self, key: &SessionKey) -> Result<Option<String>, sys::Error> {
-        let Some(id) = self.lock().index.id_of(&key.0).map(str::to_owned) else {
-            return Ok(None);
+        let (id, resting, known) = {
+            let inner = self.lock();
+            let Some(id) = inner.index.id_of(&key.0).map(str::to_owned) else {
+                return Ok(None);
+            };
+            let resting = inner.resting.get(&id).map(|(_, session)| session.files());
+            let known = inner.known(key, &id);
+            (id, resting, known)
+        };
+        let files = match resting {
+            Some(files) => files,
+            None => transcript::files_by_snapshot(&self.dir, &id, known.as_ref())?,
         };
         // The oldest file first: who reads meanwhile finds no beginning, and knows.
         let snapshot = transcript::snapshot_path(&self.dir, &id);
@@ -264,10 +294,7 @@ impl Store {
             .file_name()
             .and_then(|name| name.to_str())
             .map(str::to_owned);
-        for name in snapshot
-            .into_iter()
-            .chain(transcript::files(&self.dir, &id)?)
-        {
+        for name in snapshot.into_iter().chain(files) {
             let from = self.dir.join(&name);
             match std::fs::rename(&from, self.archive.join(&name)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -281,6 +308,7 @@ impl Store {
         }
         let mut inner = self.lock();
         inner.resting.remove(&id);
+        inner.files.remove(&id);
         inner.index.remove(&key.0);
         inner.index_dirty = true;
         drop(inner);

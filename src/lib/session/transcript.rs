@@ -3,6 +3,7 @@
 //! `sessions/<sid>.<YYYY-MM-DD>[.N].jsonl`, one file a day in the agent's zone, each beginning
 //! with a `session` line; `sessions/<sid>.state.json`, the snapshot.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Head, Kind};
+use super::index::Entry;
 use super::state::{Position, State};
 use crate::clock;
 use crate::sys;
@@ -60,14 +62,21 @@ impl Session {
     }
 
     /// Opens a session from its snapshot and the events after it, or from all its events when
-    /// the snapshot is missing or damaged. `None` when it has no transcript.
+    /// the snapshot is missing or damaged. `None` when it has no transcript. Without `known` its files
+    /// are looked for in the directory.
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub(super) fn load(dir: &Path, zone: Tz, id: &str) -> Result<Option<Self>, sys::Error> {
-        let files = files(dir, id)?;
+    pub(super) fn load(
+        dir: &Path,
+        zone: Tz,
+        id: &str,
+        known: Option<&Known>,
+    ) -> Result<Option<Self>, sys::Error> {
+        let snapshot = snapshot(dir, id)?;
+        let files = files_by(dir, id, snapshot.as_ref(), known)?;
         let stamps = Stamp::of_all(dir, &files);
-        let (state, saved_seq) = fold(dir, &files, snapshot(dir, id)?)?;
+        let (state, saved_seq) = fold(dir, &files, snapshot)?;
         Ok(state.head.clone().map(|head| Self {
             dir: dir.to_owned(),
             zone,
@@ -87,6 +96,17 @@ impl Session {
     /// Returns whose session it is.
     pub fn head(&self) -> &Head {
         &self.head
+    }
+
+    /// Returns what an index shows of it.
+    pub fn entry(&self) -> Entry {
+        Entry::of(&self.head, &self.state)
+    }
+
+    /// Returns the names of its files in the order of their events.
+    pub(super) fn files(&self) -> Vec<String> {
+        let earlier = self.earlier.iter().map(|stamp| stamp.name.clone());
+        earlier.chain([self.state.position.file.clone()]).collect()
     }
 
     /// Returns what the transcript adds up to.
@@ -258,6 +278,15 @@ async fn write(
     }
     let work = move || log.append(&lines, true).map(|_| log);
     crate::sys::blocking(work).await
+}
+
+/// What tells whether a snapshot names all files of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    /// The file of the newest event.
+    pub newest: String,
+    /// How many files there are.
+    pub count: usize,
 }
 
 /// The snapshot file: a state, and the files it was made from as they were then.
@@ -444,6 +473,51 @@ pub(super) fn files(dir: &Path, id: &str) -> Result<Vec<String>, sys::Error> {
         .collect();
     names.sort_by(|a, b| order(a).cmp(&order(b)));
     Ok(names)
+}
+
+/// Returns the transcript files of a session in the order of their events, as its snapshot names them: the directory, which
+/// has the files of all sessions, is read only when those are not the `known` ones, or were edited.
+pub(super) fn files_by_snapshot(
+    dir: &Path,
+    id: &str,
+    known: Option<&Known>,
+) -> Result<Vec<String>, sys::Error> {
+    files_by(dir, id, snapshot(dir, id)?.as_ref(), known)
+}
+
+fn files_by(
+    dir: &Path,
+    id: &str,
+    snapshot: Option<&Snapshot>,
+    known: Option<&Known>,
+) -> Result<Vec<String>, sys::Error> {
+    if let (Some(snapshot), Some(known)) = (snapshot, known) {
+        let stamps = snapshot.files.iter();
+        let names: Vec<String> = stamps.map(|stamp| stamp.name.clone()).collect();
+        let is_all = names.len() == known.count && names.last() == Some(&known.newest);
+        if is_all && snapshot.describes(dir, &names) {
+            return Ok(names);
+        }
+    }
+    files(dir, id)
+}
+
+/// Returns the transcript files of all sessions by id, each in the order of its events.
+pub(super) fn all_files(dir: &Path) -> Result<BTreeMap<String, Vec<String>>, sys::Error> {
+    let entries = std::fs::read_dir(dir).map_err(sys::Error::at("read", dir))?;
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for name in entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+    {
+        if let Some(id) = session_of(&name).map(str::to_owned) {
+            all.entry(id).or_default().push(name);
+        }
+    }
+    for names in all.values_mut() {
+        names.sort_by(|a, b| order(a).cmp(&order(b)));
+    }
+    Ok(all)
 }
 
 /// Returns the session id in the name of a transcript file.

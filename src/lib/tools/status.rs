@@ -6,8 +6,8 @@ use super::typed::{About, NoArgs, Property, TypedTool};
 use super::{Needs, blocking};
 use crate::agent::{Context, Reach, ToolOutput};
 use crate::memory::Scope;
+use crate::message::SessionKey;
 use crate::session;
-use crate::session::State;
 use crate::{clock, cost, monitor_state, text};
 
 pub(super) struct SessionStatus(pub(super) Arc<Needs>);
@@ -26,14 +26,12 @@ impl TypedTool for SessionStatus {
     }
 
     async fn run(&self, _args: NoArgs, context: &Context) -> ToolOutput {
-        let (needs, id) = (self.0.clone(), context.session_id.clone());
+        let needs = self.0.clone();
+        let (key, entry) = (context.conversation.clone(), context.session.clone());
         // What it costs is the owner's affair.
         let of_owner = context.viewer.may_see(&Scope::Owner);
         blocking(move || {
-            let state = session::view(&needs.memory.home().sessions(), &id)
-                .map_err(|error| error.to_string())?
-                .unwrap_or_default();
-            let model = state.model.as_deref();
+            let model = entry.model.as_deref();
             let window = model.and_then(|model| needs.windows.get(model)).copied();
             let now = clock::now_ms();
             let mut lines = vec![format!("now: {}", clock::local_text(now, needs.zone))];
@@ -47,36 +45,40 @@ impl TypedTool for SessionStatus {
                     cost::by_model(&home.cost_db(), since).map_err(|error| error.to_string())?;
                 lines.push(format!("cost today: ${:.4}", cost::total_usd(&spent)));
             }
-            lines.push(describe(&state, window, of_owner));
+            lines.push(describe(&key, &entry, window, of_owner));
             Ok(lines.join("\n"))
         })
         .await
     }
 }
 
-fn describe(state: &State, window: Option<u64>, with_cost: bool) -> String {
-    let head = state.head.as_ref();
+fn describe(
+    key: &SessionKey,
+    entry: &session::IndexEntry,
+    window: Option<u64>,
+    with_cost: bool,
+) -> String {
     let of = window.map_or_else(String::new, |window| {
-        let left = window.saturating_sub(state.context_tokens);
+        let left = window.saturating_sub(entry.context_tokens);
         let percent = left.saturating_mul(100) / window.max(1);
         format!(" of {window}, {left} left ({percent} %)")
     });
     let mut lines = vec![
-        format!("session: {}", head.map_or("", |head| &head.session_id)),
-        format!("key: {}", head.map_or("", |head| &head.key)),
-        format!("begun: {}", head.map_or("", |head| &head.created_at)),
+        format!("session: {}", entry.session_id),
+        format!("key: {}", key.0),
+        format!("begun: {}", entry.created_at),
         format!(
             "model: {}",
-            state.model.as_deref().unwrap_or("none has answered yet")
+            entry.model.as_deref().unwrap_or("none has answered yet")
         ),
-        format!("messages: {}", state.message_count),
-        format!("context tokens: {}{of}", state.context_tokens),
-        format!("tokens so far: {}", state.usage.total()),
+        format!("messages: {}", entry.message_count),
+        format!("context tokens: {}{of}", entry.context_tokens),
+        format!("tokens so far: {}", entry.token_count),
     ];
     if with_cost {
         lines.push(format!(
             "cost so far: ${:.4}",
-            cost::usd(state.cost_nano_usd)
+            cost::usd(entry.cost_nano_usd)
         ));
     }
     lines.join("\n")
@@ -88,11 +90,12 @@ mod tests {
 
     #[test]
     fn it_says_what_is_left_of_the_context() {
-        let state = State {
+        let entry = session::IndexEntry {
             context_tokens: 50_000,
-            ..State::default()
+            ..Default::default()
         };
-        let told = describe(&state, Some(200_000), false);
+        let key = SessionKey("cli:ada".to_owned());
+        let told = describe(&key, &entry, Some(200_000), false);
         assert!(
             told.contains("context tokens: 50000 of 200000, 150000 left (75 %)"),
             "{told}"

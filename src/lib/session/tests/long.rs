@@ -43,7 +43,7 @@ fn number(session: &Session) -> u32 {
 fn cold(dir: &Path, id: &str) -> State {
     let sessions = dir.join("sessions");
     let _ = std::fs::remove_file(transcript::snapshot_path(&sessions, id));
-    Session::load(&sessions, chrono_tz::UTC, id)
+    Session::load(&sessions, chrono_tz::UTC, id, None)
         .expect("load")
         .expect("there")
         .state()
@@ -166,7 +166,7 @@ async fn files_stay_in_the_order_of_their_events_whatever_the_clock_says() {
             })
             .collect();
         atomic::write(&file, lines.as_bytes(), atomic::Durability::Rename).expect("write");
-        let session = Session::load(&sessions, chrono_tz::UTC, "s")
+        let session = Session::load(&sessions, chrono_tz::UTC, "s", None)
             .expect("load")
             .expect("there");
         std::fs::remove_file(file).expect("remove");
@@ -378,4 +378,97 @@ async fn a_session_that_is_being_archived_is_there_whole_or_not_at_all() {
         transcript::files(&sessions, &id).expect("files"),
         [] as [String; 0]
     );
+}
+
+/// What tells whether somebody read the list of the files in a directory.
+struct Listings(nix::sys::inotify::Inotify);
+
+impl Listings {
+    fn of(dir: &Path) -> Self {
+        use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+        let inotify = Inotify::init(InitFlags::IN_NONBLOCK).expect("inotify");
+        inotify
+            .add_watch(dir, AddWatchFlags::IN_ACCESS)
+            .expect("watched");
+        Self(inotify)
+    }
+
+    /// Returns whether it was read since the last look.
+    fn any(&self) -> bool {
+        let mut any = false;
+        while let Ok(events) = self.0.read_events() {
+            // What is read of a file in it has a name.
+            any |= events.iter().any(|event| event.name.is_none());
+        }
+        any
+    }
+}
+
+/// Appends to `session` until it has one more file.
+async fn next_file(session: &mut Session) {
+    let seq = session.state().last_seq;
+    let full = vec![long("a", 1_000_000), assistant(&[]), compaction(seq + 1)];
+    session.append(full, true).await.expect("append");
+    session.append(vec![user("b")], true).await.expect("append");
+}
+
+#[tokio::test]
+async fn the_files_of_a_session_are_known_by_name_unless_a_kill_or_a_hand_came_between() {
+    let dir = tempfile::tempdir().expect("dir");
+    let sessions = dir.path().join("sessions");
+    let first = store(dir.path());
+    let listings = Listings::of(&sessions);
+    let mut session = first.take(&key(), "Ada").await.expect("take");
+    next_file(&mut session).await;
+    let (id, state) = (session.id().to_owned(), session.state().clone());
+    first.put(session);
+    first.flush().expect("flush");
+    let again = store(dir.path());
+    assert!(listings.any(), "a start looks for all");
+    let mut session = again.take(&key(), "Ada").await.expect("take");
+    assert_eq!(session.state(), &state);
+    assert!(!listings.any());
+
+    // A turn panics: neither the index nor the snapshot has its file.
+    next_file(&mut session).await;
+    let state = session.state().clone();
+    drop(session);
+    let mut session = again.take(&key(), "Ada").await.expect("take");
+    assert_eq!(session.state(), &state);
+    // So it is after a kill.
+    again.flush().expect("flush");
+    next_file(&mut session).await;
+    let state = session.state().clone();
+    drop(session);
+    let killed = store(dir.path());
+    let session = killed.take(&key(), "Ada").await.expect("take");
+    assert_eq!(session.state(), &state);
+    let files = transcript::files(&sessions, &id).expect("files");
+    assert_eq!((files.len(), session.files()), (4, files.clone()));
+
+    // Its owner takes a file out, and puts it back later.
+    let oldest = sessions.join(&files[0]);
+    let words = std::fs::read(&oldest).expect("read");
+    std::fs::remove_file(&oldest).expect("remove");
+    killed.put(session);
+    killed.flush().expect("flush");
+    let without = store(dir.path());
+    let session = without.take(&key(), "Ada").await.expect("take");
+    assert_eq!(session.files().len(), 3);
+    without.put(session);
+    without.flush().expect("flush");
+    atomic::write(&oldest, &words, atomic::Durability::Rename).expect("write");
+    let whole = store(dir.path());
+    let session = whole.take(&key(), "Ada").await.expect("take");
+    assert_eq!(session.files(), files);
+    whole.put(session);
+    whole.flush().expect("flush");
+
+    let cold = store(dir.path());
+    assert!(listings.any());
+    assert_eq!(cold.reset(&key()).expect("reset"), Some(id.clone()));
+    assert!(!listings.any());
+    let archived = transcript::files(&sessions.join("archive"), &id).expect("files");
+    assert_eq!(archived, files);
+    assert_eq!(transcript::all_files(&sessions).expect("files").len(), 0);
 }

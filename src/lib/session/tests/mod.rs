@@ -258,9 +258,14 @@ async fn a_transcript_that_its_owner_edited_is_read_again() {
         .map(crate::message::Message::plain_text)
         .collect();
     assert_eq!(words, ["a", "amended", "b"]);
-    let reread = Session::load(&dir.path().join("sessions"), chrono_tz::UTC, session.id())
-        .expect("load")
-        .expect("there");
+    let reread = Session::load(
+        &dir.path().join("sessions"),
+        chrono_tz::UTC,
+        session.id(),
+        None,
+    )
+    .expect("load")
+    .expect("there");
     assert_eq!(reread.state(), session.state());
 }
 
@@ -350,7 +355,7 @@ async fn an_edit_of_an_earlier_day_outdates_the_snapshots_of_a_session_that_rest
     assert_ne!(files[0], files[1]);
     let id = session.id().to_owned();
     let load = || {
-        Session::load(&sessions, chrono_tz::UTC, &id)
+        Session::load(&sessions, chrono_tz::UTC, &id, None)
             .expect("load")
             .expect("there")
     };
@@ -383,9 +388,14 @@ async fn a_line_of_a_newer_version_is_kept_and_passed_over() {
     let newer = r#"{"v":2,"ts":"2031-01-01T00:00:00.000Z","seq":3,"type":"dream","of":["sheep"]}"#;
     log.append(format!("{newer}\n").as_bytes(), false)
         .expect("append");
-    let loaded = Session::load(&dir.path().join("sessions"), chrono_tz::UTC, session.id())
-        .expect("load")
-        .expect("there");
+    let loaded = Session::load(
+        &dir.path().join("sessions"),
+        chrono_tz::UTC,
+        session.id(),
+        None,
+    )
+    .expect("load")
+    .expect("there");
     assert_eq!(
         (loaded.state().last_seq, loaded.state().entries.len()),
         (3, 1)
@@ -596,9 +606,9 @@ proptest! {
             log.set_len(length.saturating_sub(torn)).expect("tear");
             let id = session.id().to_owned();
             let sessions = dir.path().join("sessions");
-            let with = Session::load(&sessions, chrono_tz::UTC, &id).expect("load").map(|session| session.state().clone());
+            let with = Session::load(&sessions, chrono_tz::UTC, &id, None).expect("load").map(|session| session.state().clone());
             let _ = std::fs::remove_file(transcript::snapshot_path(&sessions, &id));
-            let without = Session::load(&sessions, chrono_tz::UTC, &id).expect("load").map(|session| session.state().clone());
+            let without = Session::load(&sessions, chrono_tz::UTC, &id, None).expect("load").map(|session| session.state().clone());
             // A snapshot never says more than the transcript that is left.
             assert_eq!(with, without);
         });

@@ -71,6 +71,7 @@ fn context() -> Context {
         team: None,
         run_id: "run".into(),
         session_id: "s".into(),
+        session: crate::session::IndexEntry::default(),
         conversation: key,
         person: "cli".into(),
         viewer: Viewer::of(
