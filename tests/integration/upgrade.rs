@@ -44,6 +44,7 @@ fn a_home_of_every_older_schema_is_migrated_kept_and_works() {
         (5, 2, 2),
         (11, 2, 2),
         (12, 2, 2),
+        (12, 2, 3),
     ] {
         let sandbox = Sandbox::new();
         old_database(&sandbox, "queue", "queue.db", queue);

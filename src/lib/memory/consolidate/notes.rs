@@ -50,6 +50,7 @@ pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
     let statement = |claim: Claim| Statement {
         scope: scope.clone(),
         entity: claim.entity,
+        said_of: None,
         attribute: claim.attribute,
         value: claim.value,
         ended: claim.ended,

@@ -69,6 +69,7 @@ impl Utterance {
         Statement {
             scope: scope.clone(),
             entity: claim.entity,
+            said_of: None,
             attribute: claim.attribute,
             value: claim.value,
             ended: claim.ended,

@@ -2,9 +2,9 @@
 //!
 //! A name that is an alias stands for one other at most, never for itself, and no chain of them comes back
 //! (specification §13). One that has facts of its own is never taken for somebody else's: two people may be
-//! called the same.
+//! called the same. A source keeps the name that was said, so that it goes back to it with the alias.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
@@ -24,6 +24,8 @@ pub(super) fn is_alias(statement: &Statement) -> bool {
 pub(super) struct Aliases<'a> {
     connection: &'a Connection,
     known: HashMap<String, HashMap<String, String>>,
+    /// Who got another name by what is stated now: scope and name, folded.
+    named: HashSet<(String, String)>,
 }
 
 impl<'a> Aliases<'a> {
@@ -31,6 +33,7 @@ impl<'a> Aliases<'a> {
         Self {
             connection,
             known: HashMap::new(),
+            named: HashSet::new(),
         }
     }
 
@@ -63,19 +66,29 @@ impl<'a> Aliases<'a> {
             .unwrap_or_else(|| entity.to_owned()))
     }
 
-    /// Returns the statement under the name that counts; `None` for an alias that cannot be one.
-    pub(super) fn resolve(
-        &mut self,
-        mut statement: Statement,
-    ) -> rusqlite::Result<Option<Statement>> {
-        statement.entity = self.name_of(&statement.scope, &statement.entity)?;
+    /// Returns the statement under the name that counts.
+    pub(super) fn filed(&mut self, mut statement: Statement) -> rusqlite::Result<Statement> {
+        let said = statement.said_of.as_ref().unwrap_or(&statement.entity);
+        let name = self.name_of(&statement.scope, said)?;
+        if folded(&name) != folded(&statement.entity) {
+            statement.said_of = Some(said.clone());
+            statement.entity = name;
+        }
+        Ok(statement)
+    }
+
+    /// Does [`Self::filed`]; `None` for an alias that cannot be one.
+    pub(super) fn resolve(&mut self, statement: Statement) -> rusqlite::Result<Option<Statement>> {
+        let statement = self.filed(statement)?;
         if !is_alias(&statement) {
             return Ok(Some(statement));
         }
         let (alias, name) = (value_key(&statement.value), folded(&statement.entity));
+        let scope = statement.scope.to_string();
         let there = self.of(&statement.scope)?;
         let is_taken = there.get(&alias).is_some_and(|other| folded(other) != name);
-        let has_aliases = there.values().any(|other| folded(other) == alias);
+        // One that is stored is a fact.
+        let has_aliases = self.named.contains(&(scope.clone(), alias.clone()));
         if alias == name
             || alias == "user"
             || is_taken
@@ -91,11 +104,14 @@ impl<'a> Aliases<'a> {
         }
         self.of(&statement.scope)?
             .insert(alias, statement.entity.clone());
+        self.named.insert((scope, name));
         Ok(Some(statement))
     }
 
+    /// Returns true for whom something is known that no alias brought, and none can take along.
     fn has_facts(&self, scope: &Scope, entity: &str) -> rusqlite::Result<bool> {
-        let sql = "SELECT EXISTS(SELECT 1 FROM facts WHERE scope = ?1 AND entity_key = ?2 AND valid_to IS NULL)";
+        let sql = "SELECT EXISTS(SELECT 1 FROM facts f JOIN fact_sources s ON s.fact = f.id
+                   WHERE f.scope = ?1 AND f.entity_key = ?2 AND f.valid_to IS NULL AND s.said_of IS NULL)";
         self.connection
             .prepare_cached(sql)?
             .query_row((scope.to_string(), entity), |row| row.get(0))

@@ -131,7 +131,7 @@ pub(crate) fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> 
 }
 
 /// What runs noted of a fact.
-const OF_FACT: &str = "scope = ?1 AND lower(entity) = lower(?2) AND lower(attribute) = lower(?3) AND lower(value) = lower(?4)";
+const OF_FACT: &str = "scope = ?1 AND lower(?2) IN (lower(entity), lower(said_of)) AND lower(attribute) = lower(?3) AND lower(value) = lower(?4)";
 
 /// Deletes the rows that have the value of `fact`, now and before, and what runs noted of it.
 fn erase_fact(connection: &Connection, fact: &Fact) -> rusqlite::Result<(usize, usize)> {

@@ -195,7 +195,7 @@ pub(crate) fn forget(
             connection.execute("DELETE FROM episodes WHERE id = ?1", [one.id])?;
         }
         let keys: BTreeSet<&Key> = meant.iter().map(|source| &source.key).collect();
-        store::settle_all(connection, keys, &[], now)
+        store::resettle(connection, keys, now)
     };
     let Applied { changes, .. } = write().map_err(fail)?;
     Ok(Forgot {

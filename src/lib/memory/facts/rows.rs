@@ -23,9 +23,9 @@ pub(super) struct Source {
 
 /// The columns of a statement in a row of `fact_sources s` and its fact `f`, in the order of [`statement_of`].
 pub(super) const STATEMENT: &str = "f.scope, f.entity, f.attribute, f.value, s.path, s.line, s.session_id, s.seq, s.quote, \
-                                    s.confidence, s.at, s.ended";
+                                    s.confidence, s.at, s.ended, s.said_of";
 
-/// Reads a statement from the first twelve columns.
+/// Reads a statement from the first thirteen columns.
 pub(super) fn statement_of(row: &Row<'_>) -> rusqlite::Result<Statement> {
     let session: Option<String> = row.get(6)?;
     Ok(Statement {
@@ -40,6 +40,7 @@ pub(super) fn statement_of(row: &Row<'_>) -> rusqlite::Result<Statement> {
         confidence: row.get(9)?,
         at: row.get(10)?,
         ended: row.get(11)?,
+        said_of: row.get(12)?,
     })
 }
 
@@ -54,14 +55,14 @@ fn select(
     );
     let source_of = |row: &Row<'_>| {
         Ok(Source {
-            id: Some(row.get(15)?),
-            fact: Some(row.get(16)?),
+            id: Some(row.get(16)?),
+            fact: Some(row.get(17)?),
             key: Key {
                 scope: row.get(0)?,
-                entity: row.get(12)?,
-                attribute: row.get(13)?,
+                entity: row.get(13)?,
+                attribute: row.get(14)?,
             },
-            value: row.get(14)?,
+            value: row.get(15)?,
             forgotten: None,
             statement: statement_of(row)?,
         })
@@ -74,6 +75,11 @@ fn select(
 
 pub(super) fn all(connection: &Connection) -> rusqlite::Result<Vec<Source>> {
     select(connection, "true", &[])
+}
+
+/// Returns those whose fact is, or was, filed under another name than the one that was said.
+pub(super) fn of_other_names(connection: &Connection) -> rusqlite::Result<Vec<Source>> {
+    select(connection, "s.said_of IS NOT NULL", &[])
 }
 
 pub(super) fn of_current_facts(connection: &Connection) -> rusqlite::Result<Vec<Source>> {
@@ -123,8 +129,8 @@ impl Source {
         }
         let one = &self.statement;
         let (session, seq) = one.session.clone().unzip();
-        let sql = "INSERT INTO fact_sources(fact, path, line, session_id, seq, quote, confidence, at, ended)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let sql = "INSERT INTO fact_sources(fact, path, line, session_id, seq, quote, confidence, at, ended, said_of)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT(fact, path, line) DO NOTHING";
         connection
             .prepare_cached(sql)?
             .execute(rusqlite::params![
@@ -136,7 +142,8 @@ impl Source {
                 one.quote,
                 one.confidence,
                 one.at,
-                one.ended
+                one.ended,
+                one.said_of
             ])
             .map(drop)
     }

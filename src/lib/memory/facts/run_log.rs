@@ -7,7 +7,8 @@ use super::store;
 use super::store::{Applied, Part, Statement};
 
 /// The columns of a statement in the log, in the order of [`statement_of`].
-const LOGGED: &str = "scope, entity, attribute, value, path, line, session_id, seq, quote, confidence, said_at, ended";
+const LOGGED: &str = "scope, entity, attribute, value, path, line, session_id, seq, quote, confidence, said_at, ended, \
+                      said_of";
 /// In the place of the run: what was undone that was said in a conversation. The same message, which may be read again, does
 /// not state it any more.
 pub(crate) const UNDONE: &str = "undone";
@@ -21,7 +22,7 @@ pub(super) fn note(
 ) -> rusqlite::Result<()> {
     let sql = format!(
         "INSERT INTO source_log(run, put_in, at, scope, entity, attribute, value, path, line, session_id, seq, quote, confidence,
-           said_at, ended)
+           said_at, ended, said_of)
          SELECT ?1, ?2, ?3, {STATEMENT} FROM fact_sources s JOIN facts f ON f.id = s.fact WHERE {which} ORDER BY s.id"
     );
     connection
@@ -48,7 +49,7 @@ pub(crate) fn undo(
         );
         connection
             .prepare(&sql)?
-            .query_map((run, put_in), |row| Ok((row.get(12)?, statement_of(row)?)))?
+            .query_map((run, put_in), |row| Ok((row.get(13)?, statement_of(row)?)))?
             .collect()
     };
     let (mut added, mut removed) = (changes(true)?, changes(false)?);

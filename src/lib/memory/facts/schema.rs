@@ -15,6 +15,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_facts.sql"),
     include_str!("migrations/0002_promises.sql"),
     include_str!("migrations/0003_said.sql"),
+    include_str!("migrations/0004_names.sql"),
 ];
 
 /// Opens the database for writing: commits are on the disk when they return.

@@ -21,12 +21,16 @@ const MIN_CONFIDENCE: f64 = 0.6;
 const MAX_NAME: usize = 120;
 const MAX_VALUE: usize = 600;
 const MAX_QUOTE: usize = 400;
+/// The most aliases of aliases that are followed.
+const MAX_CHAIN: usize = 8;
 
 /// Something that is stated somewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Statement {
     pub scope: Scope,
     pub entity: String,
+    /// The name that was said, where it is or was filed under another one.
+    pub said_of: Option<String>,
     pub attribute: String,
     pub value: String,
     /// That it was so and is no longer: ends a fact of this value, and makes none.
@@ -47,10 +51,16 @@ impl Statement {
         Key::new(&self.scope, &self.entity, &self.attribute, &self.value)
     }
 
+    /// Returns what it is about as it was said.
+    fn said_key(&self) -> Key {
+        let said = self.said_of.as_ref().unwrap_or(&self.entity);
+        Key::new(&self.scope, said, &self.attribute, &self.value)
+    }
+
     /// Returns true when `other` is the same, in the same message of a conversation.
     fn is_said_again_by(&self, other: &Self) -> bool {
         (&self.session, self.ended) == (&other.session, other.ended)
-            && self.key() == other.key()
+            && (self.key() == other.key() || self.said_key() == other.said_key())
             && value_key(&self.value) == value_key(&other.value)
     }
 
@@ -151,17 +161,60 @@ pub(crate) fn restate(
             .map(|old| old.statement.at);
         source.statement.at = same.fold(source.statement.at, i64::min);
     }
-    let is_as_it_was = |source: &Source| {
-        let now = &source.statement;
-        stored.iter().any(|old| {
-            let was = &old.statement;
-            old.id == source.id
-                && was.is_beside(now)
-                && (&was.quote, was.confidence) == (&now.quote, now.confidence)
-        })
-    };
-    stated.retain(|source| !is_as_it_was(source));
-    rewrite(connection, Some(run), &gone, &stated, now)
+    stated.retain(|source| !is_as_it_was(source, &stored));
+    let mut applied = rewrite(connection, Some(run), &gone, &stated, now)?;
+    if gone
+        .iter()
+        .chain(&stated)
+        .any(|source| is_alias(&source.statement))
+    {
+        refile(connection, now, &mut applied)?;
+    }
+    Ok(applied)
+}
+
+/// Returns true for a source that is among those `stored`, without any change.
+fn is_as_it_was(source: &Source, stored: &[Source]) -> bool {
+    let now = &source.statement;
+    stored.iter().any(|old| {
+        let was = &old.statement;
+        old.id == source.id
+            && was.is_beside(now)
+            && (&was.quote, was.confidence, &was.said_of)
+                == (&now.quote, now.confidence, &now.said_of)
+    })
+}
+
+/// Files what was said of a name under the one that counts now: with an alias that was taken back, what was said of it is its
+/// own again. No run is noted for that: what undoes one puts the alias back, and all of this follows.
+fn refile(connection: &Connection, now: i64, applied: &mut Applied) -> rusqlite::Result<()> {
+    // An alias of an alias moves before what was said of it.
+    for _ in 0..MAX_CHAIN {
+        let (mut aliases, forgotten) = (Aliases::new(connection), Forgotten::read(connection)?);
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        for source in rows::of_other_names(connection)? {
+            // What was forgotten stays so under the name that it had.
+            let said_at = source.statement.at;
+            if forgotten
+                .since(&source.key, &source.value, said_at)
+                .is_some()
+            {
+                continue;
+            }
+            let filed = Source::new(aliases.filed(source.statement.clone())?);
+            if filed.key != source.key {
+                old.push(source);
+                new.push(filed);
+            }
+        }
+        if old.is_empty() {
+            break;
+        }
+        let Applied { changes, touched } = rewrite(connection, None, &old, &new, now)?;
+        applied.changes.extend(changes);
+        applied.touched += touched;
+    }
+    Ok(())
 }
 
 /// Takes `gone` out of the sources, and `changed`, which comes in again, and brings their facts in line. What is stored
@@ -196,8 +249,19 @@ fn rewrite(
     Ok(applied)
 }
 
+/// Brings the facts of `keys` in line with their sources, of which some no longer count.
+pub(super) fn resettle<'a>(
+    connection: &Connection,
+    keys: impl IntoIterator<Item = &'a Key>,
+    now: i64,
+) -> rusqlite::Result<Applied> {
+    let mut applied = settle_all(connection, keys, &[], now)?;
+    refile(connection, now, &mut applied)?;
+    Ok(applied)
+}
+
 /// Brings the facts of `keys` in line with their sources and those of `new`, which are not stored yet.
-pub(super) fn settle_all<'a>(
+fn settle_all<'a>(
     connection: &Connection,
     keys: impl IntoIterator<Item = &'a Key>,
     new: &[Source],
@@ -229,12 +293,14 @@ pub(super) fn withdraw(
         let Statement {
             scope,
             entity,
+            said_of,
             attribute,
             value,
             path,
             quote,
             ..
         } = &source.statement;
+        let said_of = said_of.as_deref().unwrap_or_default();
         let is_it = wanted
             .as_ref()
             .is_some_and(|(key, value)| (key, value) == (&source.key, &source.value));
@@ -242,11 +308,12 @@ pub(super) fn withdraw(
         let said = if fact.is_some() {
             String::new()
         } else {
-            format!("{scope}\n{entity}\n{attribute}\n{value}\n")
+            format!("{scope}\n{entity}\n{said_of}\n{attribute}\n{value}\n")
         };
         is_it || hit(&format!("{said}{path}\n{quote}"))
     });
-    rewrite(connection, None, &gone, &[], now)?;
+    let mut applied = rewrite(connection, None, &gone, &[], now)?;
+    refile(connection, now, &mut applied)?;
     Ok(gone.len())
 }
 
@@ -258,9 +325,15 @@ pub(super) fn exchange(
     now: i64,
 ) -> rusqlite::Result<Applied> {
     let mut taken: Vec<Source> = Vec::new();
+    let mut aliases = Aliases::new(connection);
     for statement in gone {
         let value = value_key(&statement.value);
-        let mut found = rows::of_key(connection, &statement.key())?;
+        // It may be filed under another name by now.
+        let keys = BTreeSet::from([statement.key(), aliases.filed(statement.clone())?.key()]);
+        let mut found = Vec::new();
+        for key in &keys {
+            found.extend(rows::of_key(connection, key)?);
+        }
         found.retain(|source| {
             let there = &source.statement;
             source.value == value
@@ -273,7 +346,9 @@ pub(super) fn exchange(
         taken.extend(found.into_iter().min_by_key(nearest));
     }
     let back: Vec<Source> = back.into_iter().map(Source::new).collect();
-    rewrite(connection, None, &taken, &back, now)
+    let mut applied = rewrite(connection, None, &taken, &back, now)?;
+    refile(connection, now, &mut applied)?;
+    Ok(applied)
 }
 
 /// Returns the statements that are kept, as they are kept, each after what it ends; aliases first, else in their order:

@@ -107,6 +107,7 @@ mod tests {
         let source = Source::new(Statement {
             scope: Scope::Owner,
             entity: "user".to_owned(),
+            said_of: None,
             attribute: "lives in".to_owned(),
             value: value.to_owned(),
             ended,

@@ -78,6 +78,7 @@ fn statement(path: &str, line: i64, attribute: &str, value: &str, at: i64) -> St
     Statement {
         scope: Scope::Owner,
         entity: "user".to_owned(),
+        said_of: None,
         attribute: attribute.to_owned(),
         value: value.to_owned(),
         ended: false,
@@ -452,6 +453,75 @@ fn facts_are_filed_under_the_name_that_counts_and_aliases_go_in_no_circle() {
         3,
         "Ana is somebody already"
     );
+}
+
+#[test]
+fn what_was_said_of_an_alias_is_its_own_again_when_the_alias_is_taken_back() {
+    let facts = Facts::new();
+    let connection = &facts.connection;
+    let state = |run: &str, file: &str, all: &[(&str, &str, &str)]| {
+        let one = |(line, (entity, attribute, value)): (i64, &(&str, &str, &str))| Statement {
+            entity: (*entity).to_owned(),
+            ..statement(file, line, attribute, value, 10)
+        };
+        let all: Vec<Statement> = (1..).zip(all).map(one).collect();
+        restate(connection, run, Part::File(file), &all, 20).expect("restate");
+    };
+    let current = || {
+        let all = facts.all().into_iter().filter(Fact::is_current);
+        let words = |fact: Fact| format!("{} {} {}", fact.entity, fact.attribute, fact.value);
+        let mut all: Vec<String> = all.map(words).collect();
+        all.sort();
+        all
+    };
+    let name = [("Robert", "alias", "Bob")];
+    state("r1", "names", &name);
+    let said = [("Bob", "lives in", "Rome"), ("Robert", "likes", "tea")];
+    state("r2", "notes", &said);
+    let more = [("Bob", "alias", "Bobby"), ("Bobby", "likes", "jazz")];
+    state("r3", "more", &more);
+    let roberts = [
+        "Robert alias Bob",
+        "Robert alias Bobby",
+        "Robert likes jazz",
+        "Robert likes tea",
+        "Robert lives in Rome",
+    ];
+    assert_eq!(current(), roberts);
+
+    let apart = [
+        "Bob alias Bobby",
+        "Bob likes jazz",
+        "Bob lives in Rome",
+        "Robert likes tea",
+    ];
+    state("r4", "names", &[]);
+    assert_eq!(current(), apart);
+    // The alias comes back: with an undo, and when it stands in another file.
+    run_log::undo(connection, "r4", 30).expect("undo");
+    assert_eq!(current(), roberts);
+    state("r5", "names", &[]);
+    state("r5", "others", &name);
+    assert_eq!(current(), roberts);
+    let alias = facts.all().into_iter().filter(Fact::is_current);
+    let alias = alias
+        .into_iter()
+        .find(|fact| fact.value == "Bob")
+        .expect("it is there");
+    let forget = |fact: Fact| {
+        let target = forgotten::Target::Fact(Box::new(fact));
+        let path = facts.dir.path().join("memory.db");
+        forgotten::forget(connection, &path, &target, 40).expect("forget");
+    };
+    forget(alias);
+    assert_eq!(current(), apart);
+    // A run that filed it under the other name is undone all the same.
+    run_log::undo(connection, "r2", 50).expect("undo");
+    assert_eq!(current(), ["Bob alias Bobby", "Bob likes jazz"]);
+    // Who is somebody by now is nobody's alias.
+    state("r6", "notes", &said);
+    state("r6", "names", &[("Ana", "alias", "Bob")]);
+    assert_eq!(current(), apart);
 }
 
 #[test]

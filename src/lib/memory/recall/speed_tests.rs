@@ -63,6 +63,7 @@ fn fill(home: &Home) {
         let statement = |line: i64| Statement {
             scope: Scope::Owner,
             entity: name(person),
+            said_of: None,
             attribute: ATTRIBUTES[usize::try_from(line).unwrap_or(0)].into(),
             value: value(person * 10 + line),
             confidence: 1.0,

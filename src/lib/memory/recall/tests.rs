@@ -70,6 +70,7 @@ impl House {
         let statement = Statement {
             scope: scope.clone(),
             entity: next(),
+            said_of: None,
             attribute: next(),
             ended: false,
             value: next(),
@@ -853,7 +854,7 @@ fn a_database_that_cannot_be_read_is_no_facts_until_it_can() {
     );
     rusqlite::Connection::open(&path)
         .expect("open")
-        .execute_batch("PRAGMA user_version = 3")
+        .execute_batch("PRAGMA user_version = 4")
         .expect("ours again");
     assert_eq!(
         house.recalled(&owner(), "How is Tom?", false),

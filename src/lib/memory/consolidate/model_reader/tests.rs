@@ -255,6 +255,7 @@ fn stated(text: &str) -> Statement {
     Statement {
         scope: Scope::Owner,
         entity: entity.trim_start_matches('-').to_owned(),
+        said_of: None,
         attribute: attribute.to_owned(),
         value: value.to_owned(),
         ended: entity.starts_with('-'),
