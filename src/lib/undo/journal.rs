@@ -129,28 +129,17 @@ impl Store {
         self.record_now(change)
     }
 
-    /// Notes that `run` runs a command: so an undo can say what it does not take back. It waits for no disk; one that
-    /// cannot be noted runs all the same.
+    /// Notes that `run` runs a command: so an undo can say what it does not take back. It waits for the disk only where it makes
+    /// the journal, which a change relies on later; one that cannot be noted runs all the same.
     pub fn note_command(&self, run: &str, conversation: &str) {
         let _busy = self.busy.lock();
         let line = Record::Command {
             at: clock::now_ms(),
             conversation: conversation.to_owned(),
         };
-        let mut bytes = serde_json::to_vec(&line).expect("a line is plain data");
-        bytes.push(b'\n');
         let noted = || -> Result<(), Error> {
-            let dir = self.dir_of(run)?;
-            let journal = dir.join("journal.jsonl");
-            let mut builder = DirBuilder::new();
-            let made = builder.mode(0o700).recursive(true).create(&dir);
-            made.map_err(sys::Error::at("make", &dir))?;
-            let mut options = OpenOptions::new();
-            options.append(true).create(true).mode(0o600);
-            let written = options
-                .open(&journal)
-                .and_then(|mut file| file.write_all(&bytes));
-            Ok(written.map_err(sys::Error::at("write", &journal))?)
+            let journal = self.make_dir_of(run)?.join("journal.jsonl");
+            Ok(append(&journal, &line, false)?)
         };
         if let Err(error) = noted() {
             tracing::warn!(%error, "an undo of the run will not know of a command");
@@ -159,9 +148,7 @@ impl Store {
 
     /// As [`Store::record`], for who holds the lock.
     pub(super) fn record_now(&self, change: Change<'_>) -> Result<bool, Error> {
-        let dir = self.dir_of(change.run)?;
-        make_dir(&self.dir)?;
-        make_dir(&dir)?;
+        let dir = self.make_dir_of(change.run)?;
         let journal = dir.join("journal.jsonl");
         let lines = self.lines(change.run)?;
         let numbers = lines.iter().filter_map(entry_of).map(|entry| entry.n);
@@ -189,7 +176,7 @@ impl Store {
             made: change.made,
             marked: self.marks.has(change.key),
         };
-        append(&journal, &Record::Change(entry))?;
+        append(&journal, &Record::Change(entry), true)?;
         Ok(true)
     }
 
@@ -205,6 +192,14 @@ impl Store {
             }
         })?;
         Ok(lines)
+    }
+
+    /// Makes the directory of a run, so that it outlasts a power cut.
+    fn make_dir_of(&self, run: &str) -> Result<PathBuf, Error> {
+        let dir = self.dir_of(run)?;
+        make_dir(&self.dir)?;
+        make_dir(&dir)?;
+        Ok(dir)
     }
 
     pub(super) fn dir_of(&self, run: &str) -> Result<PathBuf, Error> {
@@ -226,10 +221,11 @@ pub(super) fn entry_of(line: &Record) -> Option<&Entry> {
     }
 }
 
-pub(super) fn append(journal: &Path, line: &Record) -> Result<(), sys::Error> {
+/// Appends a line, and waits for the disk if it is `durable`; a new journal outlasts a power cut in any case.
+pub(super) fn append(journal: &Path, line: &Record, durable: bool) -> Result<(), sys::Error> {
     let mut bytes = serde_json::to_vec(line).expect("a line is plain data");
     bytes.push(b'\n');
-    jsonl::Appender::open(journal)?.append(&bytes, true)?;
+    jsonl::Appender::open(journal)?.append(&bytes, durable)?;
     Ok(())
 }
 

@@ -65,7 +65,7 @@ impl Store {
         }
         let journal = self.dir_of(run)?.join("journal.jsonl");
         let (at_now, by) = (clock::now_ms(), by.to_owned());
-        append(&journal, &Record::Asked { at: at_now, by })?;
+        append(&journal, &Record::Asked { at: at_now, by }, true)?;
         // Each file once; the one that was changed last comes first.
         let mut newest_first = open;
         newest_first.reverse();
@@ -80,7 +80,7 @@ impl Store {
             }
         }
         let at = clock::now_ms();
-        append(&journal, &Record::Over { at })?;
+        append(&journal, &Record::Over { at }, true)?;
         Ok(undone)
     }
 
@@ -149,6 +149,7 @@ impl Store {
         append(
             &self.dir_of(run)?.join("journal.jsonl"),
             &Record::Undone { at, of },
+            true,
         )?;
         let line = match (chain.is_whole, changed, chain.state.is_none()) {
             (false, true, _) => {

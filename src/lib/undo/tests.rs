@@ -112,6 +112,31 @@ fn a_run_that_only_ran_commands_is_known_and_has_nothing_that_can_be_taken_back(
     assert_eq!(newest(Some("cli:bob")), None);
 }
 
+/// Returns whether the directory `dir` itself was opened, as it is to be synced, while `act` ran.
+fn is_synced(dir: &std::path::Path, act: impl FnOnce()) -> bool {
+    use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+    let inotify = Inotify::init(InitFlags::IN_NONBLOCK).unwrap();
+    inotify.add_watch(dir, AddWatchFlags::IN_OPEN).unwrap();
+    act();
+    let events = inotify.read_events().unwrap_or_default();
+    // What is opened in it has a name.
+    events.iter().any(|event| event.name.is_none())
+}
+
+#[test]
+fn a_journal_that_a_command_began_is_on_the_disk_before_a_change_is_written_into_it() {
+    let house = house();
+    let undo = house.dir.path().join("undo");
+    let note = |run: &str| house.store.note_command(run, "cli:ada");
+    assert!(is_synced(house.dir.path(), || note("r1")), "undo/");
+    assert!(is_synced(&undo, || note("r2")), "undo/r2/");
+    std::fs::create_dir(undo.join("r3")).unwrap();
+    assert!(is_synced(&undo.join("r3"), || note("r3")), "the journal");
+    assert!(!is_synced(&undo.join("r3"), || note("r3")), "once");
+    house.change("r3", "new", "x");
+    assert_eq!(house.undo("r3"), ["new: removed"]);
+}
+
 #[test]
 fn a_run_is_taken_back_byte_for_byte_and_brought_back() {
     let house = house();
