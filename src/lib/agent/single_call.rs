@@ -123,16 +123,20 @@ impl Agent {
             Decision::Refuse(why) => return Err(why),
             Decision::Ask { why, .. } => why,
         };
+        let question = async || match own {
+            Some(own) => permission::question(own, &call.input, &context),
+            None => offer.question(call, &context).await,
+        };
         let asked = Asked {
             call_id: call.id.clone(),
             tool: call.name.clone(),
-            question: permission::question(tool, &call.input, &context),
+            question: question().await,
             why,
             wanted: None,
         };
         match owner.ask(std::slice::from_ref(&asked)).await.pop() {
             Some(Verdict::Yes) => {
-                let now = permission::question(tool, &call.input, &context);
+                let now = question().await;
                 if now.bound_to == asked.question.bound_to {
                     tool.confirmed(&call.input);
                 }

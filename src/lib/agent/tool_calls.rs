@@ -171,14 +171,16 @@ impl Running<'_> {
         events: &mut Vec<Kind>,
         calls: Vec<(ToolCall, String)>,
     ) -> Result<Vec<(ToolCall, Fate)>, Break> {
-        let asked = |(call, why): &(ToolCall, String)| Asked {
-            call_id: call.id.clone(),
-            tool: call.name.clone(),
-            question: self.offer.question(call, &self.context),
-            why: why.clone(),
-            wanted: None,
-        };
-        let questions: Vec<Asked> = calls.iter().map(asked).collect();
+        let mut questions = Vec::with_capacity(calls.len());
+        for (call, why) in &calls {
+            questions.push(Asked {
+                call_id: call.id.clone(),
+                tool: call.name.clone(),
+                question: self.offer.question(call, &self.context).await,
+                why: why.clone(),
+                wanted: None,
+            });
+        }
         self.session.append(std::mem::take(events), true).await?;
         self.emit(Step::Asking);
         let verdicts = self.without_hurry(self.order.owner.ask(&questions)).await?;
@@ -203,11 +205,11 @@ impl Running<'_> {
     }
 
     /// Returns true when what the owner said yes to is another call now: a file that it names has changed.
-    fn has_changed(&self, call: &ToolCall, fate: &Fate) -> bool {
+    async fn has_changed(&self, call: &ToolCall, fate: &Fate) -> bool {
         match fate {
             Fate::Runs {
                 allowed: Some(allowed),
-            } => allowed.bound_to != self.offer.question(call, &self.context).bound_to,
+            } => allowed.bound_to != self.offer.question(call, &self.context).await.bound_to,
             Fate::Runs { allowed: None } | Fate::Refused(_) => false,
         }
     }
@@ -266,10 +268,11 @@ impl Running<'_> {
         ends: &mut Ends,
     ) -> Result<(), Break> {
         // Once: what changes again and again is not asked about again and again.
-        if group
-            .iter()
-            .any(|(call, fate)| self.has_changed(call, fate))
-        {
+        let mut has_changed = false;
+        for (call, fate) in &group {
+            has_changed = has_changed || self.has_changed(call, fate).await;
+        }
+        if has_changed {
             let changed = |(call, _)| (call, "it has changed since".to_owned());
             let calls = group.into_iter().map(changed).collect();
             group = self.ask_about(events, calls).await?;
@@ -330,6 +333,7 @@ impl Running<'_> {
     }
 
     async fn outcome_of(&self, call: &ToolCall, fate: &Fate) -> (ToolOutput, u64) {
+        let has_changed = self.has_changed(call, fate).await;
         let approved = match fate {
             Fate::Refused(why) => {
                 self.agent.audit.refuse(self.audited(call), &call.input);
@@ -338,7 +342,7 @@ impl Running<'_> {
             Fate::Runs { allowed: None } => None,
             Fate::Runs {
                 allowed: Some(allowed),
-            } if !self.has_changed(call, fate) => allowed.is_read.then(|| allowed.bound_to.clone()),
+            } if !has_changed => allowed.is_read.then(|| allowed.bound_to.clone()),
             Fate::Runs { allowed: Some(_) } => {
                 self.agent.audit.refuse(self.audited(call), &call.input);
                 return (

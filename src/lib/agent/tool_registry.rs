@@ -269,13 +269,14 @@ impl Offer {
         }
     }
 
-    /// Returns what the owner is asked about a call.
-    pub(super) fn question(&self, call: &ToolCall, context: &Context) -> Question {
-        let tool = self.get(&call.name);
-        tool.map_or_else(
-            || Question::of(&call.name, &call.input),
-            |tool| permission::question(tool.as_ref(), &call.input, context),
-        )
+    /// Returns what the owner is asked about a call. Files are read for that, which may be large.
+    pub(super) async fn question(&self, call: &ToolCall, context: &Context) -> Question {
+        let Some(tool) = self.get(&call.name).cloned() else {
+            return Question::of(&call.name, &call.input);
+        };
+        let (input, context) = (call.input.clone(), context.clone());
+        let question = move || permission::question(tool.as_ref(), &input, &context);
+        crate::sys::blocking(question).await
     }
 
     /// Runs a call: unknown names, bad arguments and panics become errors for the model.

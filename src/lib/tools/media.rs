@@ -1,9 +1,11 @@
 //! `send_media` and `react`: files and a sign in the chat that is talked in.
 
+use std::collections::VecDeque;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,7 +18,7 @@ use crate::control::Command;
 use crate::control::attachments::{MAX_FILE, MAX_FILES};
 use crate::message::Route;
 use crate::sandbox::Root;
-use crate::sys::atomic;
+use crate::sys::{Version, atomic};
 use crate::text::sha256_hex;
 
 /// The only directory whose files are sent (specification §6).
@@ -46,7 +48,11 @@ impl TypedTool for SendMedia {
 
     fn question(&self, args: &MediaArgs, input: &Value) -> Question {
         Question {
-            bound_to: json!(["send_media", input, digests(&self.0.root, &args.paths)]),
+            bound_to: json!([
+                "send_media",
+                input,
+                self.0.digests.of(&self.0.root, &args.paths)
+            ]),
             ..Question::of("send_media", input)
         }
     }
@@ -85,25 +91,51 @@ impl SendMedia {
     }
 }
 
-/// Returns what stands in files that are to be sent, in their order: a yes is for the content and not for a name.
-pub(super) fn digests(root: &Root, paths: &[PathBuf]) -> Vec<Value> {
-    let of_file = |path: &PathBuf| {
-        let read = root.read(path, MAX_FILE);
-        read.map_or(Value::Null, |bytes| digest(&bytes))
-    };
-    paths.iter().take(MAX_FILES).map(of_file).collect()
+/// What stands in files that are to be sent: a yes is for the content and not for a name. It is asked for when the owner is
+/// asked, and again before the call runs; the same version of a file is read once.
+#[derive(Debug, Default)]
+pub struct FileDigests(Mutex<VecDeque<(Version, Value)>>);
+
+impl FileDigests {
+    /// Returns the digests of files in their order. Blocks.
+    pub(super) fn of(&self, root: &Root, paths: &[PathBuf]) -> Vec<Value> {
+        let digest = |path: &PathBuf| self.of_file(root, path).unwrap_or_default();
+        paths.iter().take(MAX_FILES).map(digest).collect()
+    }
+
+    /// Returns the digest of a file; `None` when it cannot be read.
+    fn of_file(&self, root: &Root, path: &Path) -> Option<Value> {
+        let version = || Some(Version::of(&root.metadata(path).ok()?));
+        let before = version()?;
+        let known = self
+            .0
+            .lock()
+            .iter()
+            .find(|known| known.0 == before)
+            .cloned();
+        if let Some((_, digest)) = known {
+            return Some(digest);
+        }
+        let digest = digest(&root.read(path, MAX_FILE).ok()?);
+        if version()? == before {
+            let mut known = self.0.lock();
+            known.push_front((before, digest.clone()));
+            known.truncate(MAX_FILES);
+        }
+        Some(digest)
+    }
 }
 
 fn digest(bytes: &[u8]) -> Value {
     sha256_hex(bytes).into()
 }
 
-/// Returns the [`digests`] that a yes to this call is bound to, where they stand last.
+/// Returns the [`FileDigests`] that a yes to this call is bound to, where they stand last.
 pub(super) fn agreed(context: &Context) -> Option<Value> {
     context.approved.as_ref()?.as_array()?.last().cloned()
 }
 
-/// Posts a command with files of the outbox; `agreed` are the [`digests`] that the owner said yes to.
+/// Posts a command with files of the outbox; `agreed` are the [`FileDigests`] that the owner said yes to.
 pub(super) async fn post_files(
     needs: &Needs,
     command: Command,
@@ -249,6 +281,7 @@ pub(super) fn to_chat(route: Route, text: String, reaction: Option<(String, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::OpenedFiles;
 
     #[test]
     fn what_is_sent_is_what_the_owner_said_yes_to() {
@@ -261,9 +294,14 @@ mod tests {
         put("the walk on Sunday");
         let root = Root::open(&dir.path().join("work")).expect("root");
         let paths = [PathBuf::from("outbox/plan.txt"), PathBuf::from("outbox/x")];
-        let agreed: Value = digests(&root, &paths).into();
+        let digests = FileDigests::default();
+        let agreed: Value = digests.of(&root, &paths).into();
         assert_eq!((agreed[0].is_string(), &agreed[1]), (true, &Value::Null));
-        let [plan, _] = paths;
+        // Before the call runs it is looked at twice more.
+        let watch = OpenedFiles::watch(&[dir.path().join("work/outbox/plan.txt")]);
+        assert_eq!(Value::from(digests.of(&root, &paths)), agreed);
+        assert_eq!(watch.take().opened, [] as [PathBuf; 0], "it is read once");
+        let [plan, missing] = paths;
         let copied = |number: u8, agreed: Option<&Value>| {
             let to = dir.path().join(number.to_string());
             copies(&root, std::slice::from_ref(&plan), &to, agreed).map(|copies| copies.len())
@@ -271,6 +309,8 @@ mod tests {
         assert_eq!(copied(1, Some(&agreed)), Ok(1));
         // It is changed between the last look at it and the copy.
         put("the pin is 4711");
+        let now: Value = digests.of(&root, &[plan.clone(), missing]).into();
+        assert_ne!(now, agreed);
         let refused = copied(2, Some(&agreed)).expect_err("changed");
         assert!(refused.contains("it has changed since"), "{refused}");
         assert_eq!(copied(3, None), Ok(1), "nobody was asked");

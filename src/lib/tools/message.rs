@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Needs;
-use super::media::{agreed, digests, post_files};
+use super::media::{agreed, post_files};
 use super::typed::{About, TypedTool};
 use crate::agent::{Context, Question, Reach, Rule, ToolOutput};
 use crate::clock;
@@ -89,7 +89,12 @@ impl TypedTool for Message {
         // Whom a name means may change while the owner is asked.
         let whom = self.unconfirmed(to);
         Question {
-            bound_to: json!(["message", input, whom, digests(&self.0.root, &args.files)]),
+            bound_to: json!([
+                "message",
+                input,
+                whom,
+                self.0.digests.of(&self.0.root, &args.files)
+            ]),
             rule: Some(Rule::of("message", Some(("to", to)))),
             ..Question::of("message", input)
         }

@@ -32,7 +32,7 @@ use chrono_tz::Tz;
 pub use changed_files::ChangedFiles;
 pub use exec::{ExecSettings, KNOWN_PROGRAMS, known_programs};
 pub use mcp::{SERVER_FILES, names_taken, of_servers};
-pub use media::copy_of_outbox;
+pub use media::{FileDigests, copy_of_outbox};
 pub use speech::Speaker;
 #[cfg(any(test, fuzzing))]
 pub(crate) use web::check_page;
@@ -114,6 +114,8 @@ pub struct Needs {
     pub stickers: config::Stickers,
     /// Who speaks; `None` when nobody does.
     pub speaker: Option<Arc<Speaker>>,
+    /// What stands in the files that the owner is asked about.
+    pub digests: FileDigests,
     /// Held while an episode is added to a person's file.
     pub episodes: Mutex<()>,
 }

@@ -64,7 +64,7 @@ fn tools(ran: &Arc<Mutex<Vec<String>>>, told: &Arc<Mutex<Vec<Vec<String>>>>) -> 
 }
 
 /// Returns a model that makes these calls, one after the other.
-fn calls(calls: &[(&str, Value)]) -> Mind {
+pub(super) fn calls(calls: &[(&str, Value)]) -> Mind {
     let calls: Vec<(String, Value)> = calls
         .iter()
         .map(|(name, input)| ((*name).to_owned(), input.clone()))

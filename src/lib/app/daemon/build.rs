@@ -102,6 +102,7 @@ pub(crate) fn live(
         subagents: config.subagents.clone(),
         stickers: stickers_of_tools(&config),
         speaker: speaker.clone(),
+        digests: tools::FileDigests::default(),
         episodes: Mutex::default(),
         audit: audit.clone(),
     };

@@ -537,6 +537,7 @@ fn known_tools(patient: &Patient, loaded: &Loaded) -> Option<Vec<String>> {
         subagents: loaded.config.subagents.clone(),
         stickers: build::stickers_of_tools(&loaded.config),
         speaker: None,
+        digests: tools::FileDigests::default(),
         episodes: Mutex::default(),
         audit: audit::Log::off(),
     };
