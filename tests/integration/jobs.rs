@@ -473,6 +473,26 @@ fn missed_times_are_made_up_for_as_the_job_says_and_every_one_is_told() {
 }
 
 #[test]
+fn a_time_at_which_the_model_is_away_is_not_missed() {
+    let mut times = Times::new();
+    let job = ["--every", "1h", "--missed", "skip", "--text", "report"];
+    times.add(&[&["--id", "report"], &job[..]].concat());
+    for _ in 0..1000 {
+        times.model.push(Reply::Status(529, None));
+    }
+    times.telegram.say(OWNER, OWNER, "hello");
+    times
+        .telegram
+        .wait_sent(|sent| sent.text.starts_with('⏳'), SOON);
+    times.clock.later(HOUR + Duration::from_secs(1));
+    times.settled("report", "running");
+    times.clock.later(Duration::from_secs(120));
+    times.model.forget();
+    times.settled("report", "ok");
+    assert_eq!(times.results("report"), ["ok"]);
+}
+
+#[test]
 fn a_run_that_a_crash_interrupts_is_answered_once() {
     let mut times = Times::new();
     times.add(&[

@@ -25,7 +25,7 @@ use crate::config::Config;
 use crate::control::replies::{Reply, Status as Answered};
 use crate::jobs;
 use crate::jobs::heartbeat_gate::{Hours, slot};
-use crate::jobs::{Due, Job, Jobs, Skipped, Status, Stuck, Time, run_log};
+use crate::jobs::{Due, Job, Jobs, Missed, Skipped, Status, Stuck, Time, run_log};
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Arrival, Progress, Verdict};
 use crate::{clock, sys, text};
@@ -137,10 +137,12 @@ impl Pipeline {
         }
         let may_speak = hours(live).contain(now, live.config.agent.timezone.0);
         let model = system_model(live);
+        // One run of a job that lets missed times go begins at its time and waits in its turn: the daemon was there.
         let waits = |job: &Job| {
             // A reminder is taken in all the same: its words go out while it waits.
             !job.literal
                 && !job.is_reminder()
+                && (job.missed != Missed::Skip || !job.running.is_empty())
                 && live
                     .agent
                     .client()
