@@ -651,6 +651,16 @@ fn what_a_model_found_stays_until_it_has_read_the_same_again() {
     assert_eq!((before.0.len(), before.1.len(), before.2.len()), (2, 2, 1));
     with(&home, &mut away(), BACKFILL);
     assert_eq!(known(), before, "the model was away");
+    let dry = Options {
+        dry_run: true,
+        ..BACKFILL
+    };
+    let report = with(&home, &mut Scripted::default(), dry);
+    assert_eq!(
+        (report.asked, report.changes),
+        (1, vec![]),
+        "it would be asked, and nobody knows what it says"
+    );
     let failed = || Err(NoAnswer::Failed("400".to_owned()));
     let mut model = scripted([failed(), failed(), failed()]);
     with(&home, &mut model, BACKFILL);

@@ -130,6 +130,7 @@ impl Run<'_, '_> {
             // A model that has not read it may add to this later.
             Err(trouble) => (rules, Some(trouble)),
         };
+        let dry_run = self.options.dry_run;
         let written = self.write(|connection| {
             if !watermarks::holds_span(connection, id, watermark, &owner)? {
                 return Ok(None);
@@ -146,6 +147,8 @@ impl Run<'_, '_> {
             let release = |end| watermarks::release_span(connection, id, end);
             let result = match &trouble {
                 None => SpanResult::Done,
+                // The model would be asked about the next span, too.
+                Some(NoAnswer::NotYet) if dry_run => SpanResult::Done,
                 Some(NoAnswer::NotYet | NoAnswer::Later(_)) => {
                     release(SpanEnd::Waits).map(|_| SpanResult::Waits)?
                 }
@@ -249,7 +252,7 @@ impl Run<'_, '_> {
             self.report.asked += 1;
             let cost = model.cost_usd(model_reader::SYSTEM, &question);
             self.report.cost_usd = self.report.cost_usd.zip(cost).map(|(sum, one)| sum + one);
-            return Ok(Ok(Extracted::default()));
+            return Ok(Err(NoAnswer::NotYet));
         }
         let is_time = match self.means.asks {
             Asks::Now => true,
