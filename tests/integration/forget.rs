@@ -263,6 +263,31 @@ fn a_code_that_links_an_account_goes_with_whoever_asked_for_it() {
 }
 
 #[test]
+fn the_copies_for_a_second_machine_are_named() {
+    let sandbox = Sandbox::new();
+    let people = json!({"v": 1, "allowed": [{"id": GUEST, "name": "Rosalind", "since": 1}]});
+    sandbox.put("state/people.json", people.to_string().as_bytes());
+    let told = |arguments: &[&str]| {
+        let all = [&["forget", "rosalind", "--hard"], arguments].concat();
+        let told = consolidate(&sandbox, &all);
+        assert_eq!(told.code, 0, "{told:?}");
+        told
+    };
+    let left = || told(&["--dry-run", "--json"]).json()["left"].clone();
+    assert_eq!(left(), json!([]));
+    // Nobody sees in its bytes what is in a database.
+    sandbox.put("state/standby/push/queue.db", b"SQLite format 3");
+    let all = left();
+    assert!(
+        all[0]["path"] == "state/standby" && all.as_array().is_some_and(|all| all.len() == 1),
+        "{all}"
+    );
+    let erased = told(&["--yes"]);
+    let line = "left as it is: state/standby (copies for the second machine";
+    assert!(erased.stdout.contains(line), "{erased:?}");
+}
+
+#[test]
 fn a_fact_is_erased_with_its_words_and_the_agent_goes_on() {
     let sandbox = stop(lived_in());
     assert!(!standing(&sandbox, "march 1934").is_empty());

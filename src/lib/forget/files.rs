@@ -56,7 +56,8 @@ impl Files<'_> {
         let (downloads, of_servers) = (home.downloads(), home.workspace().join(SERVER_FILES));
         let learned = LearnedWords::of(home);
         let mut files = Vec::new();
-        walk(home.state(), &[home.workspace()], &mut files)?;
+        let standby = home.state().join("standby");
+        walk(home.state(), &[home.workspace(), &standby], &mut files)?;
         walk(&of_servers, &[], &mut files)?;
         files.retain(|path| Some(path.as_path()) != order);
         // Which downloads belong to what is erased is known last, and they go first: afterwards nobody would know.
@@ -69,6 +70,12 @@ impl Files<'_> {
                 false => in_state(home, &path),
             };
             self.file(&path, rule)?;
+        }
+        let mut files = Vec::new();
+        walk(&standby, &[], &mut files)?;
+        if !files.is_empty() {
+            let why = "copies for the second machine, which are not searched: agent-daemon standby makes them again, here and there";
+            self.survey.leave(home.display(&standby), why);
         }
         let mut files = Vec::new();
         walk(home.workspace(), &[&of_servers], &mut files)?;
