@@ -99,6 +99,14 @@ impl Api {
     }
 }
 
+/// Whether a wrong token was refused: with the word to wait where many came before it.
+fn is_refused(answer: &Answer) -> bool {
+    match answer.status {
+        429 => answer.json()["error"]["code"] == "too_many_wrong_tokens",
+        status => status == 401,
+    }
+}
+
 #[test]
 fn every_failure_is_a_document_of_the_same_form() {
     let api = Api::new();

@@ -1,5 +1,6 @@
 //! Where requests come in: an address and a port, or a socket in the file system.
 
+use std::net::IpAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -41,22 +42,22 @@ impl Listener {
         }
     }
 
-    /// Returns the next connection.
+    /// Returns the next connection, and the address of who made it; none on a socket in the file system.
     ///
     /// # Errors
     /// When there is none to be had, as when file descriptors run out.
-    pub async fn accept(&self) -> std::io::Result<Box<dyn Stream>> {
+    pub async fn accept(&self) -> std::io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
         match &self.0 {
             Bound::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
+                let (stream, client) = listener.accept().await?;
                 // Answers are short, and the next one does not wait for the last one's receipt.
                 stream.set_nodelay(true)?;
-                Ok(Box::new(stream))
+                Ok((Box::new(stream), Some(client.ip())))
             }
-            Bound::Unix(listener, _) => listener
-                .accept()
-                .await
-                .map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
+            Bound::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Box::new(stream), None))
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use ring::hmac;
 use serde_json::{Value, json};
 
-use super::{SOON, TOKEN, client::Answer, client::Client, free_port};
+use super::{SOON, TOKEN, client::Answer, client::Client, free_port, is_refused};
 use crate::support::{FakeModel, FakeTelegram, House, Reply, Sandbox, wait_for};
 
 const SECRET: &str = "2c624232cdd221771294dfbb310aca000a0df6ac8b66b696d90ef06fdefb64a3";
@@ -203,7 +203,7 @@ fn who_does_not_know_the_secret_is_refused_and_the_secret_opens_nothing_else() {
         let mut all = vec![JSON];
         all.extend(headers);
         let answer = hooked.post("forge", &all, &body);
-        assert_eq!(answer.status, 401, "{headers:?}: {answer:?}");
+        assert!(is_refused(&answer), "{headers:?}: {answer:?}");
     }
     let in_address = format!("forge?secret={SECRET}&token={SECRET}");
     assert_eq!(hooked.post(&in_address, &[JSON], &body).status, 401);
@@ -231,7 +231,7 @@ fn who_does_not_know_the_secret_is_refused_and_the_secret_opens_nothing_else() {
             let answer = hooked
                 .stranger
                 .request("POST", path, &headers, br#"{"message":"x"}"#);
-            assert_eq!(answer.status, 401, "{path}");
+            assert!(is_refused(&answer), "{path}: {answer:?}");
         }
     }
     // A page in a browser cannot be made to ask.
@@ -256,6 +256,25 @@ fn who_does_not_know_the_secret_is_refused_and_the_secret_opens_nothing_else() {
         !log.contains(SECRET) && !log.contains(OTHER),
         "secrets are told to nobody"
     );
+}
+
+#[test]
+fn wrong_secrets_are_told_to_wait_and_the_right_one_never_is() {
+    let hooked = Hooked::new();
+    let of_other = signature(OTHER, b"{}");
+    let wrong = [
+        [JSON, ("x-hook-secret", "wrong")],
+        [JSON, ("x-hub-signature-256", &of_other)],
+    ];
+    for headers in wrong {
+        let told = (0..40)
+            .map(|_| hooked.post("forge", &headers, b"{}"))
+            .find(|answer| answer.status == 429)
+            .expect("it is told to wait");
+        assert!(told.header("retry-after").is_some(), "{told:?}");
+        let right = [JSON, ("x-hook-secret", SECRET)];
+        assert_eq!(hooked.post("forge", &right, b"{}").status, 202);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
-use hyper::{Method, Request};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt;
@@ -44,12 +45,19 @@ pub(super) struct Connection {
     trusted: AtomicBool,
     /// It is closed to admit another.
     closed: CancellationToken,
+    /// Who made it; not known on a Unix socket.
+    client: Option<IpAddr>,
 }
 
 impl Connection {
     /// Marks it as one that has the token.
     pub(super) fn trust(&self) {
         self.trusted.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the address of who made it.
+    pub(super) fn client(&self) -> Option<IpAddr> {
+        self.client
     }
 }
 
@@ -58,7 +66,7 @@ struct Connections(Mutex<VecDeque<Arc<Connection>>>);
 
 impl Connections {
     /// Returns a admit for a new one, if need be that of the oldest stranger's.
-    fn admit(&self) -> Option<Arc<Connection>> {
+    fn admit(&self, client: Option<IpAddr>) -> Option<Arc<Connection>> {
         let mut open = self.0.lock();
         if open.len() >= MAX_CONNECTIONS {
             let oldest = open
@@ -66,7 +74,10 @@ impl Connections {
                 .position(|connection| !connection.trusted.load(Ordering::Relaxed))?;
             open.remove(oldest)?.closed.cancel();
         }
-        let connection = Arc::new(Connection::default());
+        let connection = Arc::new(Connection {
+            client,
+            ..Connection::default()
+        });
         open.push_back(connection.clone());
         Some(connection)
     }
@@ -102,13 +113,13 @@ pub(super) async fn serve(api: Arc<Api>, listener: Listener, telegram: Option<Ar
     });
     let connections = TaskTracker::new();
     while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
-        let Ok(mut stream) = accepted else {
+        let Ok((mut stream, client)) = accepted else {
             tokio::time::sleep(ACCEPT_BACKOFF).await;
             continue;
         };
         let server = server.clone();
         connections.spawn(async move {
-            let Some(connection) = server.connections.admit() else {
+            let Some(connection) = server.connections.admit(client) else {
                 return refuse(&mut stream, FULL).await;
             };
             serve_connection(&server, stream, &connection).await;
@@ -165,7 +176,16 @@ async fn answer(
         && request.method() == Method::POST
         && telegram.webhook_path() == Some(request.uri().path())
     {
-        return telegram.handle_webhook(request).await.map(Body::new);
+        if telegram.has_webhook_secret(request.headers()) {
+            connection.trust();
+        }
+        let answered = telegram.handle_webhook(request).await;
+        if answered.status() == StatusCode::UNAUTHORIZED
+            && let Err(wait) = server.api.wrong_tokens.count(connection.client)
+        {
+            return ApiError::too_many_tokens(wait).into_response();
+        }
+        return answered.map(Body::new);
     }
     request.extensions_mut().insert(connection.clone());
     let answered = server.router.call(request).await;

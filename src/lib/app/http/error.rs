@@ -109,6 +109,20 @@ impl ApiError {
         .header(RETRY_AFTER, HeaderValue::from(seconds))
     }
 
+    /// The token is wrong, and so were many before it.
+    pub(super) fn too_many_tokens(wait: Duration) -> Self {
+        let seconds = wait.as_secs() + 1;
+        Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_wrong_tokens",
+            "this is not the token, and many that were wrong came before it",
+        )
+        .hint(format!(
+            "the right one is taken at once; a wrong one is answered again in {seconds} s"
+        ))
+        .header(RETRY_AFTER, HeaderValue::from(seconds))
+    }
+
     /// The daemon is ending; what was accepted is not lost.
     pub(super) fn closing() -> Self {
         Self::new(

@@ -1,13 +1,14 @@
 //! Webhooks: `POST /hooks/NAME` of `[http.hooks.NAME]`, with a secret of its own, becomes an event.
 //!
 //! ```text
-//! known? 404 → secret or signature? 401 → body ≤ 1 MiB? 413 → signed by it? 401 → too often? 429
+//! known? 404 → secret or signature? 401 (429 after many) → body ≤ 1 MiB? 413 → signed by it? 401 → too often? 429
 //!   → JSON, a form or text → template → an event of untrusted words, once a delivery
 //! ```
 //! Whoever knows a hook's secret may tell of events and nothing else: it opens no other route, and its words never
 //! count as the owner's.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use super::connections::Connection;
 use super::error::ApiError;
 use super::rate_limit::Bucket;
 use super::token::{self, Credentials, TokenCheck};
-use super::{Api, body, chat};
+use super::{Api, body, chat, request_checks};
 use crate::app::cli::Failure;
 use crate::config::{Deliver, Hook, HookSession, Http, Secrets};
 use crate::control::{Command, Id, Order, Words};
@@ -181,7 +182,9 @@ pub(super) async fn receive(
         ApiError::not_found("no webhook has this name").hint("[http.hooks.NAME] in agent.toml")
     })?;
     let headers = request.headers().clone();
-    let proof = hook.proof(&headers).ok_or_else(|| refused(&api))?;
+    let client = request_checks::client(&request);
+    let refused = || refused(&api, client, &headers);
+    let proof = hook.proof(&headers).ok_or_else(refused)?;
     let connection = request.extensions().get::<Arc<Connection>>().cloned();
     let trust = || connection.iter().for_each(|connection| connection.trust());
     let bytes = match proof {
@@ -191,7 +194,7 @@ pub(super) async fn receive(
         }
         Proof::Signature(signature) => {
             let bytes = unproven_body(&api, request).await?;
-            hmac::verify(&hook.key, &bytes, &signature).map_err(|_| refused(&api))?;
+            hmac::verify(&hook.key, &bytes, &signature).map_err(|_| refused())?;
             trust();
             bytes
         }
@@ -222,13 +225,17 @@ async fn unproven_body(api: &Api, request: Request) -> Result<Vec<u8>, ApiError>
     read.await.unwrap_or_else(|_| Err(ApiError::too_slow()))
 }
 
-fn refused(api: &Api) -> ApiError {
-    super::request_checks::tell(api);
-    ApiError::new(
+fn refused(api: &Api, client: Option<IpAddr>, headers: &HeaderMap) -> ApiError {
+    let refusal = ApiError::new(
         StatusCode::UNAUTHORIZED,
         "unauthorized",
         "this needs the secret of the webhook: X-Hub-Signature-256, X-Gitlab-Token, X-Hook-Secret or Authorization: Bearer SECRET",
-    )
+    );
+    let mut shown = PLAIN_SECRETS.into_iter().chain([SIGNATURE, "authorization"]);
+    if !shown.any(|name| headers.contains_key(name)) {
+        return refusal;
+    }
+    request_checks::wrong_token(api, client, refusal)
 }
 
 impl Receiver {

@@ -13,7 +13,8 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use hyper::header::{
-    ACCEPT, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderValue, LOCATION, ORIGIN, SET_COOKIE,
+    ACCEPT, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderValue, LOCATION, ORIGIN, RETRY_AFTER,
+    SET_COOKIE,
 };
 use hyper::{Method, StatusCode};
 use parking_lot::Mutex;
@@ -22,7 +23,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::error::ApiError;
-use super::rate_limit::Bucket;
 use super::token::Credentials;
 use super::{Api, body, page, request_checks};
 use crate::config::{Home, Http};
@@ -39,8 +39,6 @@ pub(super) const LOGOUT: &str = "/logout";
 const MAX_AGE: i64 = 30 * 24 * 3600;
 /// Browsers that are signed in at a time; the oldest goes.
 const MAX_SESSIONS: usize = 32;
-/// Wrong tokens a minute. Who has the right one and meets a full bucket waits seconds.
-const TRIES_PER_MINUTE: u32 = 10;
 /// The largest form; a stranger may send it.
 const MAX_FORM: usize = 16 << 10;
 
@@ -67,7 +65,6 @@ pub(super) struct Logins {
     cookie: String,
     path: PathBuf,
     sessions: Mutex<Vec<Session>>,
-    tries: Bucket,
 }
 
 /// What `POST /login` is sent.
@@ -101,7 +98,6 @@ impl Logins {
             cookie: format!("agent_session_{}", port.collect::<String>()),
             path,
             sessions: Mutex::new(kept.unwrap_or_default().sessions),
-            tries: Bucket::new(TRIES_PER_MINUTE),
         }
     }
 
@@ -227,9 +223,12 @@ pub(super) fn wants_page(headers: &HeaderMap) -> bool {
 }
 
 /// Shows the form; who is signed in may sign out.
-pub(super) async fn form(State(api): State<Arc<Api>>, request: Request) -> Response {
-    let known = request_checks::is_owner(&api, &request);
-    page::login::form(StatusCode::OK, known, page::PATH, None)
+pub(super) async fn form(
+    State(api): State<Arc<Api>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let known = request_checks::is_owner(&api, &request)?;
+    Ok(page::login::form(StatusCode::OK, known, page::PATH, None))
 }
 
 /// Takes the token.
@@ -237,32 +236,25 @@ pub(super) async fn login(
     State(api): State<Arc<Api>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let headers = request.headers().clone();
+    let (headers, client) = (request.headers().clone(), request_checks::client(&request));
     let is_form = !body::is_json(&headers);
     let Given { token, next } = body::json_or_form(request, MAX_FORM).await?;
     let next = next.filter(|next| page::is_page(next));
     let next = next.unwrap_or_else(|| page::PATH.to_owned());
     let shown = is_form && wants_page(&headers);
-    if let Err(wait) = api.logins.tries.look() {
-        if shown {
-            let words = format!("Too many wrong tokens. Wait {} s.", wait.as_secs() + 1);
-            let status = StatusCode::TOO_MANY_REQUESTS;
-            return Ok(page::login::form(status, false, &next, Some(&words)));
-        }
-        return Err(ApiError::too_many(wait));
-    }
     if !api.token_check.is(token.trim().as_bytes()) {
-        // The bucket may have been emptied meanwhile.
-        let _ = api.logins.tries.take();
-        request_checks::tell(&api);
+        let hint = "it is AGENT_HTTP_TOKEN, or what [http] token_env names";
+        let refusal = ApiError::unauthorized().hint(hint);
+        let refusal = request_checks::wrong_token(&api, client, refusal);
         if shown {
-            let words = "This is not the token.";
-            let status = StatusCode::UNAUTHORIZED;
-            return Ok(page::login::form(status, false, &next, Some(words)));
+            let words = Some("This is not the token.");
+            let mut form = page::login::form(refusal.status(), false, &next, words);
+            let wait = refusal.into_response().headers_mut().remove(RETRY_AFTER);
+            form.headers_mut()
+                .extend(wait.map(|wait| (RETRY_AFTER, wait)));
+            return Ok(form);
         }
-        return Err(
-            ApiError::unauthorized().hint("it is AGENT_HTTP_TOKEN, or what [http] token_env names")
-        );
+        return Err(refusal);
     }
     // The browser says whether the last part of its way is encrypted, whatever stands between.
     let secure = headers
@@ -320,7 +312,6 @@ mod tests {
                 cookie: "c".to_owned(),
                 path,
                 sessions: Mutex::new(kept.unwrap_or_default().sessions),
-                tries: Bucket::new(1),
             }
         };
         let cookie = logins("one").begin(false).expect("kept").expect("a cookie");
@@ -353,7 +344,6 @@ mod tests {
             cookie: "c".to_owned(),
             path: path.clone(),
             sessions: Mutex::default(),
-            tries: Bucket::new(1),
         };
         let cookie = logins.begin(false).expect("kept").expect("a cookie");
         let mut headers = HeaderMap::new();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! connection ([`connections`]) → Telegram's webhook?
-//!   → [`request_checks`]: Host and Origin, the token or the cookie of [`login`], the rate limit → [`routes`]
+//!   → [`request_checks`]: Host and Origin, the token or the cookie of [`login`] (or one more of [`wrong_tokens`]), the rate limit → [`routes`]
 //!   a message ([`chat`], [`openai`]) or an action ([`actions`]) → pipeline → queue.db
 //!                                   → wait for the reply ([`wait`]) or stream it ([`stream`])
 //!   a query ([`queries`], [`metrics`], [`page`]) → app::documents, as for the shell
@@ -32,6 +32,7 @@ mod steps;
 mod stream;
 mod token;
 mod wait;
+mod wrong_tokens;
 
 /// Reads bytes as the body of each request that has one.
 #[cfg(any(test, fuzzing))]
@@ -68,6 +69,7 @@ use metrics::Counters;
 use rate_limit::Bucket;
 use shared_snapshot::SharedLook;
 use token::TokenCheck;
+use wrong_tokens::WrongTokens;
 
 /// The modes of a Unix socket: for the agent's user; and for its group too, where a web server
 /// forwards Telegram's webhook.
@@ -191,6 +193,7 @@ impl BoundServer {
             origins: http.origins.clone(),
             reads: Bucket::new(http.reads_per_minute),
             writes: Bucket::new(http.writes_per_minute),
+            wrong_tokens: WrongTokens::default(),
             counters: Counters::default(),
             files: tokio::sync::Mutex::default(),
             joins: std::array::from_fn(|_| tokio::sync::Mutex::default()),
@@ -232,6 +235,7 @@ struct Api {
     origins: Vec<String>,
     reads: Bucket,
     writes: Bucket,
+    wrong_tokens: WrongTokens,
     counters: Counters,
     /// Those who ask for the status.
     status: SharedLook,

@@ -34,16 +34,24 @@ impl Bucket {
         self.at(Instant::now(), 0.0)
     }
 
+    /// Returns whether nothing was taken out for so long that it is as a new one.
+    pub(super) fn is_full(&self) -> bool {
+        self.left_at(&self.state.lock(), Instant::now()) >= self.per_minute
+    }
+
     fn take_at(&self, now: Instant) -> Result<(), Duration> {
         self.at(now, 1.0)
+    }
+
+    fn left_at(&self, (left, since): &(f64, Instant), now: Instant) -> f64 {
+        let grown = now.saturating_duration_since(*since).as_secs_f64() * self.per_minute / 60.0;
+        (left + grown).min(self.per_minute)
     }
 
     /// Takes `out` out when there is one.
     fn at(&self, now: Instant, out: f64) -> Result<(), Duration> {
         let mut state = self.state.lock();
-        let (left, since) = *state;
-        let grown = now.saturating_duration_since(since).as_secs_f64() * self.per_minute / 60.0;
-        let left = (left + grown).min(self.per_minute);
+        let left = self.left_at(&state, now);
         if left < 1.0 {
             *state = (left, now);
             return Err(Duration::from_secs_f64(

@@ -1,6 +1,7 @@
 //! What every request passes, in this order: our name and no other site's page; the token; the end of the
 //! daemon; how often. What comes after it is the owner's.
 
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CACHE_CONTROL,
-    HeaderValue, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, HeaderValue, ORIGIN,
+    VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, StatusCode};
 use serde_json::json;
@@ -112,7 +113,7 @@ fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
             false => Ok(Passed::Hook),
         };
     }
-    let (path, headers) = (request.uri().path(), request.headers());
+    let path = request.uri().path();
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     if path == login::LOGIN || (reads && page::assets::is_one(path)) {
         return Ok(Passed::Public);
@@ -122,17 +123,21 @@ fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
         Credentials::Missing if reads && path == OPEN => {
             return Ok(Passed::Missing);
         }
-        Credentials::Missing | Credentials::Invalid => {
+        refused => {
             let is_page = page::is_page(path);
-            // Who only comes to sign in tries no token.
-            if headers.contains_key(AUTHORIZATION) || !is_page {
-                tell(api);
-            }
-            return Err(if is_page {
+            let refusal = if is_page {
                 ApiError::unauthorized_page()
             } else {
                 ApiError::unauthorized()
-            });
+            };
+            if refused == Credentials::Invalid {
+                return Err(wrong_token(api, client(request), refusal));
+            }
+            // Who only comes to sign in tries no token.
+            if !is_page {
+                tell(api);
+            }
+            return Err(refusal);
         }
     }
     if let Some(connection) = request.extensions().get::<Arc<Connection>>() {
@@ -161,13 +166,38 @@ fn credentials(api: &Api, request: &Request) -> Credentials {
     }
 }
 
-/// Returns true for a request that is the owner's.
-pub(super) fn is_owner(api: &Api, request: &Request) -> bool {
-    credentials(api, request) == Credentials::Valid
+/// Returns whether a request is the owner's, for what anybody may ask.
+///
+/// # Errors
+/// When it has a wrong token, and many came before it.
+pub(super) fn is_owner(api: &Api, request: &Request) -> Result<bool, ApiError> {
+    match credentials(api, request) {
+        Credentials::Valid => Ok(true),
+        Credentials::Missing => Ok(false),
+        Credentials::Invalid => {
+            let counted = api.wrong_tokens.count(client(request));
+            counted.map(|()| false).map_err(ApiError::too_many_tokens)
+        }
+    }
+}
+
+/// Returns the address of who sends a request; `None` on a Unix socket.
+pub(super) fn client(request: &Request) -> Option<IpAddr> {
+    let connection = request.extensions().get::<Arc<Connection>>()?;
+    connection.client()
+}
+
+/// Counts a wrong token or secret, and returns the answer to it: `refusal`, or 429 when there were many.
+pub(super) fn wrong_token(api: &Api, client: Option<IpAddr>, refusal: ApiError) -> ApiError {
+    tell(api);
+    match api.wrong_tokens.count(client) {
+        Ok(()) => refusal,
+        Err(wait) => ApiError::too_many_tokens(wait),
+    }
 }
 
 /// Somebody may be trying tokens.
-pub(super) fn tell(api: &Api) {
+fn tell(api: &Api) {
     let now = clock::now_ms();
     let last = api.last_unauthorized_log_ms.swap(now, Ordering::Relaxed);
     if now - last > TELL {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming as Body};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -44,7 +44,7 @@ pub(super) async fn serve(telegram: &Arc<Telegram>, listener: &Listener) {
             connections.join_next().await;
         }
         while connections.try_join_next().is_some() {}
-        let Ok(stream) = listener.accept().await else {
+        let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
@@ -64,11 +64,26 @@ pub(super) async fn serve(telegram: &Arc<Telegram>, listener: &Listener) {
     }
 }
 
+impl Sink {
+    /// Returns whether a request has the secret.
+    fn is_known_to(&self, headers: &HeaderMap) -> bool {
+        let given = headers.get(SECRET_HEADER).map(HeaderValue::as_bytes);
+        // Of digests the time of a comparison tells nothing.
+        sha256_hex(given.unwrap_or_default()) == sha256_hex(self.secret.expose().as_bytes())
+    }
+}
+
 impl Telegram {
     /// Returns the path of the webhook when another listener is to pass its requests on.
     pub fn webhook_path(&self) -> Option<&str> {
         let shared = self.webhook.as_ref().filter(|one| one.listen.is_none());
         shared.map(|webhook| webhook.path.as_str())
+    }
+
+    /// Returns whether a request to the webhook has its secret.
+    pub fn has_webhook_secret(&self, headers: &HeaderMap) -> bool {
+        let sink = self.webhook_sink.lock();
+        sink.as_ref().is_some_and(|sink| sink.is_known_to(headers))
     }
 
     /// Answers a request to the webhook.
@@ -84,19 +99,17 @@ impl Telegram {
 
     async fn take_update(&self, request: Request<Body>) -> Result<(), StatusCode> {
         let sink = self.webhook_sink.lock().clone();
-        let (Some(webhook), Some(Sink { secret, batches })) = (&self.webhook, sink) else {
+        let (Some(webhook), Some(sink)) = (&self.webhook, sink) else {
             return Err(StatusCode::SERVICE_UNAVAILABLE);
         };
         if request.uri().path() != webhook.path || request.method() != Method::POST {
             return Err(StatusCode::NOT_FOUND);
         }
-        let header = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
-        let given = header(SECRET_HEADER).unwrap_or_default();
-        // Of digests the time of a comparison tells nothing.
-        if sha256_hex(given) != sha256_hex(secret.expose().as_bytes()) {
+        if !sink.is_known_to(request.headers()) {
             return Err(StatusCode::UNAUTHORIZED);
         }
-        let length = header(CONTENT_LENGTH.as_str()).and_then(|value| str::from_utf8(value).ok());
+        let length = request.headers().get(CONTENT_LENGTH);
+        let length = length.and_then(|value| str::from_utf8(value.as_bytes()).ok());
         if length.is_some_and(|length| length.parse().is_ok_and(|length: usize| length > MAX_BODY))
         {
             return Err(StatusCode::PAYLOAD_TOO_LARGE);
@@ -116,7 +129,7 @@ impl Telegram {
         if self.username.lock().is_none() && is_of_group(&update) {
             return Err(StatusCode::SERVICE_UNAVAILABLE);
         }
-        match timeout(STORE_TIMEOUT, self.store(&[&update], None, &batches)).await {
+        match timeout(STORE_TIMEOUT, self.store(&[&update], None, &sink.batches)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(StatusCode::SERVICE_UNAVAILABLE),
         }
