@@ -156,6 +156,8 @@ fn another_sites_page_can_do_nothing_with_the_cookie() {
         check(path, &[JSON, ("origin", "http://127.0.0.1:3000")], &[403]);
         check(path, &[FORM, ("origin", "null")], &[403]);
         check(path, &[FORM], &[401]);
+        // No browser leaves out where a request comes from, and who has the cookie alone is a program.
+        check(path, &[JSON], &[401]);
         check(path, &[("content-type", "text/plain")], &[401]);
         let cross = ("sec-fetch-site", "cross-site");
         check(path, &[JSON, ("origin", &origin), cross], &[401]);

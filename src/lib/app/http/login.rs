@@ -6,18 +6,18 @@
 //! A cookie goes along whichever page makes the browser ask, so it counts only for requests of our own pages (see
 //! [`is_from_our_page`]).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use hyper::header::{
-    ACCEPT, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderValue, LOCATION, ORIGIN, RETRY_AFTER,
-    SET_COOKIE,
+    ACCEPT, COOKIE, HOST, HeaderMap, HeaderValue, LOCATION, ORIGIN, RETRY_AFTER, SET_COOKIE,
 };
 use hyper::{Method, StatusCode};
 use parking_lot::Mutex;
+use ring::error::Unspecified;
 use ring::{hmac, rand};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -25,7 +25,8 @@ use serde_json::json;
 use super::error::ApiError;
 use super::token::Credentials;
 use super::{Api, body, page, request_checks};
-use crate::config::{Home, Http};
+use crate::app::cli::Failure;
+use crate::config::Home;
 use crate::secret::Secret;
 use crate::sys::atomic;
 use crate::sys::atomic::Durability;
@@ -33,6 +34,8 @@ use crate::{clock, text};
 
 /// Where it stands.
 pub(super) const LOGIN: &str = "/login";
+/// Before the random part of the cookie's name.
+const COOKIE_PREFIX: &str = "agent_session_";
 /// Where a session ends.
 pub(super) const LOGOUT: &str = "/logout";
 /// How long a browser stays signed in, seconds: 30 days.
@@ -51,17 +54,44 @@ struct Session {
     expires_at: i64,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     v: u32,
+    /// What the cookie is called.
+    #[serde(default)]
+    cookie: String,
     sessions: Vec<Session>,
+}
+
+impl Kept {
+    /// Returns what stands in the file; a new name where there is none. Whoever cannot be read signs in again.
+    fn read(path: &Path) -> Result<Self, Unspecified> {
+        let kept = atomic::read_json::<Self>(path).unwrap_or_else(|error| {
+            tracing::warn!(%error, "browsers must sign in again");
+            None
+        });
+        let is_name = |kept: &Self| {
+            let random = kept.cookie.strip_prefix(COOKIE_PREFIX);
+            random.is_some_and(|random| random.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        };
+        if let Some(kept) = kept.filter(is_name) {
+            return Ok(kept);
+        }
+        let random = rand::generate::<[u8; 8]>(&rand::SystemRandom::new())?.expose();
+        Ok(Self {
+            v: 1,
+            cookie: format!("{COOKIE_PREFIX}{}", text::hex(&random)),
+            sessions: Vec::new(),
+        })
+    }
 }
 
 /// The browsers that are signed in.
 pub(super) struct Logins {
     /// `None` where no token is needed.
     key: Option<hmac::Key>,
-    /// The cookie's name: two daemons on one machine share a host and so its cookies.
+    /// The cookie's name, which is this home's alone: a browser gives all ports of a host the same cookies, and behind one
+    /// name and port there may be several agents, in containers and through tunnels.
     cookie: String,
     path: PathBuf,
     sessions: Mutex<Vec<Session>>,
@@ -79,26 +109,22 @@ struct Given {
 
 impl Logins {
     /// Returns those of earlier daemons that the token still opens.
-    pub(super) fn open(http: &Http, home: &Home, token: Option<&Secret>) -> Self {
+    ///
+    /// # Errors
+    /// When this machine gives no random numbers.
+    pub(super) fn open(home: &Home, token: Option<&Secret>) -> Result<Self, Failure> {
         let path = home.http_sessions();
-        // Whoever cannot be read signs in again.
-        let kept = atomic::read_json::<Kept>(&path).unwrap_or_else(|error| {
-            tracing::warn!(%error, "browsers must sign in again");
-            None
-        });
-        let port = http
-            .listen
-            .rsplit_once(':')
-            .map_or("", |(_, port)| port)
-            .chars()
-            .filter(char::is_ascii_alphanumeric);
+        let Kept {
+            cookie, sessions, ..
+        } = Kept::read(&path)
+            .map_err(|_| Failure::failed("this machine gives no random numbers"))?;
         let key = |token: &Secret| hmac::Key::new(hmac::HMAC_SHA256, token.expose().as_bytes());
-        Self {
+        Ok(Self {
             key: token.map(key),
-            cookie: format!("agent_session_{}", port.collect::<String>()),
+            cookie,
             path,
-            sessions: Mutex::new(kept.unwrap_or_default().sessions),
-        }
+            sessions: Mutex::new(sessions),
+        })
     }
 
     /// Returns the credentials of the cookie.
@@ -154,6 +180,7 @@ impl Logins {
     fn keep(&self, sessions: &[Session]) -> Result<(), ApiError> {
         let kept = Kept {
             v: 1,
+            cookie: self.cookie.clone(),
             sessions: sessions.to_vec(),
         };
         let bytes = serde_json::to_vec(&kept).map_err(|_| ApiError::bug())?;
@@ -190,8 +217,8 @@ fn tag(key: &hmac::Key, value: &str) -> String {
     text::hex(hmac::sign(key, value.as_bytes()).as_ref())
 }
 
-/// Returns true for a request that one of our own pages makes, or a person who types an address. No page of another
-/// site can send JSON without asking first, and no browser of today leaves both headers out.
+/// Returns true for a request that one of our own pages makes, or a person who types an address. What changes something
+/// says so: every browser of today sends one of the headers with it, and programs have the token.
 pub(super) fn is_from_our_page(method: &Method, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let reads = matches!(*method, Method::GET | Method::HEAD);
@@ -208,11 +235,7 @@ pub(super) fn is_from_our_page(method: &Method, headers: &HeaderMap) -> bool {
         Some("same-origin") => true,
         Some("none") => reads,
         Some(_) => false,
-        None => {
-            reads
-                || text(CONTENT_TYPE.as_str())
-                    .is_some_and(|kind| kind.starts_with("application/json"))
-        }
+        None => reads,
     }
 }
 
@@ -306,12 +329,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let logins = |token: &str| {
             let path = dir.path().join("http_sessions.json");
-            let kept = atomic::read_json::<Kept>(&path).expect("readable");
+            let kept = Kept::read(&path).expect("random numbers");
             Logins {
                 key: Some(hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes())),
-                cookie: "c".to_owned(),
+                cookie: kept.cookie,
                 path,
-                sessions: Mutex::new(kept.unwrap_or_default().sessions),
+                sessions: Mutex::new(kept.sessions),
             }
         };
         let cookie = logins("one").begin(false).expect("kept").expect("a cookie");
@@ -333,6 +356,30 @@ mod tests {
             Credentials::Missing,
             "the oldest goes"
         );
+    }
+
+    #[test]
+    fn each_home_has_a_cookie_of_its_own_and_keeps_it() {
+        let home = || {
+            let dir = tempfile::tempdir().expect("a directory");
+            let home = Home::at(dir.path());
+            std::fs::create_dir_all(home.state()).expect("a directory");
+            (dir, home)
+        };
+        let name = |home: &Home| {
+            let logins = Logins::open(home, Some(&Secret::new("token"))).expect("random numbers");
+            logins.begin(false).expect("kept");
+            logins.cookie
+        };
+        let ((_one, one), (_other, other)) = (home(), home());
+        let first = name(&one);
+        assert_ne!(first, name(&other));
+        assert_eq!(first, name(&one));
+        let path = one.http_sessions();
+        let kept = std::fs::read_to_string(&path).expect("sessions");
+        let odd = kept.replace(&first, "a;b");
+        atomic::write(&path, odd.as_bytes(), Durability::Rename).expect("written");
+        assert!(name(&one).starts_with(COOKIE_PREFIX));
     }
 
     #[test]
@@ -413,6 +460,7 @@ mod tests {
             false,
         );
         check(Method::POST, &[], false);
-        check(Method::POST, &[json], true);
+        check(Method::POST, &[json], false);
+        check(Method::DELETE, &[("sec-fetch-site", "same-origin")], true);
     }
 }

@@ -181,7 +181,7 @@ impl BoundServer {
         } = self;
         let api = Arc::new(Api {
             titles: Arc::default(),
-            logins: Logins::open(&http, &home, token.as_ref()),
+            logins: Logins::open(&home, token.as_ref())?,
             status: queries::look_at_status(home.clone(), env.clone()),
             pipeline,
             home,
