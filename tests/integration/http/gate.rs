@@ -455,7 +455,25 @@ fn an_idle_crowd_does_not_keep_the_owner_out() {
     wait_for("the model to be asked", SOON, || {
         (api.model.in_flight() > 0).then_some(())
     });
-    crowd.extend((0..150).map(|_| api.client.connect()));
+    // Nor is one whose token is still on its way.
+    let body = json!({"token": TOKEN}).to_string();
+    let expecting = [
+        ("content-type", "application/json"),
+        ("expect", "100-continue"),
+    ];
+    let head = api.client.head("POST", "/login", &expecting, body.len());
+    let mut signing_in = api.client.connect();
+    signing_in.write_all(head.as_bytes()).expect("open");
+    let mut read_on = [0; 25];
+    signing_in.read_exact(&mut read_on).expect("it is read");
+    assert_eq!(&read_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    // The files that a process may open are few.
+    crowd.clear();
+    crowd.extend((0..300).map(|_| api.client.connect()));
+    // They are taken in the order in which they came.
+    assert_eq!(api.get("/api/v1/queue").status, 200);
+    signing_in.write_all(body.as_bytes()).expect("open");
+    assert_eq!(Answer::read(&mut signing_in).status, 200);
     api.model.go_on();
     assert_eq!(waiting.join().expect("a client").json()["reply"], "at last");
 }

@@ -1,5 +1,6 @@
 //! Connections: HTTP/1 on each. Their number is limited; when there are too many, the oldest one
-//! without a valid token is closed, so that strangers cannot keep the owner out.
+//! without a valid token is closed, so that strangers cannot keep the owner out: one on which no
+//! request is being answered, as long as there is such a one.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -41,8 +42,10 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// An open connection.
 #[derive(Default)]
 pub(super) struct Connection {
-    /// A request on it had the token.
+    /// A request on it had the token, or the secret of a webhook.
     trusted: AtomicBool,
+    /// A request on it is being read or answered; it may have a token that was not looked at yet.
+    busy: AtomicBool,
     /// It is closed to admit another.
     closed: CancellationToken,
     /// Who made it; not known on a Unix socket.
@@ -65,13 +68,15 @@ impl Connection {
 struct Connections(Mutex<VecDeque<Arc<Connection>>>);
 
 impl Connections {
-    /// Returns a admit for a new one, if need be that of the oldest stranger's.
+    /// Returns a place for a new one, if need be that of the oldest stranger's: of one that is idle, or, while strangers
+    /// keep all of theirs busy, of any. Nobody who is trusted makes way.
     fn admit(&self, client: Option<IpAddr>) -> Option<Arc<Connection>> {
         let mut open = self.0.lock();
         if open.len() >= MAX_CONNECTIONS {
-            let oldest = open
-                .iter()
-                .position(|connection| !connection.trusted.load(Ordering::Relaxed))?;
+            let is_strange = |one: &Arc<Connection>| !one.trusted.load(Ordering::Relaxed);
+            let is_idle = |one: &Arc<Connection>| !one.busy.load(Ordering::Relaxed);
+            let idle = open.iter().position(|one| is_strange(one) && is_idle(one));
+            let oldest = idle.or_else(|| open.iter().position(is_strange))?;
             open.remove(oldest)?.closed.cancel();
         }
         let connection = Arc::new(Connection {
@@ -141,7 +146,12 @@ async fn serve_connection(
         let (server, connection) = (server.clone(), connection.clone());
         service_fn(move |request: Request<Incoming>| {
             let (server, connection) = (server.clone(), connection.clone());
-            async move { Ok::<_, Infallible>(answer(&server, request, &connection).await) }
+            async move {
+                connection.busy.store(true, Ordering::Relaxed);
+                let answered = answer(&server, request, &connection).await;
+                connection.busy.store(false, Ordering::Relaxed);
+                Ok::<_, Infallible>(answered)
+            }
         })
     };
     let mut http = http1::Builder::new()
@@ -213,4 +223,41 @@ async fn refuse(stream: &mut Box<dyn Stream>, error: EarlyError) {
     };
     // The client may not read it.
     let _ = tokio::time::timeout(Duration::from_secs(1), write).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_idle_makes_way_before_who_is_busy_and_nobody_who_is_trusted() {
+        let connections = Connections::default();
+        let admit = || connections.admit(None);
+        let open: Vec<_> = (0..MAX_CONNECTIONS).filter_map(|_| admit()).collect();
+        let closed = || {
+            let ended = open.iter().enumerate();
+            let ended = ended.filter(|(_, one)| one.closed.is_cancelled());
+            ended.map(|(number, _)| number).collect::<Vec<_>>()
+        };
+        let busy = |numbers: std::ops::Range<usize>| {
+            open[numbers]
+                .iter()
+                .for_each(|one| one.busy.store(true, Ordering::Relaxed));
+        };
+        open[0].trust();
+        busy(1..3);
+        assert!(admit().is_some());
+        assert_eq!(closed(), [3], "the oldest that is idle");
+        open.iter().skip(4).for_each(|one| one.trust());
+        let new = admit().expect("a place, of the one that came last");
+        new.busy.store(true, Ordering::Relaxed);
+        assert_eq!(closed(), [3]);
+        let newer = admit().expect("a place");
+        assert_eq!(closed(), [1, 3], "all strangers are busy: the oldest");
+        for one in [&open[2], &new, &newer] {
+            one.trust();
+        }
+        assert!(admit().is_none(), "all are trusted");
+        assert_eq!(closed(), [1, 3]);
+    }
 }
