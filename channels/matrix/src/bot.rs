@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use crate::previews::Later;
 use crate::settings::Settings;
 
-/// So often what belongs to one event is asked for, while the homeserver answers otherwise.
+/// So often what belongs to one event is asked for, when that alone is not to be had.
 const TRIES: u32 = 5;
 /// So many events are counted at a time.
 const MOST_COUNTED: usize = 10_000;

@@ -37,6 +37,8 @@ pub struct Heard {
     pub file: Option<File>,
     /// The message whose words these are now.
     pub edit_of: Option<String>,
+    /// When it was written, as the sender's homeserver says, RFC 3339.
+    pub sent_at: Option<String>,
 }
 
 /// A file, not fetched yet.
@@ -63,6 +65,8 @@ pub struct Reaction {
     pub to: String,
     /// The emoji.
     pub emoji: String,
+    /// When, as the sender's homeserver says, RFC 3339.
+    pub sent_at: Option<String>,
 }
 
 /// Reads a message; `None` for what is none to the agent: its own, those of other programs, what was taken back.
@@ -89,6 +93,7 @@ pub fn message(event: &Value, me: &Me) -> Option<Heard> {
             .flatten(),
         is_mentioning: is_mentioning(content, me),
         edit_of,
+        sent_at: sent_at(event),
         ..Heard::default()
     };
     // In a thread, clients that know none are told to show an answer to the message before.
@@ -143,6 +148,7 @@ pub fn reaction(event: &Value, me: &Me) -> Option<Reaction> {
         sender,
         to: as_id(&relation["event_id"])?,
         emoji: cut(emoji, 20),
+        sent_at: sent_at(event),
     })
 }
 
@@ -166,6 +172,10 @@ pub fn line_id(event_id: &str) -> String {
 
 fn head(event: &Value) -> Option<(String, String)> {
     Some((as_id(&event["event_id"])?, as_id(&event["sender"])?))
+}
+
+fn sent_at(event: &Value) -> Option<String> {
+    agent_channel::rfc3339(event["origin_server_ts"].as_u64()?)
 }
 
 fn as_id(value: &Value) -> Option<String> {

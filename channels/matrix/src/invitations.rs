@@ -141,7 +141,7 @@ async fn one(
                 answered.tries = 0;
             }
             // Whatever it is, messages of others go on. A server that is away says nothing of the room.
-            Err(Error::Server(why) | Error::Limited(why, _)) => {
+            Err(Error::Server(why) | Error::Away(why) | Error::Limited(why, _)) => {
                 tracing::warn!(room = %id, %inviter, why, "a room could not be entered");
             }
             Err(Error::Refused(why)) => {

@@ -181,6 +181,7 @@ async fn reaction(bot: &Bot, room: &Room, event: &Value) -> Result<(), Error> {
         sender: reaction.sender,
         kind: Some(format!("reaction {}", reaction.emoji)),
         reply_to: Some(reaction.to),
+        sent_at: reaction.sent_at,
         is_mentioning: true,
         ..Heard::default()
     };
@@ -222,6 +223,7 @@ async fn put(
         ("thread", &heard.thread),
         ("kind", &heard.kind),
         ("reply_to", &heard.reply_to),
+        ("sent_at", &heard.sent_at),
     ] {
         if let Some(value) = value {
             set(name, json!(value));
@@ -260,7 +262,7 @@ async fn fetched(bot: &Bot, room: &Room, id: &str) -> Result<Option<Value>, Erro
     match room.event(&id, None).await.map_err(Error::of("a message")) {
         Ok(event) => Ok(receive::json(&event)),
         Err(Error::Refused(_)) => Ok(None),
-        Err(error) if bot.gives_up(id.as_str()) => {
+        Err(error) if !error.is_of_all() && bot.gives_up(id.as_str()) => {
             tracing::error!(%error, event = %id, "a message is not to be had");
             Ok(None)
         }

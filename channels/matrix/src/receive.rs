@@ -121,7 +121,7 @@ pub async fn run(bot: &Bot) -> Result<(), Error> {
 /// Returns how long to wait after an error that passes.
 fn pause(bot: &Bot, backoff: &mut Backoff, error: Error) -> Result<Duration, Error> {
     match error {
-        Error::Server(why) => {
+        Error::Server(why) | Error::Away(why) => {
             let pause = backoff.next_pause();
             bot.set_reachable(false);
             tracing::warn!(%why, pause_secs = pause.as_secs(), "the homeserver is away");

@@ -91,7 +91,7 @@ async fn one(bot: &Bot, key: &str) -> Result<(), Error> {
     let mut ended = None;
     let outcome = match delivered {
         Ok(id) => Outcome::Taken(id),
-        Err(Error::Server(why)) => {
+        Err(Error::Server(why) | Error::Away(why)) => {
             bot.set_reachable(false);
             Outcome::Again(why, SOON)
         }

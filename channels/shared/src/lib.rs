@@ -11,7 +11,7 @@ mod spool;
 mod watch;
 
 pub use backoff::Backoff;
-pub use clock::now_ms;
+pub use clock::{now_ms, rfc3339};
 pub use error::Error;
 pub use html::html;
 pub use password::{Password, password};

@@ -268,3 +268,23 @@ fn reactions_are_read_but_never_our_own() {
     assert_eq!((read.emoji.as_str(), read.to.as_str()), ("👍", "$e"));
     assert_eq!(reaction(&event("@agent:example.org"), &me()), None);
 }
+
+#[test]
+fn when_it_was_written_is_told_where_the_homeserver_says_so() {
+    let at = |time: Value| {
+        let mut event = event(json!({"msgtype": "m.text", "body": "hello"}));
+        event["origin_server_ts"] = time;
+        message(&event, &me()).expect("a message").sent_at
+    };
+    let written = at(json!(1_795_305_601_020_u64));
+    assert_eq!(written.as_deref(), Some("2026-11-22T00:00:01.020Z"));
+    for odd in [json!(null), json!(-1), json!("now"), json!(1e300), json!(u64::MAX)] {
+        assert_eq!(at(odd.clone()), None, "{odd}");
+    }
+    let mut event = event(
+        json!({"m.relates_to": {"rel_type": "m.annotation", "event_id": "$e0", "key": "👍"}}),
+    );
+    event["origin_server_ts"] = json!(1_795_305_601_020_u64);
+    let reaction = reaction(&event, &me()).expect("a reaction");
+    assert_eq!(reaction.sent_at, written);
+}
