@@ -1,6 +1,8 @@
 //! The programs as a shell script sees them: flags, exit codes, what stands on stdout and what on stderr, the
 //! spool and the FIFO.
 
+mod interrupts;
+
 use std::{
     fs,
     io::Write as _,
@@ -11,7 +13,7 @@ use std::{
 use rusqlite::types::Value as SqlValue;
 use serde_json::{Value, json};
 
-use crate::support::{FakeModel, Output, Reply, Running, Sandbox, wait_for};
+use crate::support::{FakeModel, Output, Reply, Sandbox, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
 const SOON: Duration = Duration::from_secs(20);
@@ -324,44 +326,6 @@ fn status_shows_the_models_of_a_reload_at_once() {
     wait_for("the new models", Duration::from_secs(8), || {
         (models(&sandbox) == json!(["primary"])).then_some(())
     });
-}
-
-#[test]
-fn who_interrupts_waiting_is_told_that_the_message_goes_on() {
-    let (model, sandbox) = Sandbox::with_model();
-    let _daemon = sandbox.ready();
-    model.push(Reply::Held("a long story".to_owned()));
-    // Whoever runs the tests in the background has it ignored, and so had the program.
-    let line = "exec env --default-signal=INT agent-send --id story --wait 'tell me'";
-    let waiting = Running::start(sandbox.shell().args(["-c", line]));
-    model.wait_requests(1, SOON);
-    let interrupt = nix::sys::signal::Signal::SIGINT;
-    let status = format!("/proc/{}/status", waiting.pid());
-    wait_for("it to wait", SOON, || {
-        let status = std::fs::read_to_string(&status).ok()?;
-        let blocked = status
-            .lines()
-            .find_map(|line| line.strip_prefix("SigBlk:"))?;
-        let blocked = u64::from_str_radix(blocked.trim(), 16).ok()?;
-        (blocked >> (interrupt as u32 - 1) & 1 == 1).then_some(())
-    });
-    nix::sys::signal::kill(waiting.pid(), interrupt).expect("it runs");
-    let told = waiting.end();
-    assert_eq!(
-        (told.code, told.stdout.as_str()),
-        (-(interrupt as i32), ""),
-        "the shell sees what ended it: {told:?}"
-    );
-    for words in [
-        "the message goes on without you",
-        "agent-send --result story --wait",
-        "agent-send --stop",
-    ] {
-        assert!(told.stderr.contains(words), "{words}: {told:?}");
-    }
-    model.go_on();
-    let answer = sandbox.send(&["--result", "story", "--wait"]);
-    assert_eq!((answer.code, answer.stdout.as_str()), (0, "a long story\n"));
 }
 
 #[test]

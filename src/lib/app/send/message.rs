@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::arguments::{Arguments, MAX_NAME, MessageFlags, parse_data, parse_id};
 use super::submit;
 use super::submit::{check_contact, check_recipient, check_session};
+use super::wait::Waiting;
 use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
 use crate::config::Home;
@@ -31,13 +32,14 @@ pub(super) fn send(context: &Context<'_>, arguments: &Arguments) -> Result<Exit,
         return Err(submit::no_daemon(home));
     }
     let command = command(home, flags, &id, (text, piped))?;
+    let waiting = arguments.wait().map(Waiting::begin);
     let posted = post(home, &id, &command, may_queue).inspect_err(|_| {
         // Files without their command would lie there for a day.
         if !flags.attach.is_empty() && !home.spool_new().join(format!("{id}.json")).exists() {
             attachments::withdraw(&home.spool_new(), &id);
         }
     })?;
-    submit::finish(context, &id, &command, posted, arguments.wait())
+    submit::finish(context, &id, &command, posted, waiting)
 }
 
 fn command(

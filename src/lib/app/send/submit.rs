@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::wait;
+use super::wait::Waiting;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
@@ -166,8 +167,9 @@ pub(super) fn send(
     may_queue: bool,
     wait: Option<Duration>,
 ) -> Result<Exit, Failure> {
+    let waiting = wait.map(Waiting::begin);
     let posted = post(context.home, id, command, may_queue)?;
-    finish(context, id, command, posted, wait)
+    finish(context, id, command, posted, waiting)
 }
 
 /// Says where a command is, or prints its reply when that is waited for.
@@ -176,14 +178,14 @@ pub(super) fn finish(
     id: &Id,
     command: &Command,
     posted: Posted,
-    wait: Option<Duration>,
+    waiting: Option<Waiting>,
 ) -> Result<Exit, Failure> {
     if posted == Posted::Queued {
         return Ok(queued(id, context.json));
     }
-    if let Some(limit) = wait {
+    if let Some(waiting) = waiting {
         let stream = matches!(command, Command::User { stream: true, .. });
-        return wait::and_print(context, id, limit, stream);
+        return waiting.and_print(context, id, stream);
     }
     if context.json {
         cli::json(&Reply::new(id.as_str(), Status::Accepted));

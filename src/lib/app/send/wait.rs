@@ -80,7 +80,7 @@ pub(super) fn result(
             is_known = known()?;
         }
         if is_known {
-            return and_print(context, id, limit, false);
+            return Waiting::begin(limit).and_print(context, id, false);
         }
     }
     match documents::reply(home, id)? {
@@ -103,46 +103,74 @@ pub(super) fn result(
     }
 }
 
-pub(super) fn and_print(
-    context: &Context<'_>,
-    id: &Id,
+/// Somebody waits for an answer. Ctrl-C is news from here on and no end, so this begins before the command is posted: who
+/// presses it right behind that is told the id, too.
+pub(super) struct Waiting {
     limit: Duration,
-    stream: bool,
-) -> Result<Exit, Failure> {
-    let json = context.json;
-    let show = Show {
-        stream,
-        quiet: context.quiet,
-        // Somebody who sits there may answer a question in place.
-        person: !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
-        ..Show::default()
-    };
-    let (tell, news) = mpsc::channel();
-    let interrupts = Interrupts::hear(&tell);
-    let ended = wait(context.home, id, Some(limit), show, &tell, &news)?;
-    drop(interrupts);
-    match ended {
-        Ended::Answered(reply, false) => print(&reply, json),
-        Ended::Answered(_, true) => Ok(Exit::Ok),
-        Ended::Interrupted => {
-            tell_that_it_goes_on(context, id);
-            // Whoever started us sees what ended us.
-            let _ = nix::sys::signal::raise(Signal::SIGINT);
-            Ok(Exit::TryAgain)
+    tell: Sender<News>,
+    news: Receiver<News>,
+    _interrupts: Option<Interrupts>,
+}
+
+impl Waiting {
+    pub(super) fn begin(limit: Duration) -> Self {
+        let (tell, news) = mpsc::channel();
+        let interrupts = Interrupts::hear(&tell);
+        Self {
+            limit,
+            tell,
+            news,
+            _interrupts: interrupts,
         }
-        Ended::TimedOut => {
-            if json {
-                cli::json(
-                    &serde_json::json!({"v": 1, "id": id.as_str(), "status": "running", "error": "timed out"}),
-                );
-            } else {
-                cli::out(id.as_str());
-                cli::err(&format!(
-                    "agent-send: no reply within {} s; ask again: agent-send --result {id} --wait",
-                    limit.as_secs()
-                ));
+    }
+
+    /// Waits for the answer and prints it.
+    pub(super) fn and_print(
+        self,
+        context: &Context<'_>,
+        id: &Id,
+        stream: bool,
+    ) -> Result<Exit, Failure> {
+        let (json, limit) = (context.json, self.limit);
+        let show = Show {
+            stream,
+            quiet: context.quiet,
+            // Somebody who sits there may answer a question in place.
+            person: !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
+            ..Show::default()
+        };
+        let ended = wait(
+            context.home,
+            id,
+            Some(limit),
+            show,
+            &self.tell,
+            &self.news,
+        )?;
+        drop(self);
+        match ended {
+            Ended::Answered(reply, false) => print(&reply, json),
+            Ended::Answered(_, true) => Ok(Exit::Ok),
+            Ended::Interrupted => {
+                tell_that_it_goes_on(context, id);
+                // Whoever started us sees what ended us.
+                let _ = nix::sys::signal::raise(Signal::SIGINT);
+                Ok(Exit::TryAgain)
             }
-            Ok(Exit::TryAgain)
+            Ended::TimedOut => {
+                if json {
+                    cli::json(
+                        &serde_json::json!({"v": 1, "id": id.as_str(), "status": "running", "error": "timed out"}),
+                    );
+                } else {
+                    cli::out(id.as_str());
+                    cli::err(&format!(
+                        "agent-send: no reply within {} s; ask again: agent-send --result {id} --wait",
+                        limit.as_secs()
+                    ));
+                }
+                Ok(Exit::TryAgain)
+            }
         }
     }
 }
