@@ -155,7 +155,8 @@ pub(in crate::app) fn table(queue: &Queue) -> Table {
     });
     let dead = queue.dead.iter().map(|one| {
         let tries = tries(one.attempts);
-        row("dead", &one.created_at, &one.id, &tries, &one.reason)
+        let reason = text::one_line(&one.reason);
+        row("dead", &one.created_at, &one.id, &tries, &reason)
     });
     Table {
         columns: vec![Column::left(""); 5],
@@ -184,7 +185,7 @@ mod tests {
             kind: "outbox".to_owned(),
             created_at: "2025-11-20T01:00:00.000Z".to_owned(),
             attempts: 12,
-            reason: "403 bot was blocked\nby the user".to_owned(),
+            reason: "403 bot was blocked\n\tby the\u{1b} user\n".to_owned(),
         };
         let asked = Waiting {
             rule: None,
@@ -210,7 +211,7 @@ mod tests {
                 "         in \\u{202e}~/src",
                 "running  2025-11-21T22:56:01.120Z  019aa9f2-6d4e-7c1b-9d0e-3f1a2b3c4d5e  1 try     cli:a\\u{1b}da",
                 "sending  2025-11-21T22:56:01.120Z  out-8                                 2 tries   cli:a\\u{1b}da",
-                "dead     2025-11-20T01:00:00.000Z  out-7                                 12 tries  403 bot was blocked\\u{a}by the user",
+                "dead     2025-11-20T01:00:00.000Z  out-7                                 12 tries  403 bot was blocked by the\\u{1b} user",
             ]
         );
     }
