@@ -462,6 +462,37 @@ fn every_step_of_init_can_be_skipped_and_input_may_end() {
 }
 
 #[test]
+fn input_that_ends_at_the_model_or_its_price_ends_init_and_the_key_stays() {
+    let model = FakeModel::start();
+    for answers in [&["\u{4}"][..], &["mock-model\r", "\u{4}"]] {
+        let sandbox = Sandbox::new();
+        let here = format!(
+            "type = \"anthropic\"\nbase_url = \"{}\"\napi_key_env = \"ANTHROPIC_API_KEY\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [1, 1, 1]\n",
+            model.url()
+        );
+        sandbox.put("providers.d/anthropic.toml", here.as_bytes());
+        let Some(running) = shell_on_terminal(&sandbox, "agent-daemon init; echo code=$?") else {
+            return;
+        };
+        running.wait_said("Which [1]: ");
+        running.write("anthropic (API key)\r");
+        running.wait_said("API key (it is not shown, Enter skips): ");
+        running.write("sk-not-a-key\r");
+        for (question, answer) in ["Model [m]: ", "for example 3 15): "].iter().zip(answers) {
+            running.wait_said(question);
+            running.write(answer);
+        }
+        running.wait_said("What is wrong: ");
+        running.wait_said("code=0");
+        let told = running.end().stdout;
+        assert!(!told.contains("2 of 4"), "it ends there: {told}");
+        assert!(told.contains("m of anthropic answers"), "{told}");
+        let stored = sandbox.read("state/auth.json").expect("the key");
+        assert!(stored.contains("sk-not-a-key"));
+    }
+}
+
+#[test]
 fn a_hidden_question_of_init_is_skipped_and_interrupted_as_any_other() {
     let model = FakeModel::start();
     let sandbox = Sandbox::new();

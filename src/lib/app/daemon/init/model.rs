@@ -97,18 +97,20 @@ fn of_vendor(setup: &Setup<'_>, vendor: &Vendor) -> Result<(), Stop> {
         }
     }
     choose_provider(setup, name)?;
+    let mut chosen = Ok(());
     if matches!(verdict, Verdict::Good(_)) {
         match setup
             .runtime
             .block_on(auth::models(&http, &provider, Some(&given), LIMIT))
         {
-            Ok(models) => choose_model(setup, vendor, &models)?,
+            Ok(models) => chosen = choose_model(setup, vendor, &models),
             Err(why) => cli::err(&format!("  its models are not known: {why}")),
         }
     }
+    // The key counts also for who ends here.
     tell_to_reload(home, lock::holder(&home.lock())?);
     cli::err(&format!("  {}", in_use(setup).unwrap_or_default()));
-    Ok(())
+    chosen
 }
 
 /// A home whose settings name its providers loads only those.
@@ -161,7 +163,7 @@ fn choose_model(setup: &Setup<'_>, vendor: &Vendor, models: &[String]) -> Result
                     crate::text::visible(&model)
                 ));
             }
-            Err(Stop::Skipped | Stop::Ended) => return Ok(()),
+            Err(Stop::Skipped) => return Ok(()),
             Err(stop) => return Err(stop),
         }
     };
@@ -175,11 +177,13 @@ fn choose_model(setup: &Setup<'_>, vendor: &Vendor, models: &[String]) -> Result
                 Some(rates) => break rates,
                 None => cli::err("  expected two numbers"),
             },
-            Err(Stop::Skipped | Stop::Ended) => {
+            Err(stop) => {
                 cli::err(&format!("  without a price {usual} stays"));
-                return Ok(());
+                return match stop {
+                    Stop::Skipped => Ok(()),
+                    stop => Err(stop),
+                };
             }
-            Err(stop) => return Err(stop),
         }
     };
     let path = setup
