@@ -123,22 +123,25 @@ async fn check(settings: &Settings, tls: &tokio_rustls::TlsConnector) -> Result<
         settings.imap.host,
         settings.user
     );
-    let seen = receive::servers_seen(&mut session, settings).await?;
+    let seen = receive::look(&mut session, settings).await?;
     drop(session.logout().await);
     send::connect(settings).await?;
     tracing::info!("SMTP: signed in at {}", settings.smtp.host);
     match &settings.authserv_id {
-        Some(id) if seen.contains(id) => {
+        Some(id) if seen.servers.contains(id) => {
             tracing::info!("authserv_id: {id} stands in the newest mails")
         }
         Some(id) => tracing::warn!(
             "authserv_id: {id} stands in none of the newest mails; there stand: {}",
-            listed(&seen)
+            listed(&seen.servers)
         ),
         None => tracing::warn!(
             "authserv_id is not set; in the newest mails stand: {}",
-            listed(&seen)
+            listed(&seen.servers)
         ),
+    }
+    if let Some(lack) = &seen.lack {
+        tracing::warn!("the newest mail: {lack}");
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use crate::sign_in::{SignIn, Xoauth2};
 use crate::state::State;
 use crate::threads::Threads;
 use crate::tls;
+use crate::verified;
 
 /// What a server may take for one answer; a mail of 50 MB over a slow line takes that long.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -412,40 +413,54 @@ async fn fetch(session: &mut Mailbox, uid: u32, what: &str) -> Result<Option<Fet
     Ok(all.into_iter().find(|one| one.uid == Some(uid)))
 }
 
-/// Returns whose Authentication-Results stand above the newest mails, for whoever writes the settings.
+/// What the newest mails say of the server that got them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Whose Authentication-Results stand above them.
+    pub servers: Vec<String>,
+    /// What the newest one lacks.
+    pub lack: Option<String>,
+}
+
+/// Looks at the newest mails, for whoever writes the settings.
 ///
 /// # Errors
 /// When the server is away or says no.
-pub async fn servers_seen(
-    session: &mut Mailbox,
-    settings: &Settings,
-) -> Result<Vec<String>, Error> {
+pub async fn look(session: &mut Mailbox, settings: &Settings) -> Result<Seen, Error> {
     let mailbox = ask(session.examine(&settings.mailbox)).await?;
     let from = mailbox.exists.saturating_sub(19).max(1);
     if mailbox.exists == 0 {
-        return Ok(Vec::new());
+        return Ok(Seen::default());
     }
     let what = "BODY.PEEK[HEADER]";
     let answers = ask(session.fetch(format!("{from}:*"), what)).await?;
-    let all: Vec<Fetch> = ask(answers.try_collect()).await?;
-    let mut servers: Vec<String> = Vec::new();
-    for one in &all {
-        let bytes = one.header().unwrap_or_default();
+    let mut all: Vec<Fetch> = ask(answers.try_collect()).await?;
+    all.sort_by_key(|one| one.message);
+    let heads = all.iter().filter_map(Fetch::header);
+    Ok(seen(heads, settings.authserv_id.as_deref()))
+}
+
+/// Returns what the heads of mails say, of which the last is the newest.
+fn seen<'a>(heads: impl Iterator<Item = &'a [u8]>, authserv_id: Option<&str>) -> Seen {
+    let mut seen = Seen::default();
+    for bytes in heads {
         let head = String::from_utf8_lossy(bytes);
         let Some(mail) = mail_parser::MessageParser::default().parse(head.as_bytes()) else {
             continue;
         };
         let headers: Vec<(&str, &str)> = mail.headers_raw().collect();
-        servers.extend(crate::verified::servers(&headers).into_iter().next());
+        seen.servers
+            .extend(verified::servers(&headers).into_iter().next());
+        seen.lack = authserv_id.and_then(|id| verified::lacking(&headers, id));
     }
-    servers.sort();
-    servers.dedup();
-    Ok(servers)
+    seen.servers.sort();
+    seen.servers.dedup();
+    seen
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Raw, Reader, is_refusal};
+    use super::{Raw, Reader, is_refusal, seen};
     use agent_channel::Spool;
     use async_imap::error::Error;
 
@@ -477,6 +492,25 @@ mod tests {
             assert_eq!(reader.take(raw).expect("taken"), is_marked, "{days} days");
             assert_eq!(spool.waiting(), uid as usize);
         }
+    }
+
+    #[test]
+    fn what_the_newest_mail_lacks_is_told() {
+        let (apart, whole) = (
+            &b"Authentication-Results: mx.home.net; dmarc=pass header.from=example.org\r\n\
+                Authentication-Results: mx.home.net; spf=pass smtp.mailfrom=example.org\r\n\
+                From: ada@example.org\r\n\r\n"[..],
+            &b"Authentication-Results: mx.home.net; dmarc=pass; spf=pass\r\n\r\n"[..],
+        );
+        let look = |heads: &[&'static [u8]], id| seen(heads.iter().copied(), id);
+        let id = Some("mx.home.net");
+        assert_eq!(look(&[apart, whole], id).lack, None);
+        let told = look(&[whole, apart], id);
+        assert_eq!(told.servers, ["mx.home.net"]);
+        let lack = told.lack.expect("SPF stands apart");
+        assert!(lack.contains("in a header of its own"), "{lack}");
+        assert_eq!(look(&[apart], None).lack, None);
+        assert_eq!(look(&[], id), super::Seen::default());
     }
 
     #[test]

@@ -93,6 +93,40 @@ pub fn vouched(headers: &[(&str, &str)], author: &str, authserv_id: &str) -> Res
     Ok(())
 }
 
+/// Returns what the server `authserv_id` left out of a mail that [`vouched`] may need, whoever wrote it; `None` when it says
+/// all it should.
+pub fn lacking(headers: &[(&str, &str)], authserv_id: &str) -> Option<String> {
+    let named = |name: &'static str| {
+        headers
+            .iter()
+            .filter(move |(own, _)| own.eq_ignore_ascii_case(name))
+    };
+    let mut all = named("authentication-results")
+        .filter_map(|(_, value)| Results::parse(value))
+        .filter(|results| results.server == authserv_id);
+    let says = |results: &Results, names: &[&str]| {
+        let mut methods = results.methods.iter().flatten();
+        methods.any(|method| names.contains(&method.name.as_str()))
+    };
+    let Some(first) = all.next() else {
+        return Some(format!("it has no Authentication-Results of {authserv_id}"));
+    };
+    // A user of the server's own needs no SPF.
+    if says(&first, &["spf", "auth"]) {
+        return None;
+    }
+    let is_apart =
+        named("received-spf").next().is_some() || all.any(|results| says(&results, &["spf"]));
+    let apart = if is_apart {
+        "; it stands in a header of its own, which is not read"
+    } else {
+        ""
+    };
+    Some(format!(
+        "the topmost Authentication-Results of {authserv_id} say nothing of SPF{apart}: who writes from a provider whose signature leaves To open (Outlook, iCloud) stays a stranger"
+    ))
+}
+
 /// Returns the names of servers in Authentication-Results, the first first.
 pub fn servers(headers: &[(&str, &str)]) -> Vec<String> {
     let all = headers
@@ -335,6 +369,29 @@ mod tests {
         // Whoever sent it signed it: nobody else had it in between.
         assert!(by(&[spf], &[open]) && by(&[dmarc], &[]));
         assert!(!by(&[dkim], &[]) && !by(&[none], &[]));
+    }
+
+    #[test]
+    fn what_a_server_leaves_out_is_named() {
+        let lacks = |headers: &[(&str, &str)]| lacking(headers, "mx.home.net").unwrap_or_default();
+        let (dmarc, spf) = (
+            "mx.home.net; dmarc=pass header.from=example.org",
+            "mx.home.net; spf=pass smtp.mailfrom=ada@example.org",
+        );
+        let both = "mx.home.net; dmarc=pass header.from=example.org; spf=none";
+        let user = "mx.home.net; auth=pass smtp.auth=ada@example.org";
+        for whole in [spf, both, user] {
+            assert_eq!(lacks(&[(AR, whole), (AR, dmarc)]), "");
+        }
+        let nothing = lacks(&[(AR, "other.net; spf=pass smtp.mailfrom=example.org")]);
+        assert_eq!(nothing, "it has no Authentication-Results of mx.home.net");
+        let silent = lacks(&[(AR, dmarc), (AR, "other.net; spf=pass")]);
+        assert!(silent.contains("nothing of SPF: "), "{silent}");
+        for apart in [(AR, spf), ("Received-SPF", "pass (mx.home.net: x)")] {
+            let told = lacks(&[(AR, dmarc), apart]);
+            assert!(told.contains("in a header of its own"), "{told}");
+        }
+        assert!(lacks(&[(AR, "mx.home.net; (")]).contains("nothing of SPF"));
     }
 
     #[test]

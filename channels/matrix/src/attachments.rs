@@ -278,7 +278,10 @@ mod tests {
             (502, "<html>Bad Gateway</html>"),
             (503, ""),
             (429, "slow down"),
-            (429, r#"{"errcode": "M_LIMIT_EXCEEDED", "retry_after_ms": 700}"#),
+            (
+                429,
+                r#"{"errcode": "M_LIMIT_EXCEEDED", "retry_after_ms": 700}"#,
+            ),
         ] {
             server.answers(status, body);
             for _ in 0..20 {

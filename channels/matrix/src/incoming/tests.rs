@@ -278,7 +278,13 @@ fn when_it_was_written_is_told_where_the_homeserver_says_so() {
     };
     let written = at(json!(1_795_305_601_020_u64));
     assert_eq!(written.as_deref(), Some("2026-11-22T00:00:01.020Z"));
-    for odd in [json!(null), json!(-1), json!("now"), json!(1e300), json!(u64::MAX)] {
+    for odd in [
+        json!(null),
+        json!(-1),
+        json!("now"),
+        json!(1e300),
+        json!(u64::MAX),
+    ] {
         assert_eq!(at(odd.clone()), None, "{odd}");
     }
     let mut event = event(

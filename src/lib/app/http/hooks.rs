@@ -231,7 +231,9 @@ fn refused(api: &Api, client: Option<IpAddr>, headers: &HeaderMap) -> ApiError {
         "unauthorized",
         "this needs the secret of the webhook: X-Hub-Signature-256, X-Gitlab-Token, X-Hook-Secret or Authorization: Bearer SECRET",
     );
-    let mut shown = PLAIN_SECRETS.into_iter().chain([SIGNATURE, "authorization"]);
+    let mut shown = PLAIN_SECRETS
+        .into_iter()
+        .chain([SIGNATURE, "authorization"]);
     if !shown.any(|name| headers.contains_key(name)) {
         return refusal;
     }

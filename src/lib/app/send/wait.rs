@@ -139,14 +139,7 @@ impl Waiting {
             person: !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
             ..Show::default()
         };
-        let ended = wait(
-            context.home,
-            id,
-            Some(limit),
-            show,
-            &self.tell,
-            &self.news,
-        )?;
+        let ended = wait(context.home, id, Some(limit), show, &self.tell, &self.news)?;
         drop(self);
         match ended {
             Ended::Answered(reply, false) => print(&reply, json),
