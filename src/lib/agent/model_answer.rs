@@ -6,6 +6,7 @@ use super::turn_request::{Formed, Written};
 use crate::llm::Paid;
 use crate::message::{Block, Role, Step, StopReason, ToolCall};
 use crate::session::{Kind, Spoken};
+use crate::trust::Provenance;
 
 /// What a vendor that made a pause is told.
 const GO_ON: &str = "(go on)";
@@ -82,17 +83,19 @@ impl Running<'_> {
             }
         };
         let content = ours.map_or(message.content, |text| vec![Block::Text { text }]);
+        let provenance = self.provenance_of(&content);
+        let untrusted = provenance.iter().any(Provenance::is_untrusted);
         let spoken = Kind::Message(Spoken {
             model: Some(paid.model),
             stop: Some(stop),
             usage: Some(paid.response.usage),
             cost_nano_usd: paid.cost_nano_usd,
-            provenance: self.provenance_of(&content),
+            provenance,
             ..Spoken::new(Role::Assistant, content, self.order.run_id)
         });
         if !calls.is_empty() {
             if !words.trim().is_empty() {
-                (self.order.reader)(Written::Beside(words.trim()));
+                (self.order.reader)(Written::Beside(words.trim(), untrusted));
             }
             return self.take_calls(spoken, stop, calls).await;
         }

@@ -106,8 +106,8 @@ pub enum Written<'a> {
     Begin,
     /// More of it.
     Text(&'a str),
-    /// All that it said beside calls of tools, before they run.
-    Beside(&'a str),
+    /// All that it said beside calls of tools, before they run; and whether it had read untrusted words.
+    Beside(&'a str, bool),
 }
 
 /// How a turn ended.

@@ -259,8 +259,8 @@ mod job_line {
 }
 
 impl Command {
-    /// Returns a text for somebody, with nothing beside it.
-    pub fn raw(to: String, text: String) -> Self {
+    /// Returns a text for somebody, with nothing beside it; `untrusted`: it is not the owner's own.
+    pub fn raw(to: String, text: String, untrusted: bool) -> Self {
         Self::Raw {
             to,
             text,
@@ -268,7 +268,7 @@ impl Command {
             topic: None,
             reply_to: None,
             emoji: None,
-            untrusted: false,
+            untrusted,
             sticker: None,
         }
     }

@@ -180,7 +180,7 @@ impl Pipeline {
         let envelope = bundle.leader();
         let ids = bundle.ids();
         self.hide_notices(&ids);
-        let progress = self.queue.progress_of(ids).await.unwrap_or_default();
+        let progress = self.queue.progress_of(ids.clone()).await.unwrap_or_default();
         let interrupted = progress
             .into_iter()
             .flatten()
@@ -190,7 +190,9 @@ impl Pipeline {
         } else {
             "stopped"
         };
-        self.close_turn(envelope, run_id, reason, interrupted).await;
+        if !self.close_turn(envelope, run_id, reason, interrupted).await {
+            self.note_clean(&ids).await;
+        }
     }
 
     /// Sends the words of a reminder that has to wait, as they are: who is to be reminded hears of it in time. Once, also

@@ -380,7 +380,7 @@ impl Store {
     }
 
     /// Ends what is meant and not answered yet, waiting or running; commands stay. Whoever waits for an answer is
-    /// told "stopped".
+    /// told "stopped". What a run said until then counts as untrusted, see [`Self::was_clean`].
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -398,7 +398,7 @@ impl Store {
             Stop::Message { id } => (message.as_str(), Some(id.clone())),
         };
         let sql = format!(
-            "UPDATE inbox SET state = 'done', reason = 'stopped', finished_at = ?3
+            "UPDATE inbox SET state = 'done', reason = 'stopped', finished_at = ?3, tainted = run_id IS NOT NULL
              WHERE seq < ?1 AND state IN ('pending', 'running') AND {which}
                AND (envelope ->> '$.command' IS NULL OR envelope ->> '$.command.name' = 'compact'
                     OR (envelope ->> '$.command.name' = 'new'
@@ -444,7 +444,8 @@ impl Store {
             .await
     }
 
-    /// Ends inputs whose turn runs and gives way to the next message of the same person.
+    /// Ends inputs whose turn runs and gives way to the next message of the same person. What it said until then counts as
+    /// untrusted, see [`Self::was_clean`].
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -453,13 +454,31 @@ impl Store {
         self.writer
             .write(move |connection| {
                 let mut end = connection.prepare_cached(
-                    "UPDATE inbox SET state = 'done', reason = 'interrupted', finished_at = ?2
+                    "UPDATE inbox SET state = 'done', reason = 'interrupted', finished_at = ?2, tainted = run_id IS NOT NULL
                      WHERE id = ?1 AND state IN ('pending', 'running')",
                 )?;
                 inbox_ids.iter().try_for_each(|id| {
                     approvals::take_back(connection, id, now)?;
                     end.execute((id, now)).map(drop)
                 })
+            })
+            .await
+    }
+
+    /// Notes that the run of inputs that were stopped or interrupted had read nothing untrusted.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn was_clean(&self, inbox_ids: &[String]) -> Result<(), db::Error> {
+        let inbox_ids = inbox_ids.to_vec();
+        self.writer
+            .write(move |connection| {
+                let mut clean = connection.prepare_cached(
+                    "UPDATE inbox SET tainted = 0 WHERE id = ?1 AND reason IN ('stopped', 'interrupted')",
+                )?;
+                inbox_ids
+                    .iter()
+                    .try_for_each(|id| clean.execute([id]).map(drop))
             })
             .await
     }

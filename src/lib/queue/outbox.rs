@@ -109,8 +109,8 @@ pub enum Aftermath {
 }
 
 impl Store {
-    /// Returns whether the message that was sent under `message_id` rests on untrusted words; `None` when it is
-    /// not known any more.
+    /// Returns whether the message that was sent under `message_id` rests on untrusted words, or may, while its run has
+    /// not ended; `None` when it is not known any more.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -123,7 +123,7 @@ impl Store {
             .read(move |connection| {
                 connection
                     .prepare_cached(
-                        "SELECT coalesce(max(inbox.tainted), 0) FROM outbox LEFT JOIN inbox ON inbox.run_id = outbox.run_id
+                        "SELECT coalesce(max(inbox.tainted OR inbox.state IN ('pending', 'running')), 0) FROM outbox LEFT JOIN inbox ON inbox.run_id = outbox.run_id
                          WHERE outbox.channel = ?1 AND outbox.chat = ?2 AND outbox.message_id = ?3
                            AND outbox.id > (SELECT max(id) FROM outbox) - ?4 GROUP BY outbox.id",
                     )?

@@ -87,7 +87,8 @@ impl SendMedia {
         if paths.is_empty() {
             return Err("`paths` must name at least one file".to_owned());
         }
-        post_files(&self.0, to_chat(route, caption, None), paths, agreed).await
+        let command = to_chat(route, caption, None, context.untrusted);
+        post_files(&self.0, command, paths, agreed).await
     }
 }
 
@@ -255,7 +256,8 @@ impl TypedTool for React {
         let Some((route, message)) = chat.filter(|_| !emoji.is_empty()) else {
             return ToolOutput::error(NO_CHAT);
         };
-        let command = to_chat(route, String::new(), Some((message, emoji)));
+        let reaction = Some((message, emoji));
+        let command = to_chat(route, String::new(), reaction, context.untrusted);
         post(self.0.memory.home(), command, Vec::new()).await.into()
     }
 }
@@ -263,8 +265,13 @@ impl TypedTool for React {
 /// What a tool answers that needs a chat.
 pub(super) const NO_CHAT: &str = "this conversation is in no chat";
 
-/// Returns what is sent into a chat as it is.
-pub(super) fn to_chat(route: Route, text: String, reaction: Option<(String, String)>) -> Command {
+/// Returns what is sent into a chat as it is; `untrusted`: by a run that had read untrusted words.
+pub(super) fn to_chat(
+    route: Route,
+    text: String,
+    reaction: Option<(String, String)>,
+    untrusted: bool,
+) -> Command {
     let (reply_to, emoji) = reaction.unzip();
     Command::Raw {
         to: route.to(),
@@ -273,7 +280,7 @@ pub(super) fn to_chat(route: Route, text: String, reaction: Option<(String, Stri
         topic: route.chat.topic,
         reply_to,
         emoji,
-        untrusted: false,
+        untrusted,
         sticker: None,
     }
 }

@@ -124,7 +124,7 @@ impl TypedTool for Message {
                 "`to` and `text` or `files` must say something, and the text at most {MAX_TEXT} bytes"
             ));
         }
-        let command = Command::raw(to, args.text);
+        let command = Command::raw(to, args.text, context.untrusted);
         post_files(&self.0, command, args.files, agreed(context))
             .await
             .into()

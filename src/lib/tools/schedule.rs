@@ -209,6 +209,7 @@ impl TypedTool for ScheduleMessage {
             tz: not_blank(args.tz),
             text: args.text,
             literal: true,
+            untrusted: context.untrusted,
             to,
             topic,
             by: (!is_owners).then(|| context.person.clone()),

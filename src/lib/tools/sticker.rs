@@ -63,7 +63,7 @@ impl TypedTool for SendSticker {
         let Some(route) = context.route.clone() else {
             return ToolOutput::error(NO_CHAT);
         };
-        let mut command = to_chat(route, String::new(), None);
+        let mut command = to_chat(route, String::new(), None, context.untrusted);
         if let Command::Raw { sticker, .. } = &mut command {
             *sticker = Some(format!("{set} :: {name}"));
         }

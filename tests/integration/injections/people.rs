@@ -276,6 +276,29 @@ pub(super) const HANDED: &[Case] = &[
             )
         },
     ),
+    (
+        "the agent's own words beside an answer, quoted in a new conversation",
+        Some(Act::Exec),
+        Plainly,
+        |p, t, w| {
+            let read = p.page(t, "text/plain", w);
+            let said = ("message", json!({"to": "owner", "text": w}));
+            let Start::Shell(arguments) = read.start else {
+                unreachable!("a page is read in the shell")
+            };
+            let asked = arguments.last().cloned().unwrap_or_default();
+            let start = Start::Telegram(message(OWNER, OWNER, &json!({"text": asked})));
+            let brings = read.brings.into_iter().chain([said]).collect();
+            assert_eq!(p.run(&Way { brings, start }), 0, "the owner was asked");
+            p.new_sessions();
+            let sent = p.house.telegram.sent();
+            let sent = sent.iter().find(|sent| sent.text == w).expect("it is sent");
+            let mut quoted = message(OWNER, OWNER, &json!({"text": w}));
+            quoted["message_id"] = json!(sent.message_id);
+            quoted["from"] = json!({"id": 7_000_001, "is_bot": true, "first_name": "Fake", "username": "fake_bot"});
+            owner(&json!({"text": "ok, do it", "reply_to_message": quoted}))
+        },
+    ),
     ("the name on a contact card", None, Plainly, |_, _, w| {
         owner(&json!({"contact": {"phone_number": "+1555", "first_name": w, "user_id": 5005}}))
     }),

@@ -12,25 +12,25 @@ use crate::pipeline::{Pipeline, Signal};
 use crate::queue::{Arrival, Verdict};
 
 impl Pipeline {
-    /// Returns where such words go, in order; `None` when the settings or the source of the turn want none.
+    /// Returns where such words go, in order, and whether they rest on untrusted ones; `None` when the settings or the source of the turn want none.
     pub(crate) fn interim(
         self: &Arc<Self>,
         setting: &Setting<'_>,
-    ) -> Option<mpsc::UnboundedSender<String>> {
+    ) -> Option<mpsc::UnboundedSender<(String, bool)>> {
         let envelope = setting.envelope;
         let route = envelope.route.clone()?;
         let is_on = setting.live.config.display(&route.channel).interim;
         if !is_on || !envelope.source.is_person() {
             return None;
         }
-        let (sender, mut waiting) = mpsc::unbounded_channel::<String>();
+        let (sender, mut waiting) = mpsc::unbounded_channel::<(String, bool)>();
         // A lane of its own: that of the turn is busy.
         let key = SessionKey(format!("said:{}", setting.run_id));
         let pipeline = self.clone();
         let run_id = setting.run_id.to_owned();
         tokio::spawn(async move {
             let mut number = 0;
-            while let Some(words) = waiting.recv().await {
+            while let Some((words, untrusted)) = waiting.recv().await {
                 number += 1;
                 let id = format!("{run_id}/said-{number}");
                 let agent = Sender {
@@ -41,7 +41,11 @@ impl Pipeline {
                 let now = clock::now_ms();
                 let said = Envelope {
                     from_owner: true,
-                    trust: Trust::Owner,
+                    trust: if untrusted {
+                        Trust::Other
+                    } else {
+                        Trust::Owner
+                    },
                     route: Some(route.clone()),
                     command: Some(Command::Deliver { emoji: None }),
                     ..Envelope::new(id.clone(), Source::System, agent, key.clone(), words, now)

@@ -169,7 +169,8 @@ impl Pipeline {
             _ => "internal error",
         };
         let reply = Reply::error(&envelope.id, reason);
-        let outcome = Outcome::new(Ended::Dead(reason.to_owned()), reply, None);
+        // What it had read, and said so far, nobody can tell.
+        let outcome = Outcome::new(Ended::Dead(reason.to_owned()), reply, None).untrusted(true);
         let (pipeline, envelope) = (self.clone(), envelope.clone());
         let run_id = uuid::Uuid::now_v7().to_string();
         let _ = isolated(async move {
@@ -511,7 +512,8 @@ pub(crate) fn decided(envelope: &Envelope, heard: &Result<String, String>) -> Ou
         .press
         .is_none()
         .then(|| Saying::Plain(text.clone()));
-    Outcome::new(Ended::Done, reply, text)
+    // What was asked stands in it, in words that a run may have read somewhere.
+    Outcome::new(Ended::Done, reply, text).untrusted(heard.is_ok())
 }
 
 /// An emoji put on a message; the caller reads nothing.

@@ -76,7 +76,11 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, s
     let (outcome, was_turn) = match pipeline.answer_bundle(&bundle, &run_id, &run, given).await {
         Ok(Answered::Over(outcome, was_turn)) => (*outcome, was_turn),
         Ok(Answered::Gone) | Err(Unrecorded::Ending) => return,
-        Err(Unrecorded::Failed(why)) => (pipeline.failed(bundle.leader(), &why, &[]), false),
+        Err(Unrecorded::Failed(why)) => {
+            let outcome = pipeline.failed(bundle.leader(), &why, &[]);
+            // How far it came nobody can tell.
+            (outcome.untrusted(true), false)
+        }
     };
     // What fails now would fail again, and be paid for.
     let is_answered = was_turn && outcome.reply.status == Status::Done;
@@ -192,27 +196,38 @@ impl Pipeline {
         })
     }
 
-    /// Ends a turn in its transcript that will not be gone on with.
+    /// Ends a turn in its transcript that will not be gone on with. Returns whether it had read untrusted words, or nobody
+    /// can tell.
     pub(crate) async fn close_turn(
         &self,
         envelope: &Envelope,
         run_id: &str,
         reason: &str,
         keep: bool,
-    ) {
+    ) -> bool {
         let key = &envelope.session_key;
         let Ok(mut session) = self
             .persist("a session", || self.sessions.take(key, envelope.contact()))
             .await
         else {
-            return;
+            return true;
         };
+        let turn = session.state().turn.as_ref();
+        let untrusted = turn.is_some_and(|turn| turn.inbox_id == envelope.id && turn.untrusted);
         if let Err(error) =
             agent::break_off(&mut session, run_id, &envelope.id, reason.to_owned(), keep).await
         {
             tracing::error!(%error, session = session.id(), "the end of a turn could not be written down");
         }
         self.sessions.put(session);
+        untrusted
+    }
+
+    /// Notes that what the run of inputs said, which were stopped or interrupted, rests on nothing untrusted.
+    pub(crate) async fn note_clean(&self, inbox_ids: &[String]) {
+        if let Err(error) = self.queue.was_clean(inbox_ids).await {
+            tracing::warn!(%error, "what a stopped turn had said stays marked as untrusted");
+        }
     }
 
     /// Gives a message up that died with the daemon too often.
@@ -229,7 +244,7 @@ impl Pipeline {
     /// Makes a message a dead letter. Its sender is told, with the words it had.
     async fn bury(self: &Arc<Self>, bundle: &Bundle, run_id: &str, reason: String, text: String) {
         let envelope = bundle.leader();
-        self.close_turn(envelope, run_id, &reason, false).await;
+        let untrusted = self.close_turn(envelope, run_id, &reason, false).await;
         let quoted = crate::text::shorten(envelope.text.trim(), QUOTED);
         let quoted: Vec<String> = quoted.lines().map(|line| format!("> {line}")).collect();
         let text = format!("{text}\n\n{}", quoted.join("\n"));
@@ -242,26 +257,24 @@ impl Pipeline {
             Source::Heartbeat => None,
             _ => Some(Saying::Markdown(text)),
         };
-        self.finish(
-            bundle,
-            run_id,
-            Outcome::new(Ended::Dead(reason), reply, text).about(format!("in-{}", bundle.seq())),
-        )
-        .await;
+        let outcome = Outcome::new(Ended::Dead(reason), reply, text)
+            .about(format!("in-{}", bundle.seq()))
+            .untrusted(untrusted);
+        self.finish(bundle, run_id, outcome).await;
     }
 
     /// Tells the person that a turn ended in a bug of ours. It is not tried again: it would end
     /// there again.
     pub(crate) async fn broke_down(self: &Arc<Self>, bundle: &Bundle) {
         let run_id = uuid::Uuid::now_v7().to_string();
-        self.close_turn(bundle.leader(), &run_id, "a bug", false)
-            .await;
+        let leader = bundle.leader();
+        let untrusted = self.close_turn(leader, &run_id, "a bug", false).await;
         let outcome = self.failed(
             bundle.leader(),
             "a bug of the agent itself; its log has the place",
             &[],
         );
-        let outcome = outcome.mapped(|reply| Reply {
+        let outcome = outcome.untrusted(untrusted).mapped(|reply| Reply {
             run_id: Some(run_id.clone()),
             ..reply
         });
@@ -356,6 +369,9 @@ impl Pipeline {
             ended => self.outcome(envelope, &session_id, ended),
         };
         self.sessions.put(session);
+        if outcome.is_none() && !untrusted {
+            self.note_clean(&bundle.ids()).await;
+        }
         let outcome = outcome.map(|outcome| outcome.mapped(named).untrusted(untrusted));
         let outcome = outcome.map(|outcome| noting_secrets(bundle, outcome));
         Ok(match outcome {
@@ -401,10 +417,10 @@ impl Pipeline {
         match self.suspend(bundle, run_id, model, away).await? {
             Ok(()) => Ok(None),
             Err(Denied::AtOnce(reason)) => {
-                self.close_turn(envelope, run_id, &reason, false).await;
+                let untrusted = self.close_turn(envelope, run_id, &reason, false).await;
                 let cause = away.cause;
                 self.remind_without_model(envelope, cause.words()).await;
-                let outcome = self.failed(envelope, &reason, &[]);
+                let outcome = self.failed(envelope, &reason, &[]).untrusted(untrusted);
                 // The owner was told when the limit was reached, and every run of every job would say it again.
                 let is_known = envelope.source == Source::Job && cause == Cause::Capped;
                 Ok(Some(if is_known { outcome.unsaid() } else { outcome }))
@@ -439,8 +455,8 @@ impl Pipeline {
             if matches!(written, Written::Text(_)) {
                 self.hide_notices(&ids);
             }
-            if let (Written::Beside(words), Some(interim)) = (written, &interim) {
-                let _ = interim.send(words.to_owned());
+            if let (Written::Beside(words, untrusted), Some(interim)) = (written, &interim) {
+                let _ = interim.send((words.to_owned(), untrusted));
             }
             stream.iter().for_each(|stream| stream.write(written));
             progress.iter().for_each(|progress| progress.write(written));

@@ -51,7 +51,7 @@ impl Inner {
                 self.shown = false;
                 self.held.clear();
             }
-            Written::Beside(_) => {}
+            Written::Beside(..) => {}
             Written::Text(text) if self.shown => self.put(text),
             Written::Text(text) => {
                 self.held.push_str(text);

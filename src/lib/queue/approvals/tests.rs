@@ -184,3 +184,47 @@ async fn what_is_allowed_in_a_conversation_is_allowed_to_the_one_who_asked() {
     assert!(!asks("q5", "b1").await, "not another guest's");
     assert!(!asks("q6", "gone").await, "nobody knows whose");
 }
+
+#[tokio::test]
+async fn what_a_run_said_that_did_not_end_by_itself_is_untrusted_until_it_is_known_to_be_clean() {
+    for way in ["stop", "interrupt"] {
+        let (_dir, store) = store().await;
+        let sender = Sender {
+            id: "1001".to_owned(),
+            name: "Ada".to_owned(),
+            username: None,
+        };
+        let key = SessionKey(CHAT.to_owned());
+        let (source, words) = (Source::Telegram, "hello".to_owned());
+        let input = Envelope::new("a".to_owned(), source, sender, key.clone(), words, 10);
+        let arrival = Arrival {
+            digest: None,
+            key: "a".to_owned(),
+            verdict: Verdict::Accept(vec![input]),
+        };
+        store.accept(vec![arrival], None, 10).await.expect("accept");
+        let ids = ["a".to_owned()];
+        store.start_run("r1", &key, &ids).await.expect("start");
+        ask(&store, "a", CHAT, 11, Some(Some(12))).await;
+        let chat = ChatRef {
+            chat: "1001".to_owned(),
+            topic: None,
+        };
+        let route = Route {
+            channel: "telegram".to_owned(),
+            chat,
+        };
+        let is_untrusted = || store.is_untrusted(route.clone(), "ma".to_owned());
+        assert_eq!(is_untrusted().await.expect("read"), Some(true), "it runs");
+        if way == "stop" {
+            let before = i64::MAX;
+            let stop = crate::queue::Stop::Session { before, key };
+            assert_eq!(store.stop(stop, 13).await.expect("stop").len(), 1);
+        } else {
+            store.interrupt(&ids, 13).await.expect("interrupt");
+        }
+        assert_eq!(is_untrusted().await.expect("read"), Some(true), "{way}");
+        store.was_clean(&ids).await.expect("written");
+        assert_eq!(is_untrusted().await.expect("read"), Some(false), "{way}");
+    }
+}

@@ -49,7 +49,7 @@ impl Words {
                     inner.last = before;
                 }
             }
-            Written::Beside(_) => {}
+            Written::Beside(..) => {}
             Written::Text(text) => {
                 inner.now.push_str(text);
                 if !inner.coming && !silence::may_become(&inner.now) {
