@@ -453,6 +453,39 @@ fn what_a_command_brings_from_the_net_is_untrusted_and_stays_so() {
 }
 
 #[test]
+fn what_a_command_brought_that_did_not_end_by_itself_is_untrusted() {
+    let (pages, _other) = servers();
+    let (model, sandbox) = home(&[pages.host()]);
+    let bring = |name: &str| {
+        let command = format!(
+            "/usr/bin/python3 -c 'import urllib.request as u; open(\"{name}\",\"wb\").write(u.urlopen(\"{}\").read())'; echo it is there > {name}.done; sleep 1000",
+            pages.url("/x")
+        );
+        model.push(Reply::Tool("exec".to_owned(), json!({"command": command})));
+        assert_eq!(sandbox.send(&["--session", name, "go"]).code, 0);
+        wait_for("the page", SOON, || {
+            sandbox.read(&format!("workspace/{name}.done"))
+        });
+    };
+    let is_marked = |name: &str| {
+        let marks = || sandbox.read("state/untrusted.json").unwrap_or_default();
+        wait_for(name, SOON, || {
+            marks().contains(&format!("\"{name}\"")).then_some(())
+        });
+    };
+    let daemon = sandbox.ready();
+    bring("stopped");
+    assert_eq!(sandbox.send(&["--stop"]).code, 0);
+    is_marked("stopped");
+    bring("killed");
+    daemon.kill9();
+    let _daemon = sandbox.ready();
+    is_marked("killed");
+    let ended = || sandbox.read("state/untrusted-periods.json");
+    assert_eq!(ended().as_deref(), Some("{\"v\":1,\"periods\":[]}"));
+}
+
+#[test]
 fn what_a_trusted_host_says_is_the_owners() {
     let (pages, _other) = servers();
     let (model, sandbox) = home(&[pages.host()]);
@@ -468,4 +501,5 @@ fn what_a_trusted_host_says_is_the_owners() {
         "{said}"
     );
     assert!(sandbox.read("state/untrusted.json").is_none());
+    assert!(sandbox.read("state/untrusted-periods.json").is_none());
 }

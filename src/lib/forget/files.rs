@@ -298,6 +298,7 @@ fn in_state(home: &Home, path: &Path) -> Rule {
             || [
                 "people.json",
                 "untrusted.json",
+                "untrusted-periods.json",
                 "learned.json",
                 "skills.json",
             ]

@@ -337,7 +337,11 @@ impl Memory {
         }
         let path = place.rsplit_once(':').map_or(place, |(path, _)| path);
         let key = path.strip_prefix("workspace/").unwrap_or(path);
-        self.marks.has(key)
+        if self.marks.has(key) || self.marks.periods.is_empty() {
+            return self.marks.has(key);
+        }
+        let metadata = self.home().workspace().join(key).metadata();
+        metadata.is_ok_and(|metadata| self.marks.has_file(key, &metadata))
     }
 
     /// Notes that the file called `key` in the workspace was written in the run `run`, which had read untrusted

@@ -1,13 +1,12 @@
 //! Files of the workspace by what is in them: those that a command or a tool server has changed, and those whose
 //! content was marked under another name.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::sandbox::Root;
 use crate::undo;
-use crate::workspace::{ContentId, Marking};
+use crate::workspace::{ContentId, Marking, Period, changed_at};
 
 /// Entries that are looked at.
 const ENTRIES: usize = 50_000;
@@ -15,8 +14,6 @@ const ENTRIES: usize = 50_000;
 const BY_CONTENT: usize = 10_000;
 const TOGETHER: u64 = 512 << 20;
 const OF_ONE: u64 = 4 << 20;
-/// The clock of a file system is so far behind ours at most.
-const TICK_MS: i64 = 10;
 
 /// The files of one workspace, with their marks.
 #[derive(Clone)]
@@ -34,12 +31,53 @@ impl ChangedFiles {
 
     /// Marks every file that was changed, made or moved since `began_ms` as untrusted. Blocks.
     pub(super) fn mark_since(&self, began_ms: i64, by: Marking<'_>) {
+        let id = format!("{}-{}", by.run, uuid::Uuid::new_v4().simple());
+        self.mark_in(&self.period(id, began_ms, by), by.at);
+    }
+
+    /// Returns a time from `since` on in which `by` may change files.
+    pub(super) fn period(&self, id: String, since: i64, by: Marking<'_>) -> Period {
+        Period {
+            id,
+            since,
+            until: None,
+            run: by.run.to_owned(),
+            asked: by.asked,
+            below: Vec::new(),
+        }
+    }
+
+    /// Marks what was changed in times that nobody saw the end of: the daemon was killed. Blocks.
+    pub fn mark_unended(&self) {
+        for period in self.undo.marks.periods.open() {
+            tracing::warn!(
+                run = period.run,
+                "what this run changed when the agent was ended is marked as untrusted"
+            );
+            self.mark_in(&period, crate::clock::now_ms());
+            self.end(&period.id);
+        }
+    }
+
+    /// Notes that all that was changed in a period is marked. Blocks.
+    pub(super) fn end(&self, id: &str) {
+        if let Err(error) = self.undo.marks.periods.end(id) {
+            tracing::error!(%error, "files that are changed from now on count as untrusted");
+        }
+    }
+
+    fn mark_in(&self, period: &Period, at: i64) {
         let mut changed = Vec::new();
         let mut left = TOGETHER;
+        let by = Marking {
+            run: &period.run,
+            asked: period.asked,
+            at,
+        };
         self.walk(&mut |path, metadata| {
-            // The time of the inode changes with a rename, too, and nobody can set it back.
-            let at = metadata.ctime() * 1000 + metadata.ctime_nsec() / 1_000_000 + TICK_MS;
-            if at >= began_ms {
+            // Also moved ones: a rename changes the time of the inode.
+            let key = self.key(path);
+            if key.is_some_and(|key| period.covers(&key, changed_at(metadata))) {
                 let is_read = changed.len() < BY_CONTENT && left > 0;
                 let content = is_read.then(|| ContentId::at(path).ok()).flatten();
                 left = left.saturating_sub(metadata.len().min(OF_ONE));
@@ -158,6 +196,32 @@ mod tests {
         );
         files.mark_since(clock::now_ms() + 60_000, by("r2"));
         assert!(!undo.marks.has("own.md"));
+    }
+
+    #[test]
+    fn what_was_changed_when_the_agent_was_killed_is_marked_at_its_start() {
+        let dir = tempfile::tempdir().expect("dir");
+        let workspace = dir.path().join("w");
+        std::fs::create_dir(&workspace).expect("dir");
+        let path = dir.path().join("untrusted.json");
+        let files = || {
+            let undo = undo::Store::new(dir.path().join("undo"), Marks::new(&path));
+            ChangedFiles::new(&workspace, Arc::new(undo))
+        };
+        let (run, asked, at) = ("r1", false, clock::now_ms());
+        let before = files();
+        let period = before.period("c1".to_owned(), at, Marking { run, asked, at });
+        let begun = before.undo.marks.periods.begin(&period, false);
+        begun.expect("written");
+        let durability = crate::sys::atomic::Durability::Rename;
+        let kept = workspace.join("kept.md");
+        crate::sys::atomic::write(&kept, b"words out of the network", durability).expect("write");
+        let after = files();
+        let metadata = kept.metadata().expect("it is there");
+        let marks = &after.undo.marks;
+        assert!(!marks.has("kept.md") && marks.has_file("kept.md", &metadata));
+        after.mark_unended();
+        assert!(marks.has("kept.md") && marks.periods.is_empty());
     }
 
     #[test]

@@ -5,5 +5,6 @@ pub mod fence;
 mod provenance;
 pub(crate) mod standing_rules;
 pub(crate) mod untrusted_files;
+pub(crate) mod untrusted_periods;
 
 pub use provenance::{Provenance, of_result};

@@ -12,6 +12,7 @@
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
+use super::untrusted_periods::{Periods, changed_at};
 use crate::sys;
 use crate::sys::{Version, atomic, lock};
 use crate::text;
@@ -27,6 +29,8 @@ use crate::text;
 #[derive(Debug)]
 pub struct Marks {
     path: PathBuf,
+    /// When files may have got untrusted words that no mark tells of.
+    pub periods: Periods,
     cached: Mutex<Option<(Version, Loaded)>>,
 }
 
@@ -151,8 +155,14 @@ impl Marks {
     pub fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
+            periods: Periods::new(path.with_file_name("untrusted-periods.json")),
             cached: Mutex::default(),
         }
+    }
+
+    /// Returns true when the file called `key`, of which `metadata` is, holds untrusted words, or nobody can tell.
+    pub fn has_file(&self, key: &str, metadata: &Metadata) -> bool {
+        self.has(key) || self.periods.cover(key, changed_at(metadata))
     }
 
     /// Returns true when the file called `key` holds untrusted words, or nobody can tell.

@@ -319,6 +319,8 @@ pub(super) fn keep(
         let why = format!("TLS cannot be set up: {}", error.without_url());
         Failure::failed(why)
     })?;
+    let undo = Arc::new(build::undo(home));
+    tools::ChangedFiles::new(home.workspace(), undo.clone()).mark_unended();
     let kept = Kept {
         ledger,
         renewals,
@@ -326,7 +328,7 @@ pub(super) fn keep(
         events,
         memory: Arc::new(memory),
         skills: Arc::new(Skills::new(home, config::share_dir(env).as_deref())),
-        undo: Arc::new(build::undo(home)),
+        undo,
         servers: Arc::new(servers),
         audit: audit::Log::start(audit::Place::of(home)),
     };

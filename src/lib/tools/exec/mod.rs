@@ -23,16 +23,16 @@ use super::typed::{About, TypedTool};
 use crate::agent::{Context, Question, Reach, Rule, ToolOutput};
 use crate::audit;
 use crate::config;
-use crate::config::Policy;
+use crate::config::{Network, Policy};
 use crate::memory::Scope;
-use crate::net::egress_proxy::Session;
+use crate::net::egress_proxy::{Answer, Ask, Session};
 use crate::sandbox;
 use crate::sandbox::{Spec, Status};
 use crate::sys::OpenedFiles;
 use crate::text::{argv, counted, sha256_hex, shorten, visible};
 use crate::trust::Provenance;
 use crate::undo;
-use crate::workspace::Marking;
+use crate::workspace::{Marking, Period};
 use host_consent::Pauses;
 pub use known_programs::{KNOWN_PROGRAMS, known_programs};
 use output_tail::Tail;
@@ -148,21 +148,62 @@ impl TypedTool for Exec {
         question
     }
 
+    /// A command that nobody waits for any more comes to its end all the same: what it changed is marked.
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
+        let cancel = context.cancel.child_token();
+        let _guard = cancel.clone().drop_guard();
+        let exec = self.clone();
+        let context = Context {
+            cancel,
+            ..context.clone()
+        };
+        let running = tokio::spawn(async move { exec.execute(args, &context).await });
+        match running.await {
+            Ok(output) => output,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(error) => ToolOutput::error(format!("the command was ended: {error}")),
+            },
+        }
+    }
+}
+
+/// A command that is about to run.
+struct Prepared {
+    spec: Spec,
+    marked: MarkedFiles,
+    watch: OpenedFiles,
+    /// In which it may bring untrusted words.
+    period: Period,
+}
+
+fn receipt(command: &str) -> String {
+    let first = command.lines().next().unwrap_or_default();
+    format!("ran {}", shorten(first, 120))
+}
+
+impl Exec {
+    async fn execute(&self, args: Args, context: &Context) -> ToolOutput {
         let seconds = self.settings.seconds(&args);
         let (exec, spec_context) = (self.clone(), context.clone());
         let prepared = crate::sys::blocking(move || exec.prepare(args, &spec_context)).await;
-        let (mut spec, marked, watch) = match prepared {
+        let Prepared {
+            mut spec,
+            marked,
+            watch,
+            period,
+        } = match prepared {
             Ok(prepared) => prepared,
             Err(why) => return ToolOutput::error(format!("the command was not run: {why}")),
         };
         let pauses = Pauses::default();
         let ask = host_consent::ask(context, &spec.command, &pauses);
+        let ask = self.noting(ask, &period);
         let session = Session::new(network::rules(&self.settings.rules.network), Some(ask));
         if !self.settings.off {
             network::give(&session, &mut spec);
         }
-        let (ran, began) = (receipt(&spec.command), crate::clock::now_ms());
+        let ran = receipt(&spec.command);
         let mut output = match run_and_tell(&self.sandbox, spec, context, &pauses).await {
             Ok(outcome) => report(outcome, seconds),
             Err(error) => ToolOutput::error(format!("the command was not run: {error}")),
@@ -183,7 +224,7 @@ impl TypedTool for Exec {
         let host = network::untrusted_host(&visits, &self.settings.trusted_hosts);
         let (exec, context, printed) = (self.clone(), context.clone(), output.text.clone());
         let closed = marked.closed.len();
-        let origin = move || exec.origin(&printed, host, (&marked, watch), began, &context);
+        let origin = move || exec.origin(&printed, host, (&marked, watch), &period, &context);
         let mut output = output.marked(crate::sys::blocking(origin).await);
         if closed > 0 {
             end_line(&mut output.text);
@@ -194,14 +235,52 @@ impl TypedTool for Exec {
         }
         output
     }
-}
 
-fn receipt(command: &str) -> String {
-    let first = command.lines().next().unwrap_or_default();
-    format!("ran {}", shorten(first, 120))
-}
+    /// Writes down that a command may bring untrusted words from now on, before it runs; one that reaches no host waits for
+    /// no disk. Blocks.
+    fn begin(
+        &self,
+        marked: &MarkedFiles,
+        period: &Period,
+        context: &Context,
+    ) -> Result<(), String> {
+        let settings = &self.settings;
+        let is_trusted = |host: &String| config::names_host(&settings.trusted_hosts, name_of(host));
+        let reaches = settings.off
+            || match &settings.rules.network {
+                Network::Public => true,
+                Network::Hosts(hosts) => !hosts.iter().all(is_trusted),
+                Network::Closed => false,
+            };
+        if !reaches && !context.untrusted && !marked.are_there() {
+            return Ok(());
+        }
+        let begun = self.undo.marks.periods.begin(period, reaches);
+        begun.map_err(|error| error.to_string())
+    }
 
-impl Exec {
+    /// Returns `ask`, after whose yes to a host it is written down that the command may bring untrusted words.
+    fn noting(&self, ask: Ask, period: &Period) -> Ask {
+        let (exec, period) = (self.clone(), period.clone());
+        Arc::new(move |destination| {
+            let (exec, period) = (exec.clone(), period.clone());
+            let is_trusted =
+                config::names_host(&exec.settings.trusted_hosts, &destination.host);
+            let answer = ask(destination);
+            Box::pin(async move {
+                let answer = answer.await;
+                if answer != Answer::Yes || is_trusted {
+                    return answer;
+                }
+                let begin = move || exec.undo.marks.periods.begin(&period, true);
+                match crate::sys::blocking(begin).await {
+                    Ok(()) => answer,
+                    Err(error) => Answer::No(error.to_string()),
+                }
+            })
+        })
+    }
+
     /// Returns where the `output` of a command came from: what it read over the network or in untrusted files is
     /// untrusted, and so are the names of those; and marks what it changed. Blocks.
     fn origin(
@@ -209,7 +288,7 @@ impl Exec {
         output: &str,
         host: Option<Provenance>,
         (marked, watch): (&MarkedFiles, OpenedFiles),
-        began: i64,
+        period: &Period,
         context: &Context,
     ) -> Option<Provenance> {
         let workspace = &self.settings.workspace;
@@ -220,8 +299,9 @@ impl Exec {
         if all || host.is_some() || touched.any {
             let by = context.marking();
             let asked = by.asked && touched.asked && !marked.is_damaged;
-            self.files().mark_since(began, Marking { asked, ..by });
+            self.files().mark_since(period.since, Marking { asked, ..by });
         }
+        self.files().end(&period.id);
         if off {
             return Some(Provenance::of_host("the network, by a command"));
         }
@@ -252,7 +332,7 @@ impl Exec {
         &self,
         args: Args,
         context: &Context,
-    ) -> Result<(Spec, MarkedFiles, OpenedFiles), String> {
+    ) -> Result<Prepared, String> {
         let settings = &self.settings;
         let cwd = settings.cwd(&args)?;
         let timeout = Duration::from_secs(settings.seconds(&args));
@@ -273,6 +353,12 @@ impl Exec {
         };
         hidden.extend(marked.closed.iter().cloned());
         let watch = marked.watch();
+        let by = context.marking();
+        let id = format!("{}-{}", by.run, uuid::Uuid::new_v4().simple());
+        // Of the files that it opens nobody may know who wanted them.
+        let asked = by.asked && !marked.are_there();
+        let period = self.files().period(id, by.at, Marking { asked, ..by });
+        self.begin(&marked, &period, context)?;
         self.undo
             .note_command(&context.run_id, &context.conversation.0);
         let spec = Spec {
@@ -289,7 +375,12 @@ impl Exec {
             off: settings.off,
             disk_reserve: settings.reserve_mb.saturating_mul(1 << 20),
         };
-        Ok((spec, marked, watch))
+        Ok(Prepared {
+            spec,
+            marked,
+            watch,
+            period,
+        })
     }
 }
 
@@ -364,6 +455,14 @@ impl ExecSettings {
         argv::plain(command).is_some_and(|argv| {
             !config::runs_others(&argv) && argv.first().is_some_and(|p| self.is_fixed(p))
         })
+    }
+}
+
+/// Returns the host of an entry of the settings, `HOST` or `HOST:PORT`.
+fn name_of(entry: &str) -> &str {
+    match entry.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host,
+        _ => entry,
     }
 }
 

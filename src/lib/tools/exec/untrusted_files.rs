@@ -87,6 +87,11 @@ impl MarkedFiles {
         }
     }
 
+    /// Returns whether it may open any, or nobody can tell.
+    pub(super) fn are_there(&self) -> bool {
+        self.is_damaged || !self.open.is_empty()
+    }
+
     /// Begins to watch those that are open. Blocks.
     pub(super) fn watch(&self) -> OpenedFiles {
         OpenedFiles::watch(&self.open)

@@ -43,7 +43,9 @@ impl Files {
             let is_marked = self.undo.marks.has_content(&content);
             is_marked.then(|| Provenance::File(visible(&target.key)))
         };
-        self.provenance(&target.key).or_else(by_content)
+        let is_marked = self.undo.marks.has_file(&target.key, &target.found.metadata);
+        let by_name = is_marked.then(|| Provenance::File(visible(&target.key)));
+        by_name.or_else(by_content)
     }
 }
 
