@@ -1,16 +1,21 @@
 //! Files of the workspace by what is in them: those that a command or a tool server has changed, and those whose
 //! content was marked under another name.
 
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::clock;
 use crate::sandbox::Root;
 use crate::undo;
 use crate::workspace::{ContentId, Marking, Period, changed_at};
 
-/// Entries that are looked at.
-const ENTRIES: usize = 50_000;
-/// Files that are marked by content, too, at one go, and what is read of them, bytes; more are marked by name alone.
+/// Entries that are looked at: some seconds.
+const ENTRIES: usize = 500_000;
+/// Files that are marked by content, too, at one go, and what is read of them, bytes; more are marked by name, and by when
+/// they were changed.
 const BY_CONTENT: usize = 10_000;
 const TOGETHER: u64 = 512 << 20;
 const OF_ONE: u64 = 4 << 20;
@@ -20,19 +25,25 @@ const OF_ONE: u64 = 4 << 20;
 pub struct ChangedFiles {
     workspace: PathBuf,
     undo: Arc<undo::Store>,
+    /// How many entries are looked at.
+    entries: usize,
 }
 
 impl ChangedFiles {
     /// Returns those of `workspace`, whose marks `undo` has.
     pub fn new(workspace: &Path, undo: Arc<undo::Store>) -> Self {
-        let workspace = workspace.to_owned();
-        Self { workspace, undo }
+        Self {
+            workspace: workspace.to_owned(),
+            undo,
+            entries: ENTRIES,
+        }
     }
 
-    /// Marks every file that was changed, made or moved since `began_ms` as untrusted. Blocks.
+    /// Marks every file that was changed, made or moved since `began_ms` as untrusted. Where that is not possible, what was
+    /// changed from then until now counts as marked. Blocks.
     pub(super) fn mark_since(&self, began_ms: i64, by: Marking<'_>) {
         let id = format!("{}-{}", by.run, uuid::Uuid::new_v4().simple());
-        self.mark_in(&self.period(id, began_ms, by), by.at);
+        self.mark_in(self.period(id, began_ms, by), by.at);
     }
 
     /// Returns a time from `since` on in which `by` may change files.
@@ -54,8 +65,9 @@ impl ChangedFiles {
                 run = period.run,
                 "what this run changed when the agent was ended is marked as untrusted"
             );
-            self.mark_in(&period, crate::clock::now_ms());
-            self.end(&period.id);
+            let id = period.id.clone();
+            self.mark_in(period, clock::now_ms());
+            self.end(&id);
         }
     }
 
@@ -66,7 +78,7 @@ impl ChangedFiles {
         }
     }
 
-    fn mark_in(&self, period: &Period, at: i64) {
+    fn mark_in(&self, period: Period, at: i64) {
         let mut changed = Vec::new();
         let mut left = TOGETHER;
         let by = Marking {
@@ -74,19 +86,49 @@ impl ChangedFiles {
             asked: period.asked,
             at,
         };
-        self.walk(&mut |path, metadata| {
+        let mut is_known = true;
+        let is_whole = self.walk(&mut |path, metadata| {
             // Also moved ones: a rename changes the time of the inode.
             let key = self.key(path);
             if key.is_some_and(|key| period.covers(&key, changed_at(metadata))) {
                 let is_read = changed.len() < BY_CONTENT && left > 0;
+                is_known &= is_read;
                 let content = is_read.then(|| ContentId::at(path).ok()).flatten();
                 left = left.saturating_sub(metadata.len().min(OF_ONE));
                 changed.extend(self.key(path).map(|key| (key, content)));
             }
         });
-        if let Err(error) = self.undo.marks.set_all(&changed, by) {
+        let marks = &self.undo.marks;
+        let marked = marks.set_all(&changed, by);
+        if is_whole && is_known && marked.is_ok() {
+            return;
+        }
+        if let Err(error) = marked {
             tracing::error!(%error, "files that a command changed could not be marked as untrusted");
         }
+        tracing::warn!(
+            "not all that a command changed could be looked at: what was changed meanwhile counts as untrusted"
+        );
+        let rest = Period {
+            id: format!("{}-rest", period.id),
+            until: Some(clock::now_ms()),
+            ..period
+        };
+        if let Err(error) = marks.periods.begin(&rest, true) {
+            tracing::error!(%error, "files that a command changed do not count as untrusted");
+        }
+    }
+
+    /// Returns the files of these inodes (device and number), with their keys. Blocks.
+    pub(super) fn of_inodes(&self, inodes: &BTreeSet<Inode>) -> Vec<(Inode, String)> {
+        let mut found = Vec::new();
+        self.walk(&mut |path, metadata| {
+            let inode = inode(metadata);
+            if inodes.contains(&inode) {
+                found.extend(self.key(path).map(|key| (inode, key)));
+            }
+        });
+        found
     }
 
     /// Writes a file that came from outside, and marks it. Blocks.
@@ -108,21 +150,26 @@ impl ChangedFiles {
         sizes.map(|metadata| metadata.len()).sum()
     }
 
-    /// Returns the files whose content was marked, whatever they are called now. Blocks.
-    pub(super) fn marked_by_content(&self) -> Vec<PathBuf> {
-        let sizes = self.undo.marks.sizes();
+    /// Returns the files that count as marked by their content, whatever they are called now, or by when they were changed;
+    /// and whether all could be looked at. Blocks.
+    pub(super) fn marked_by_content(&self) -> (Vec<PathBuf>, bool) {
+        let marks = &self.undo.marks;
+        let (sizes, has_periods) = (marks.sizes(), !marks.periods.is_empty());
         let mut found = Vec::new();
-        if sizes.is_empty() {
-            return found;
+        if sizes.is_empty() && !has_periods {
+            return (found, true);
         }
-        self.walk(&mut |path, metadata| {
-            let is_it = sizes.contains(&metadata.len())
-                && ContentId::at(path).is_ok_and(|content| self.undo.marks.has_content(&content));
-            if is_it {
+        let is_whole = self.walk(&mut |path, metadata| {
+            let by_time = || {
+                let key = self.key(path).filter(|_| has_periods);
+                key.is_some_and(|key| marks.periods.cover(&key, changed_at(metadata)))
+            };
+            let by_content = || ContentId::at(path).is_ok_and(|content| marks.has_content(&content));
+            if sizes.contains(&metadata.len()) && by_content() || by_time() {
                 found.push(path.to_owned());
             }
         });
-        found
+        (found, is_whole)
     }
 
     fn key(&self, path: &Path) -> Option<String> {
@@ -130,19 +177,23 @@ impl ChangedFiles {
         Some(below.to_string_lossy().into_owned())
     }
 
-    /// Shows each regular file below the workspace; no link is followed.
-    fn walk(&self, visit: &mut dyn FnMut(&Path, &std::fs::Metadata)) {
+    /// Shows each regular file below the workspace; no link is followed. Returns whether that was all of them.
+    fn walk(&self, visit: &mut dyn FnMut(&Path, &Metadata)) -> bool {
         let mut directories = vec![self.workspace.clone()];
-        let mut left = ENTRIES;
+        let mut left = self.entries;
+        let mut is_whole = true;
         while let Some(directory) = directories.pop() {
-            for entry in std::fs::read_dir(&directory)
-                .into_iter()
-                .flatten()
-                .flatten()
-            {
+            let entries = match std::fs::read_dir(&directory) {
+                Ok(entries) => entries,
+                Err(_) => {
+                    is_whole &= !can_be_opened(&directory);
+                    continue;
+                }
+            };
+            for entry in entries.flatten() {
                 if left == 0 {
                     tracing::warn!("the workspace has too many files: not all were looked at");
-                    return;
+                    return false;
                 }
                 left -= 1;
                 let Ok(metadata) = entry.metadata() else {
@@ -155,13 +206,26 @@ impl ChangedFiles {
                 }
             }
         }
+        is_whole
     }
+}
+
+/// Device and number of an inode: what is the same file under another name.
+pub(super) type Inode = (u64, u64);
+
+pub(super) fn inode(metadata: &Metadata) -> Inode {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Returns true for a directory whose modes a command of ours could change: what is in it may be opened yet.
+fn can_be_opened(directory: &Path) -> bool {
+    let metadata = directory.symlink_metadata();
+    metadata.is_ok_and(|metadata| metadata.uid() == nix::unistd::geteuid().as_raw())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
     use crate::workspace::Marks;
 
     #[test]
@@ -188,7 +252,8 @@ mod tests {
         assert!(undo.marks.has("a/new.md") && undo.marks.has("a/long.bin"));
         std::fs::rename(workspace.join("a"), workspace.join("b")).expect("rename");
         write("own.md", "the words of the owner...");
-        let mut found = files.marked_by_content();
+        let (mut found, is_whole) = files.marked_by_content();
+        assert!(is_whole);
         found.sort();
         assert_eq!(
             found,
@@ -222,6 +287,37 @@ mod tests {
         assert!(!marks.has("kept.md") && marks.has_file("kept.md", &metadata));
         after.mark_unended();
         assert!(marks.has("kept.md") && marks.periods.is_empty());
+    }
+
+    #[test]
+    fn what_could_not_be_looked_at_counts_as_marked() {
+        let dir = tempfile::tempdir().expect("dir");
+        let workspace = dir.path().join("w");
+        std::fs::create_dir_all(workspace.join("a")).expect("dir");
+        let paths: Vec<PathBuf> = (0..9)
+            .map(|number| workspace.join(format!("a/{number}.md")))
+            .collect();
+        for path in &paths {
+            let durability = crate::sys::atomic::Durability::Rename;
+            crate::sys::atomic::write(path, b"words out of the net", durability).expect("write");
+        }
+        let marks = Marks::new(&dir.path().join("untrusted.json"));
+        let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
+        let mut files = ChangedFiles::new(&workspace, undo.clone());
+        files.entries = 5;
+        let (run, asked, at) = ("r1", false, clock::now_ms());
+        files.mark_since(0, Marking { run, asked, at });
+        let named = |path: &&PathBuf| undo.marks.has(&files.key(path).expect("below"));
+        assert!(paths.iter().filter(named).count() < paths.len());
+        // Where a directory of it is now does not matter.
+        std::fs::rename(workspace.join("a"), workspace.join("b")).expect("rename");
+        for path in paths.iter().map(|path| path.file_name().expect("a name")) {
+            let path = workspace.join("b").join(path);
+            let (key, metadata) = (files.key(&path).expect("below"), path.metadata());
+            let metadata = metadata.expect("it is there");
+            assert!(undo.marks.has_file(&key, &metadata), "{key}");
+        }
+        assert!(!files.marked_by_content().1, "a command may open others");
     }
 
     #[test]

@@ -278,6 +278,23 @@ impl Marks {
         self.change(|contents| drop(contents.files.insert(key.to_owned(), by.into())))
     }
 
+    /// Marks the second of each pair as the first is.
+    ///
+    /// # Errors
+    /// When it cannot be locked or written.
+    pub fn carry(&self, moved: &[(String, String)]) -> Result<(), sys::Error> {
+        if moved.is_empty() {
+            return Ok(());
+        }
+        self.change(|contents| {
+            for (from, to) in moved {
+                if let Some(mark) = contents.files.get(from).cloned() {
+                    contents.files.insert(to.clone(), mark);
+                }
+            }
+        })
+    }
+
     /// Takes a mark away.
     ///
     /// # Errors

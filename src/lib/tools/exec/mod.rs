@@ -293,6 +293,7 @@ impl Exec {
     ) -> Option<Provenance> {
         let workspace = &self.settings.workspace;
         let touched = marked.touched(watch, &self.undo, workspace, output);
+        marked.carry(&self.files(), &self.undo, workspace);
         let off = self.settings.off;
         let all = off || context.untrusted || marked.is_damaged;
         // What such a command left behind is no more the owner's than what it printed.
@@ -342,7 +343,7 @@ impl Exec {
         }
         // Where all that a command prints is untrusted, nothing need be closed to it.
         let marked = if context.untrusted || settings.off {
-            MarkedFiles::none()
+            MarkedFiles::none(&self.undo, &settings.workspace)
         } else {
             let command = Command {
                 line: &args.command,

@@ -6,7 +6,7 @@
 //! | written by an untrusted run, a document | the same |
 //! | written by an untrusted run, else: it may be run | closed; the owner is asked when the command names it |
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use super::files_in_command;
 use crate::sys::OpenedFiles;
 use crate::text::argv;
-use crate::tools::changed_files::ChangedFiles;
+use crate::tools::changed_files::{ChangedFiles, Inode, inode};
 use crate::undo;
 use crate::workspace::{ContentId, Marks};
 
@@ -38,6 +38,8 @@ pub(super) struct MarkedFiles {
     pub(super) is_damaged: bool,
     /// What was marked when it began.
     before: BTreeSet<String>,
+    /// The marked files that were there.
+    inodes: BTreeMap<PathBuf, Inode>,
 }
 
 /// What a command did with untrusted files.
@@ -52,13 +54,15 @@ pub(super) struct Touched {
 }
 
 impl MarkedFiles {
-    /// Returns none, for a command whose output is untrusted in any case.
-    pub(super) fn none() -> Self {
+    /// Returns none that are closed or watched, for a command whose output is untrusted in any case. Blocks.
+    pub(super) fn none(undo: &undo::Store, workspace: &Path) -> Self {
+        let marked = undo.marks.all().unwrap_or_default().into_iter();
         Self {
             closed: Vec::new(),
             open: Vec::new(),
             is_damaged: false,
             before: BTreeSet::new(),
+            inodes: inodes(marked.map(|key| workspace.join(key))),
         }
     }
 
@@ -71,8 +75,10 @@ impl MarkedFiles {
             .iter()
             .map(|key| command.workspace.join(key))
             .filter(|path| path.symlink_metadata().is_ok())
-            .chain(files.marked_by_content())
             .collect();
+        let inodes = inodes(there.iter().cloned());
+        let (by_content, is_whole) = files.marked_by_content();
+        there.extend(by_content);
         there.sort();
         there.dedup();
         let named = command.named();
@@ -82,8 +88,30 @@ impl MarkedFiles {
         Self {
             closed,
             open,
-            is_damaged,
+            is_damaged: is_damaged || !is_whole,
             before,
+            inodes,
+        }
+    }
+
+    /// Carries the marks of files over that lie elsewhere by now, alone or with a directory. Blocks.
+    pub(super) fn carry(&self, files: &ChangedFiles, undo: &undo::Store, workspace: &Path) {
+        let is_gone = |path: &Path, before: Inode| {
+            let now = path.symlink_metadata();
+            !now.is_ok_and(|metadata| inode(&metadata) == before)
+        };
+        let gone = self.inodes.iter();
+        let gone: BTreeMap<Inode, &PathBuf> = gone
+            .filter(|(path, inode)| is_gone(path, **inode))
+            .map(|(path, inode)| (*inode, path))
+            .collect();
+        if gone.is_empty() {
+            return;
+        }
+        let found = files.of_inodes(&gone.keys().copied().collect()).into_iter();
+        let moved = found.filter_map(|(inode, key)| Some((key_of(workspace, gone.get(&inode)?), key)));
+        if let Err(error) = undo.marks.carry(&moved.collect::<Vec<_>>()) {
+            tracing::error!(%error, "files that a command moved could not be marked as untrusted");
         }
     }
 
@@ -123,6 +151,14 @@ impl MarkedFiles {
             asked: opened.iter().all(is_asked),
         }
     }
+}
+
+fn inodes(paths: impl Iterator<Item = PathBuf>) -> BTreeMap<PathBuf, Inode> {
+    let of_path = |path: PathBuf| {
+        let inode = inode(&path.symlink_metadata().ok()?);
+        Some((path, inode))
+    };
+    paths.filter_map(of_path).collect()
 }
 
 /// A command, as far as it says which files it is about.
@@ -388,6 +424,22 @@ mod tests {
         check(&|| read("fetched.txt"), "", Some("fetched.txt"), true, true);
         let other_run = || house.put("late.md", "written while the command ran", Some(false));
         check(&other_run, "", Some("late.md"), true, false);
+    }
+
+    #[test]
+    fn a_short_file_stays_marked_in_a_directory_that_a_command_renames() {
+        let house = house();
+        house.put("sub/run.sh", "sh ./evil", Some(false));
+        let files = ChangedFiles::new(&house.workspace, house.undo.clone());
+        let command = house.command("mv sub other", &house.workspace);
+        let found = MarkedFiles::find(&files, &house.undo, &command);
+        let (from, to) = (house.workspace.join("sub"), house.workspace.join("other"));
+        std::fs::rename(from, to).expect("rename");
+        assert!(!house.undo.marks.has("other/run.sh"));
+        found.carry(&files, &house.undo, &house.workspace);
+        assert!(house.undo.marks.has("other/run.sh"));
+        let command = house.command("sh other/run.sh", &house.workspace);
+        assert_eq!(command.unasked(&house.undo), ["other/run.sh"]);
     }
 
     #[test]
