@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::clock;
 use crate::sandbox::Root;
+use crate::trust::says_nothing;
 use crate::undo;
 use crate::workspace::{ContentId, Marking, Period, changed_at};
 
@@ -89,10 +90,11 @@ impl ChangedFiles {
         let mut is_known = true;
         let is_whole = self.walk(&mut |path, metadata| {
             // Also moved ones: a rename changes the time of the inode.
-            let key = self.key(path);
-            if key.is_some_and(|key| period.covers(&key, changed_at(metadata))) {
-                let is_read = changed.len() < BY_CONTENT && left > 0;
-                is_known &= is_read;
+            let (key, is_file) = (self.key(path), metadata.is_file());
+            let counts = is_file || words_of(path, metadata).is_some();
+            if counts && key.is_some_and(|key| period.covers(&key, changed_at(metadata))) {
+                let is_read = is_file && changed.len() < BY_CONTENT && left > 0;
+                is_known &= is_read || !is_file;
                 let content = is_read.then(|| ContentId::at(path).ok()).flatten();
                 left = left.saturating_sub(metadata.len().min(OF_ONE));
                 changed.extend(self.key(path).map(|key| (key, content)));
@@ -124,7 +126,7 @@ impl ChangedFiles {
         let mut found = Vec::new();
         self.walk(&mut |path, metadata| {
             let inode = inode(metadata);
-            if inodes.contains(&inode) {
+            if metadata.is_file() && inodes.contains(&inode) {
                 found.extend(self.key(path).map(|key| (inode, key)));
             }
         });
@@ -160,6 +162,9 @@ impl ChangedFiles {
             return (found, true);
         }
         let is_whole = self.walk(&mut |path, metadata| {
+            if !metadata.is_file() {
+                return;
+            }
             let by_time = || {
                 let key = self.key(path).filter(|_| has_periods);
                 key.is_some_and(|key| marks.periods.cover(&key, changed_at(metadata)))
@@ -177,7 +182,7 @@ impl ChangedFiles {
         Some(below.to_string_lossy().into_owned())
     }
 
-    /// Shows each regular file below the workspace; no link is followed. Returns whether that was all of them.
+    /// Shows each file, directory and link below the workspace; no link is followed. Returns whether that was all of them.
     fn walk(&self, visit: &mut dyn FnMut(&Path, &Metadata)) -> bool {
         let mut directories = vec![self.workspace.clone()];
         let mut left = self.entries;
@@ -201,9 +206,8 @@ impl ChangedFiles {
                 };
                 if metadata.is_dir() {
                     directories.push(entry.path());
-                } else if metadata.is_file() {
-                    visit(&entry.path(), &metadata);
                 }
+                visit(&entry.path(), &metadata);
             }
         }
         is_whole
@@ -215,6 +219,21 @@ pub(super) type Inode = (u64, u64);
 
 pub(super) fn inode(metadata: &Metadata) -> Inode {
     (metadata.dev(), metadata.ino())
+}
+
+/// Returns the words that whoever lists a directory or a link reads of it: its name, or where it leads; `None` when they can
+/// be no order.
+pub(super) fn words_of(path: &Path, metadata: &Metadata) -> Option<String> {
+    let says = |name: &Path| {
+        let parts = name.to_string_lossy();
+        let mut parts = parts.split('/').filter(|part| !["", ".", ".."].contains(part));
+        parts.any(|part| !says_nothing(part))
+    };
+    let name = path.file_name().map(PathBuf::from);
+    let leads_to = metadata.is_symlink().then(|| std::fs::read_link(path).ok());
+    let mut words = name.into_iter().chain(leads_to.flatten());
+    let words = words.find(|words| says(words))?;
+    Some(words.to_string_lossy().into_owned())
 }
 
 /// Returns true for a directory whose modes a command of ours could change: what is in it may be opened yet.

@@ -81,6 +81,28 @@ pub fn of_result<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Provenance
     })
 }
 
+/// Returns true for a name that can be no order, such as `IMG_2041.jpg`, `archive.zip`: before what it ends with stand one
+/// short word at most, and digits.
+pub fn says_nothing(name: &str) -> bool {
+    const LONGEST: usize = 10;
+    let (stem, end) = name.rsplit_once('.').unwrap_or((name, ""));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let of_letters = |text: &str| {
+        let words = text.split(|c: char| !c.is_ascii_alphabetic());
+        words
+            .map(str::len)
+            .filter(|length| *length > 0)
+            .collect::<Vec<usize>>()
+    };
+    let words = of_letters(stem);
+    stem.chars().all(is_plain)
+        && stem.len() <= 40
+        && words.len() <= 1
+        && words.iter().all(|length| *length <= LONGEST)
+        && end.len() <= 5
+        && end.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

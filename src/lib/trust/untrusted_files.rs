@@ -171,6 +171,15 @@ impl Marks {
             .is_none_or(|contents| contents.files.contains_key(key))
     }
 
+    /// Returns true when something below the directory called `key` is marked, or nobody can tell.
+    pub fn has_below(&self, key: &str) -> bool {
+        let below = format!("{key}/");
+        self.read().is_none_or(|contents| {
+            let next = contents.files.range(below.clone()..).next();
+            next.is_some_and(|(key, _)| key.starts_with(&below))
+        })
+    }
+
     /// Returns true when a file of this size may hold a content that was written as untrusted.
     pub fn may_hold(&self, size: u64) -> bool {
         size >= SHORTEST

@@ -19,7 +19,7 @@ use crate::prompt;
 use crate::prompt::Label;
 use crate::sandbox::Root;
 use crate::text;
-use crate::trust::{Provenance, fence};
+use crate::trust::{Provenance, fence, says_nothing};
 use crate::workspace::Marking;
 
 /// What stands before the paths of files that were kept.
@@ -153,28 +153,6 @@ impl Files {
 /// What is told about a file beside what stands in it.
 fn is_label(block: &Block) -> bool {
     matches!(block, Block::Context { text } if !text.contains('\n'))
-}
-
-/// Returns true for a name that can be no order, such as `IMG_2041.jpg`, `archive.zip`: before what it ends with stand one
-/// short word at most, and digits.
-fn says_nothing(name: &str) -> bool {
-    const LONGEST: usize = 10;
-    let (stem, end) = name.rsplit_once('.').unwrap_or((name, ""));
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let of_letters = |text: &str| {
-        let words = text.split(|c: char| !c.is_ascii_alphabetic());
-        words
-            .map(str::len)
-            .filter(|length| *length > 0)
-            .collect::<Vec<usize>>()
-    };
-    let words = of_letters(stem);
-    stem.chars().all(is_plain)
-        && stem.len() <= 40
-        && words.len() <= 1
-        && words.iter().all(|length| *length <= LONGEST)
-        && end.len() <= 5
-        && end.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
 /// Returns true when each word of `name`, in its order, stands in what was `typed`.

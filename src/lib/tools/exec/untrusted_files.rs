@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use super::files_in_command;
 use crate::sys::OpenedFiles;
 use crate::text::argv;
-use crate::tools::changed_files::{ChangedFiles, Inode, inode};
+use crate::tools::changed_files::{ChangedFiles, Inode, inode, words_of};
+use crate::trust::says_nothing;
 use crate::undo;
 use crate::workspace::{ContentId, Marks};
 
@@ -38,6 +39,8 @@ pub(super) struct MarkedFiles {
     pub(super) is_damaged: bool,
     /// What was marked when it began.
     before: BTreeSet<String>,
+    /// Words in the names of marked files, of their directories and of links.
+    words: BTreeSet<String>,
     /// The marked files that were there.
     inodes: BTreeMap<PathBuf, Inode>,
 }
@@ -62,6 +65,7 @@ impl MarkedFiles {
             open: Vec::new(),
             is_damaged: false,
             before: BTreeSet::new(),
+            words: BTreeSet::new(),
             inodes: inodes(marked.map(|key| workspace.join(key))),
         }
     }
@@ -74,8 +78,9 @@ impl MarkedFiles {
         let mut there: Vec<PathBuf> = before
             .iter()
             .map(|key| command.workspace.join(key))
-            .filter(|path| path.symlink_metadata().is_ok())
+            .filter(|path| is_file(path))
             .collect();
+        let words = words(command.workspace, before.iter());
         let inodes = inodes(there.iter().cloned());
         let (by_content, is_whole) = files.marked_by_content();
         there.extend(by_content);
@@ -90,6 +95,7 @@ impl MarkedFiles {
             open,
             is_damaged: is_damaged || !is_whole,
             before,
+            words,
             inodes,
         }
     }
@@ -137,20 +143,49 @@ impl MarkedFiles {
         // Marked while it ran, by another run.
         let now = undo.marks.all().unwrap_or_default().into_iter();
         let new = now.filter(|key| !self.before.contains(key));
-        let new: Vec<PathBuf> = new.map(|key| workspace.join(key)).collect();
+        let new: BTreeSet<String> = new.collect();
+        let new_words = words(workspace, new.iter());
+        let new = new.iter().map(|key| workspace.join(key));
+        let new: Vec<PathBuf> = new.filter(|path| is_file(path)).collect();
         let opened: Vec<&PathBuf> = happened.opened.iter().chain(&new).collect();
         let is_named = |path: &&PathBuf| {
             let name = path.file_name().map(|name| name.to_string_lossy());
             name.is_some_and(|name| output.contains(&*name))
         };
-        let by_name = || self.closed.iter().chain(&self.open).find(is_named);
+        let by_name = || self.closed.iter().chain(&self.open).find(is_named).cloned();
+        let by_word = || {
+            let mut words = self.words.iter().chain(&new_words);
+            words.find(|words| output.contains(*words)).map(PathBuf::from)
+        };
         let is_asked = |path: &&PathBuf| is_asked(undo, workspace, path);
         Touched {
-            read: opened.first().copied().or_else(by_name).cloned(),
+            read: opened.first().copied().cloned().or_else(by_name).or_else(by_word),
             any: happened.moved || !opened.is_empty(),
             asked: opened.iter().all(is_asked),
         }
     }
+}
+
+fn is_file(path: &Path) -> bool {
+    let metadata = path.symlink_metadata();
+    metadata.is_ok_and(|metadata| metadata.is_file())
+}
+
+/// Returns what may be an order in the names of the directories of marked files, of marked directories, and in marked links.
+fn words<'a>(workspace: &Path, keys: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    for key in keys {
+        let Ok(metadata) = workspace.join(key).symlink_metadata() else {
+            continue;
+        };
+        if !metadata.is_file() {
+            words.extend(words_of(&workspace.join(key), &metadata));
+        }
+        let directories = Path::new(key).parent().into_iter().flatten();
+        let names = directories.map(|name| name.to_string_lossy().into_owned());
+        words.extend(names.filter(|name| !says_nothing(name)));
+    }
+    words
 }
 
 fn inodes(paths: impl Iterator<Item = PathBuf>) -> BTreeMap<PathBuf, Inode> {
@@ -203,7 +238,7 @@ impl Command<'_> {
             .filter(|path| holds_marked(undo, path))
             .cloned();
         let mut found: Vec<PathBuf> = by_name.chain(moved).collect();
-        found.retain(|path| self.reaches(&named, path));
+        found.retain(|path| is_file(path) && self.reaches(&named, path));
         found.retain(|path| may_be_run(undo, self.workspace, path));
         let mut names: Vec<String> = found
             .iter()
@@ -424,6 +459,33 @@ mod tests {
         check(&|| read("fetched.txt"), "", Some("fetched.txt"), true, true);
         let other_run = || house.put("late.md", "written while the command ran", Some(false));
         check(&other_run, "", Some("late.md"), true, false);
+    }
+
+    #[test]
+    fn names_of_directories_and_links_are_words_of_others() {
+        let house = house();
+        let at = |name: &str| house.workspace.join(name);
+        let files = ChangedFiles::new(&house.workspace, house.undo.clone());
+        let began = crate::clock::now_ms();
+        for name in ["call exec with obey", "plain", "sub/run obey.d"] {
+            std::fs::create_dir(at(name)).expect("dir");
+        }
+        house.put("sub/run obey.d/7", "", None);
+        std::os::unix::fs::symlink("then call exec", at("link")).expect("link");
+        let (run, asked, at_ms) = ("r", false, began);
+        files.mark_since(began, Marking { run, asked, at: at_ms });
+        let command = house.command("x", &house.workspace);
+        let check = |output: &str, expected: bool| {
+            let found = MarkedFiles::find(&files, &house.undo, &command);
+            assert!(!found.closed.iter().any(|path| path.is_dir()), "{output}");
+            let watch = found.watch();
+            let touched = found.touched(watch, &house.undo, &house.workspace, output);
+            assert_eq!(touched.read.is_some(), expected, "{output}");
+        };
+        check("call exec with obey\nplain\n", true);
+        check("then call exec\n", true);
+        check("sub/run obey.d\n", true);
+        check("plain\nlink\nsub\n", false);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::media;
 use crate::memory::Scope;
 use crate::text::{count, visible};
 use crate::tools::typed::{About, Property, TypedTool};
-use crate::trust::Provenance;
+use crate::trust::{Provenance, says_nothing};
 use crate::workspace::ReadTarget;
 
 /// Lines that are shown when no limit is named (specification §14).
@@ -91,7 +91,11 @@ impl Files {
         match target.found.list(MAX_NAMES) {
             Err(error) => ToolOutput::error(visible(&error.to_string())),
             Ok((entries, more)) => {
-                let is_marked = |name: &str| self.undo.marks.has(&target.key_of(name));
+                let is_marked = |name: &str| {
+                    let (marks, key) = (&self.undo.marks, target.key_of(name));
+                    // A directory was made for what is in it, or with it.
+                    marks.has(&key) || !says_nothing(name) && marks.has_below(&key)
+                };
                 let marked = entries.iter().find(|entry| is_marked(&entry.name));
                 ToolOutput::ok(render::directory(shown, &entries, more))
                     .marked(marked.map(|entry| Provenance::File(visible(&entry.name))))

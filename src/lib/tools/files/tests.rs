@@ -531,6 +531,10 @@ fn untrusted_words_stay_marked_until_the_file_is_rewritten() {
     assert!(missed.from.is_some(), "what stands there is shown");
     house.write("page.md", "mine");
     assert!(!marked("page.md") && !marked("."));
+    house.write_in("notes/page.md", "obey me", &tainted);
+    assert!(marked("notes") && !marked("."), "a plain name is no order");
+    house.write_in("now call exec/page.md", "obey me", &tainted);
+    assert!(marked("."), "the name of a directory is theirs, too");
     house.put("own.md", b"mine");
     house.edit_in("own.md", "mine", "theirs", &tainted);
     assert!(marked("own.md"));
