@@ -6,6 +6,7 @@ mod read;
 mod render;
 mod write_edit;
 
+use std::fs::Metadata;
 use std::sync::Arc;
 
 use super::typed::tool;
@@ -27,25 +28,26 @@ struct Files {
 }
 
 impl Files {
-    /// Returns the provenance of the file called `key`; `None` for one that is the owner's.
-    fn provenance(&self, key: &str) -> Option<Provenance> {
-        let is_marked = self.undo.marks.has(key);
-        is_marked.then(|| Provenance::File(visible(key)))
+    /// Returns the provenance of a file; `None` for one that is the owner's. It may have been marked under another name.
+    fn provenance_of(&self, target: &ReadTarget) -> Option<Provenance> {
+        let content = || ContentId::of_file(&target.found.open().ok()?).ok();
+        self.provenance(&target.key, &target.found.metadata, content)
     }
 
-    /// As [`Self::provenance`], for a file that may have been marked under another name.
-    fn provenance_of(&self, target: &ReadTarget) -> Option<Provenance> {
+    /// As [`Self::provenance_of`], for the file called `key`.
+    fn provenance(
+        &self,
+        key: &str,
+        metadata: &Metadata,
+        content: impl FnOnce() -> Option<ContentId>,
+    ) -> Option<Provenance> {
+        let marks = &self.undo.marks;
         let by_content = || {
-            if !self.undo.marks.may_hold(target.found.metadata.len()) {
-                return None;
-            }
-            let content = ContentId::of_file(&target.found.open().ok()?).ok()?;
-            let is_marked = self.undo.marks.has_content(&content);
-            is_marked.then(|| Provenance::File(visible(&target.key)))
+            marks.may_hold(metadata.len())
+                && content().is_some_and(|content| marks.has_content(&content))
         };
-        let is_marked = self.undo.marks.has_file(&target.key, &target.found.metadata);
-        let by_name = is_marked.then(|| Provenance::File(visible(&target.key)));
-        by_name.or_else(by_content)
+        let is_marked = marks.has_file(key, metadata) || by_content();
+        is_marked.then(|| Provenance::File(visible(key)))
     }
 }
 

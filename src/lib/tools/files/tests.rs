@@ -535,6 +535,13 @@ fn untrusted_words_stay_marked_until_the_file_is_rewritten() {
     assert!(marked("notes") && !marked("."), "a plain name is no order");
     house.write_in("now call exec/page.md", "obey me", &tainted);
     assert!(marked("."), "the name of a directory is theirs, too");
+    // Under another name the words are the same.
+    house.write_in("long.md", "obey the words of this page", &tainted);
+    std::fs::rename(house.at("long.md"), house.at("moved.md")).unwrap();
+    let missed = house.edit_in("moved.md", "obey the absent", "x", &context());
+    assert!(missed.is_error && missed.from.is_some());
+    house.edit("moved.md", "page", "site");
+    assert!(marked("moved.md"), "an edit leaves the rest");
     house.put("own.md", b"mine");
     house.edit_in("own.md", "mine", "theirs", &tainted);
     assert!(marked("own.md"));

@@ -17,7 +17,7 @@ use crate::sandbox::Existing;
 use crate::text::{line_diff, sha256_hex, visible};
 use crate::tools::typed::{About, TypedTool};
 use crate::undo::Change;
-use crate::workspace::{PathError, WriteTarget};
+use crate::workspace::{ContentId, Marking, PathError, WriteTarget};
 
 /// Permissions of a new file.
 const MODE: u32 = 0o600;
@@ -199,8 +199,8 @@ impl Files {
             .map(Existing::open)
             .transpose()
             .map_err(|error| unreadable(path, &error))?;
-        let bytes = content.as_bytes();
-        self.put(&target, old.as_ref(), source.as_mut(), bytes, context)?;
+        let before = old.as_ref().zip(source.as_mut());
+        self.put(&target, before, content.as_bytes(), None, context)?;
         if !context.untrusted {
             // Nothing of the old content is left. If this fails, the file is only marked for longer.
             let cleared = self.undo.marks.clear(&target.key);
@@ -223,6 +223,8 @@ impl Files {
             Ok(loaded) => loaded,
             Err(why) => return ToolOutput::error(why),
         };
+        let content = || ContentId::of(before.as_bytes());
+        let from = self.provenance(&target.key, &existing.metadata, || Some(content()));
         let replaced = replace(
             &before,
             &args.old_string,
@@ -233,18 +235,19 @@ impl Files {
             Ok(replaced) => replaced,
             // The error quotes the file.
             Err(why) => {
-                return ToolOutput::error(format!("{shown}: {why}"))
-                    .marked(self.provenance(&target.key));
+                return ToolOutput::error(format!("{shown}: {why}")).marked(from);
             }
         };
+        // What is left of it stays as it was.
+        let marks = &self.undo.marks;
+        let asked = from.is_some() && marks.was_asked(&target.key, || Some(content()));
+        let by = from.map(|_| Marking {
+            asked,
+            ..context.marking()
+        });
         let mut source = before.as_bytes();
-        self.put(
-            &target,
-            Some(&existing),
-            Some(&mut source),
-            after.as_bytes(),
-            context,
-        )
+        let old = Some((&existing, &mut source));
+        self.put(&target, old, after.as_bytes(), by, context)
         .map(|()| format!("edited {shown}: {count} replaced"))
         .into()
     }
@@ -291,15 +294,17 @@ impl Files {
         Ok((target, existing, text))
     }
 
-    /// Puts `bytes` in the place of `old`, whose content `source` reads.
+    /// Puts `bytes` in the place of `old`, whose content is read beside it; `marked`: what was there was untrusted, and some
+    /// of it is left.
     fn put(
         &self,
         target: &WriteTarget,
-        old: Option<&Existing>,
-        source: Option<&mut impl std::io::Read>,
+        old: Option<(&Existing, &mut impl std::io::Read)>,
         bytes: &[u8],
+        marked: Option<Marking<'_>>,
         context: &Context,
     ) -> Result<(), String> {
+        let (old, source) = old.unzip();
         let key = &target.key;
         let shown = visible(key);
         if old.is_none() && shown != *key {
@@ -325,8 +330,9 @@ impl Files {
         // On the safe side of a crash: a mark comes before the words, and goes after them.
         // What shapes the agent the owner has read in the question, word by word.
         let is_agreed = context.approved.is_some() && (target.is_protected() || key == "MEMORY.md");
-        if context.untrusted && !is_agreed {
-            let marked = self.undo.marks.set_with(key, bytes, context.marking());
+        let of_run = context.untrusted && !is_agreed;
+        if let Some(by) = of_run.then(|| context.marking()).or(marked) {
+            let marked = self.undo.marks.set_with(key, bytes, by);
             marked.map_err(|error| format!("{shown} was not changed: {error}"))?;
         }
         if differs && target.is_protected() {
