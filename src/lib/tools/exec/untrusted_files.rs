@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::files_in_command;
+use crate::config;
 use crate::sys::OpenedFiles;
 use crate::text::argv;
 use crate::tools::changed_files::{ChangedFiles, Inode, inode, words_of};
@@ -257,10 +258,11 @@ fn holds_marked(undo: &undo::Store, path: &Path) -> bool {
         && ContentId::at(path).is_ok_and(|content| undo.marks.has_content(&content))
 }
 
-/// Returns a digest of the untrusted files that `command` may run, named or not: a Makefile, a module, and of a shell text,
-/// which hides what it names, documents as well. Untrusted runs may change them while the owner thinks about it.
+/// Returns a digest of the untrusted files that `command` may run, named or not: a Makefile, a module, and of a shell text or
+/// a program that runs others, which hide what they name, documents as well. Untrusted runs may change them while the
+/// owner thinks about it.
 pub(super) fn state(command: &str, marks: &Marks) -> Option<String> {
-    let is_plain = argv::plain(command).is_some();
+    let is_plain = argv::plain(command).is_some_and(|argv| !config::runs_others(&argv));
     marks.state_of(|key| {
         let ending = key.rsplit_once('.').map_or("", |(_, ending)| ending);
         !is_plain || !DOCUMENTS.contains(&ending.to_lowercase().as_str())
@@ -368,8 +370,9 @@ mod tests {
     fn a_yes_is_for_the_untrusted_files_as_they_are() {
         let house = house();
         let state = |command: &str| state(command, &house.undo.marks);
-        let (plain, text) = ("make test", "cd sub && sh r''un.sh");
+        let (plain, text) = ("wc -l sub/run.sh", "cd sub && sh r''un.sh");
         assert_eq!((state(plain), state(text)), (None, None));
+        let runners = ["make test", "sh -c 'cd sub && sh notes.txt'"];
         let mark = |name: &str, at: i64| {
             let (run, asked) = ("r", false);
             let marked = house.undo.marks.set(name, Marking { run, asked, at });
@@ -379,8 +382,12 @@ mod tests {
         mark("notes.txt", 5);
         let (first, of_text) = (state(plain), state(text));
         assert!(first.is_some() && first != of_text);
+        let of_runners = runners.map(state);
         mark("notes.txt", 6);
         assert!(state(plain) == first && state(text) != of_text);
+        // They may run a document.
+        let is_other = |(runner, before): (&str, &Option<String>)| state(runner) != *before;
+        assert!(runners.into_iter().zip(&of_runners).all(is_other));
         mark("sub/run.sh", 6);
         assert_ne!(state(plain), first);
     }
