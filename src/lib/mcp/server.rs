@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -110,6 +110,8 @@ pub struct Server {
     slot: tokio::sync::Mutex<Slot>,
     woken: Notify,
     calls: AtomicUsize,
+    /// When it was first started, milliseconds since 1970 UTC; 0 = never.
+    started_at: AtomicI64,
     /// What the owner was told last.
     notified: Mutex<Option<String>>,
 }
@@ -142,6 +144,7 @@ impl Server {
             slot: tokio::sync::Mutex::new(slot),
             woken: Notify::new(),
             calls: AtomicUsize::new(0),
+            started_at: AtomicI64::new(0),
             notified: Mutex::default(),
         }
     }
@@ -155,6 +158,18 @@ impl Server {
         match &self.settings.way {
             Way::Program(program) => !program.writes.is_empty() || program.off,
             Way::Url { .. } | Way::Unusable(_) => false,
+        }
+    }
+
+    /// Returns since when, milliseconds since 1970 UTC, it may change which files and directories beside its own; `None`
+    /// before it was first started, and for one that may change none, or all.
+    pub fn writes_since(&self) -> Option<(i64, &[PathBuf])> {
+        let started_at = self.started_at.load(Ordering::SeqCst);
+        match &self.settings.way {
+            Way::Program(program) if !program.writes.is_empty() && started_at > 0 => {
+                Some((started_at, &program.writes))
+            }
+            _ => None,
         }
     }
 
@@ -361,6 +376,9 @@ impl Server {
                 "the tool server {name} does not work: {why}; it is started again in {} s",
                 wait.as_secs() + 1
             ));
+        }
+        if self.started_at.load(Ordering::SeqCst) == 0 {
+            self.started_at.store(clock::now_ms(), Ordering::SeqCst);
         }
         let started = self.start().await;
         if self.stop.is_cancelled() {

@@ -72,6 +72,38 @@ impl ChangedFiles {
         }
     }
 
+    /// Notes that the tool server `name` may change these files and directories at any time since `since`. Blocks when it was
+    /// not noted before.
+    pub(super) fn note_server(&self, name: &str, since: i64, writes: &[PathBuf]) {
+        let id = format!("server-{name}");
+        let marks = &self.undo.marks;
+        if marks.periods.open().iter().any(|period| period.id == id) {
+            return;
+        }
+        let workspace = self.workspace.canonicalize();
+        let below = writes.iter().map(|path| {
+            let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+            let key = workspace.as_ref().map(|workspace| real.strip_prefix(workspace));
+            let key = match key {
+                Ok(Ok(below)) => below,
+                _ => &real,
+            };
+            key.to_string_lossy().into_owned()
+        });
+        let period = Period {
+            id,
+            since,
+            until: None,
+            run: format!("the tool server {name}"),
+            // The owner let it write there.
+            asked: true,
+            below: below.collect(),
+        };
+        if let Err(error) = marks.periods.begin(&period, false) {
+            tracing::error!(%error, "what a tool server changes outside of its calls does not count as untrusted");
+        }
+    }
+
     /// Notes that all that was changed in a period is marked. Blocks.
     pub(super) fn end(&self, id: &str) {
         if let Err(error) = self.undo.marks.periods.end(id) {
@@ -87,7 +119,8 @@ impl ChangedFiles {
             asked: period.asked,
             at,
         };
-        let mut is_known = true;
+        // What lies beside the workspace is not walked through.
+        let mut is_known = period.below.iter().all(|dir| Path::new(dir).is_relative());
         let is_whole = self.walk(&mut |path, metadata| {
             // Also moved ones: a rename changes the time of the inode.
             let (key, is_file) = (self.key(path), metadata.is_file());
@@ -112,7 +145,7 @@ impl ChangedFiles {
             "not all that a command changed could be looked at: what was changed meanwhile counts as untrusted"
         );
         let rest = Period {
-            id: format!("{}-rest", period.id),
+            id: format!("{}-{}-rest", period.id, period.since),
             until: Some(clock::now_ms()),
             ..period
         };
@@ -306,6 +339,35 @@ mod tests {
         assert!(!marks.has("kept.md") && marks.has_file("kept.md", &metadata));
         after.mark_unended();
         assert!(marks.has("kept.md") && marks.periods.is_empty());
+    }
+
+    #[test]
+    fn what_a_tool_server_may_change_counts_as_marked_while_it_lives() {
+        let dir = tempfile::tempdir().expect("dir");
+        let (workspace, beside) = (dir.path().join("w"), dir.path().join("beside"));
+        std::fs::create_dir_all(workspace.join("notes")).expect("dir");
+        std::fs::create_dir(&beside).expect("dir");
+        let marks = Marks::new(&dir.path().join("untrusted.json"));
+        let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
+        let files = ChangedFiles::new(&workspace, undo.clone());
+        let is_marked = |key: &str| {
+            let path = workspace.join(key);
+            let durability = crate::sys::atomic::Durability::Rename;
+            crate::sys::atomic::write(&path, b"words of the server", durability).expect("write");
+            let metadata = path.metadata().expect("it is there");
+            undo.marks.has_file(key, &metadata)
+        };
+        let outside = beside.join("a.md");
+        let outside = outside.to_str().expect("a plain name");
+        let writes = [workspace.join("notes"), beside.clone()];
+        files.note_server("s", clock::now_ms(), &writes);
+        assert!(is_marked("notes/a.md") && is_marked(outside) && !is_marked("own.md"));
+        // A start looks at what it changed in the workspace; of the rest the time goes on to count.
+        files.mark_unended();
+        assert!(undo.marks.has("notes/a.md") && !undo.marks.has("own.md"));
+        let metadata = Path::new(outside).metadata().expect("it is there");
+        assert!(undo.marks.has_file(outside, &metadata));
+        assert!(undo.marks.periods.open().is_empty());
     }
 
     #[test]

@@ -31,13 +31,17 @@ pub const SERVER_FILES: &str = "outbox/servers";
 const MAX_KEPT: u64 = 64 << 20;
 
 /// Returns the tools of `servers` that may be used now.
-/// `files` are those of the workspace: what a server changes there is marked.
+/// `files` are those of the workspace: what a server changes there is marked, and what may be changed outside of a call of
+/// it counts as marked.
 pub fn of_servers(
     servers: &Servers,
     files: &ChangedFiles,
     (audit, client, downloads): (&audit::Log, &Arc<Client>, &Path),
 ) -> Vec<Arc<dyn Tool>> {
     let tool = |(server, sha256, offered): (Arc<Server>, String, Offered)| -> Arc<dyn Tool> {
+        if let Some((since, writes)) = server.writes_since() {
+            files.note_server(server.name(), since, writes);
+        }
         let spec = ToolSpec {
             name: offered.name.clone().into(),
             description: offered.summary().into(),
