@@ -187,6 +187,12 @@ fn a_standby_takes_over_and_the_other_machine_does_not_come_back() {
             "{refused:?}"
         );
     }
+    // Nobody here would ever take it.
+    let message = pair.sandbox.run("agent-send", &["good morning"], "");
+    assert!(
+        message.code == 78 && message.stderr.contains("replaced"),
+        "{message:?}"
+    );
     let doctor = pair.here(&["doctor", "--json"]);
     assert!(
         doctor.code == 1 && doctor.stdout.contains("standby-trouble"),
@@ -300,6 +306,11 @@ fn a_planned_switch_loses_nothing_and_can_be_taken_back() {
     assert!(
         refused.code == 78 && refused.stderr.contains("handed over"),
         "{refused:?}"
+    );
+    let message = pair.sandbox.run("agent-send", &["good morning"], "");
+    assert!(
+        message.code == 78 && message.stderr.contains("handed over"),
+        "{message:?}"
     );
     let back = pair.here(&["standby", "--promote"]);
     assert!(

@@ -83,6 +83,7 @@ fn a_channel_sees_its_own_directory_and_has_the_walls_of_the_others() {
         "Nice",
         "IOSch",
         "Configuration",
+        "ReadOnlyPaths=/etc/agent/",
         "State",
         "Description",
         "Memory",
@@ -110,6 +111,42 @@ fn a_channel_sees_its_own_directory_and_has_the_walls_of_the_others() {
     ] {
         assert!(settings(&user).contains(&line), "{line}");
     }
+}
+
+/// systemd leaves a directory of settings that is there as it is, complains at each start of another mode, and makes it
+/// writable in spite of `ProtectSystem=strict`.
+#[test]
+fn the_settings_are_as_closed_as_the_installation_makes_them_and_not_written_by_a_unit() {
+    for file in ["scripts/install", "scripts/packaging/postinst"] {
+        let script = text(file);
+        assert!(
+            script.contains("install -d -o agent -g agent -m 700 "),
+            "{file}"
+        );
+    }
+    let units = fs::read_dir(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("systemd"));
+    let names = units.expect("the directory").flatten();
+    let mut seen = 0;
+    for name in names.map(|entry| entry.file_name()) {
+        let name = name.to_string_lossy();
+        if !name.ends_with(".service") {
+            continue;
+        }
+        let unit = text(&format!("systemd/{name}"));
+        let has = |line: &str| settings(&unit).contains(&line);
+        if settings(&unit)
+            .iter()
+            .any(|line| line.starts_with("ConfigurationDirectory=agent"))
+        {
+            assert!(has("ConfigurationDirectoryMode=0700"), "{name}");
+            assert!(
+                has("ReadOnlyPaths=/etc/agent/") || has("ReadOnlyPaths=/etc/agent-%i/"),
+                "{name}"
+            );
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 6);
 }
 
 #[test]

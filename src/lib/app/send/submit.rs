@@ -18,7 +18,7 @@ use crate::session::Index;
 use crate::sys::fifo;
 use crate::sys::fifo::Rung;
 use crate::sys::lock;
-use crate::{config, control, queue, text};
+use crate::{config, control, queue, standby, text};
 
 /// How long `--stop`, `--approve`, `--deny` and `--reset` wait to hear that it happened. A stop takes 2 s at most
 /// (specification §5); a reset waits for the turn that runs.
@@ -304,6 +304,8 @@ fn ambiguous(target: &str, list: &str) -> Failure {
 
 pub(super) fn make_spool(home: &Home) -> Result<(), Failure> {
     cli::may_write(home)?;
+    // Where the agent is on another machine no daemon starts that would take it.
+    standby::may_run(home)?;
     if !home.spool_new().is_dir() || !home.spool_tmp().is_dir() {
         home.create()?;
     }
