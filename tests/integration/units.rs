@@ -149,6 +149,22 @@ fn the_settings_are_as_closed_as_the_installation_makes_them_and_not_written_by_
     assert_eq!(seen, 6);
 }
 
+/// keepalived knows neither the PATH nor the home of the user, and disables an instance without peers where there is no
+/// multicast.
+#[test]
+fn keepalived_can_run_what_the_page_of_the_standby_gives_it() {
+    let page = text("docs/howto/standby.md");
+    let (_, block) = page.split_once("global_defs {").expect("its settings");
+    let (block, _) = block.split_once("```").expect("their end");
+    for line in [
+        "    script_user ada ",
+        "    interface wg0\n    unicast_peer {\n",
+        "    notify_master \"/home/ada/.local/bin/agent-daemon standby --promote\"\n",
+    ] {
+        assert!(block.contains(line), "{line} in {block}");
+    }
+}
+
 #[test]
 fn the_timers_and_the_crontab_say_the_same() {
     let crontab = text("crontab.example");
