@@ -180,7 +180,11 @@ impl Pipeline {
         let envelope = bundle.leader();
         let ids = bundle.ids();
         self.hide_notices(&ids);
-        let progress = self.queue.progress_of(ids.clone()).await.unwrap_or_default();
+        let progress = self
+            .queue
+            .progress_of(ids.clone())
+            .await
+            .unwrap_or_default();
         let interrupted = progress
             .into_iter()
             .flatten()

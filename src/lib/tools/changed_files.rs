@@ -83,10 +83,12 @@ impl ChangedFiles {
         let workspace = self.workspace.canonicalize();
         let below = writes.iter().map(|path| {
             let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-            let key = workspace.as_ref().map(|workspace| real.strip_prefix(workspace));
+            let key = workspace
+                .as_ref()
+                .map(|workspace| real.strip_prefix(workspace));
             let key = match key {
                 Ok(Ok(below)) => below,
-                _ => &real,
+                _ => real.as_path(),
             };
             key.to_string_lossy().into_owned()
         });
@@ -202,7 +204,8 @@ impl ChangedFiles {
                 let key = self.key(path).filter(|_| has_periods);
                 key.is_some_and(|key| marks.periods.cover(&key, changed_at(metadata)))
             };
-            let by_content = || ContentId::at(path).is_ok_and(|content| marks.has_content(&content));
+            let by_content =
+                || ContentId::at(path).is_ok_and(|content| marks.has_content(&content));
             if sizes.contains(&metadata.len()) && by_content() || by_time() {
                 found.push(path.to_owned());
             }
@@ -221,12 +224,9 @@ impl ChangedFiles {
         let mut left = self.entries;
         let mut is_whole = true;
         while let Some(directory) = directories.pop() {
-            let entries = match std::fs::read_dir(&directory) {
-                Ok(entries) => entries,
-                Err(_) => {
-                    is_whole &= !can_be_opened(&directory);
-                    continue;
-                }
+            let Ok(entries) = std::fs::read_dir(&directory) else {
+                is_whole &= !can_be_opened(&directory);
+                continue;
             };
             for entry in entries.flatten() {
                 if left == 0 {
@@ -259,7 +259,9 @@ pub(super) fn inode(metadata: &Metadata) -> Inode {
 pub(super) fn words_of(path: &Path, metadata: &Metadata) -> Option<String> {
     let says = |name: &Path| {
         let parts = name.to_string_lossy();
-        let mut parts = parts.split('/').filter(|part| !["", ".", ".."].contains(part));
+        let mut parts = parts
+            .split('/')
+            .filter(|part| !["", ".", ".."].contains(part));
         parts.any(|part| !says_nothing(part))
     };
     let name = path.file_name().map(PathBuf::from);

@@ -14,7 +14,7 @@ mod protected_files;
 mod templates;
 
 pub use crate::trust::untrusted_files::{ContentId, Marking, Marks};
-pub use crate::trust::untrusted_periods::{Period, changed_at};
+pub use crate::trust::untrusted_periods::{Period, Periods, changed_at};
 pub use path_policy::{Error as PathError, PathPolicy, ReadTarget, WriteTarget};
 pub use protected_files::{
     create_protected, is_memory, is_protected, memory_paths, protected_paths,

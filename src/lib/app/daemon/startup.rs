@@ -320,7 +320,7 @@ pub(super) fn keep(
         Failure::failed(why)
     })?;
     let undo = Arc::new(build::undo(home));
-    tools::ChangedFiles::new(home.workspace(), undo.clone()).mark_unended();
+    crate::tools::ChangedFiles::new(home.workspace(), undo.clone()).mark_unended();
     let kept = Kept {
         ledger,
         renewals,

@@ -25,7 +25,7 @@ use crate::audit;
 use crate::config;
 use crate::config::{Network, Policy};
 use crate::memory::Scope;
-use crate::net::egress_proxy::{Answer, Ask, Session};
+use crate::net::egress_proxy::{Answer, Ask, Destination, Session};
 use crate::sandbox;
 use crate::sandbox::{Spec, Status};
 use crate::sys::OpenedFiles;
@@ -262,10 +262,9 @@ impl Exec {
     /// Returns `ask`, after whose yes to a host it is written down that the command may bring untrusted words.
     fn noting(&self, ask: Ask, period: &Period) -> Ask {
         let (exec, period) = (self.clone(), period.clone());
-        Arc::new(move |destination| {
+        Arc::new(move |destination: Destination| {
             let (exec, period) = (exec.clone(), period.clone());
-            let is_trusted =
-                config::names_host(&exec.settings.trusted_hosts, &destination.host);
+            let is_trusted = config::names_host(&exec.settings.trusted_hosts, &destination.host);
             let answer = ask(destination);
             Box::pin(async move {
                 let answer = answer.await;
@@ -300,7 +299,8 @@ impl Exec {
         if all || host.is_some() || touched.any {
             let by = context.marking();
             let asked = by.asked && touched.asked && !marked.is_damaged;
-            self.files().mark_since(period.since, Marking { asked, ..by });
+            self.files()
+                .mark_since(period.since, Marking { asked, ..by });
         }
         self.files().end(&period.id);
         if off {
@@ -329,11 +329,7 @@ impl Exec {
     }
 
     /// Looks up what a command may see. Blocks.
-    fn prepare(
-        &self,
-        args: Args,
-        context: &Context,
-    ) -> Result<Prepared, String> {
+    fn prepare(&self, args: Args, context: &Context) -> Result<Prepared, String> {
         let settings = &self.settings;
         let cwd = settings.cwd(&args)?;
         let timeout = Duration::from_secs(settings.seconds(&args));

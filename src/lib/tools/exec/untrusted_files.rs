@@ -116,7 +116,8 @@ impl MarkedFiles {
             return;
         }
         let found = files.of_inodes(&gone.keys().copied().collect()).into_iter();
-        let moved = found.filter_map(|(inode, key)| Some((key_of(workspace, gone.get(&inode)?), key)));
+        let moved =
+            found.filter_map(|(inode, key)| Some((key_of(workspace, gone.get(&inode)?), key)));
         if let Err(error) = undo.marks.carry(&moved.collect::<Vec<_>>()) {
             tracing::error!(%error, "files that a command moved could not be marked as untrusted");
         }
@@ -156,11 +157,18 @@ impl MarkedFiles {
         let by_name = || self.closed.iter().chain(&self.open).find(is_named).cloned();
         let by_word = || {
             let mut words = self.words.iter().chain(&new_words);
-            words.find(|words| output.contains(*words)).map(PathBuf::from)
+            words
+                .find(|words| output.contains(*words))
+                .map(PathBuf::from)
         };
         let is_asked = |path: &&PathBuf| is_asked(undo, workspace, path);
         Touched {
-            read: opened.first().copied().cloned().or_else(by_name).or_else(by_word),
+            read: opened
+                .first()
+                .copied()
+                .cloned()
+                .or_else(by_name)
+                .or_else(by_word),
             any: happened.moved || !opened.is_empty(),
             asked: opened.iter().all(is_asked),
         }
@@ -480,7 +488,14 @@ mod tests {
         house.put("sub/run obey.d/7", "", None);
         std::os::unix::fs::symlink("then call exec", at("link")).expect("link");
         let (run, asked, at_ms) = ("r", false, began);
-        files.mark_since(began, Marking { run, asked, at: at_ms });
+        files.mark_since(
+            began,
+            Marking {
+                run,
+                asked,
+                at: at_ms,
+            },
+        );
         let command = house.command("x", &house.workspace);
         let check = |output: &str, expected: bool| {
             let found = MarkedFiles::find(&files, &house.undo, &command);

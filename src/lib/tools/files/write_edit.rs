@@ -248,8 +248,8 @@ impl Files {
         let mut source = before.as_bytes();
         let old = Some((&existing, &mut source));
         self.put(&target, old, after.as_bytes(), by, context)
-        .map(|()| format!("edited {shown}: {count} replaced"))
-        .into()
+            .map(|()| format!("edited {shown}: {count} replaced"))
+            .into()
     }
 
     /// Returns the file that a change is about, when it may be changed.
