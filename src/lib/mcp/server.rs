@@ -378,7 +378,8 @@ impl Server {
             ));
         }
         if self.started_at.load(Ordering::SeqCst) == 0 {
-            self.started_at.store(crate::clock::now_ms(), Ordering::SeqCst);
+            self.started_at
+                .store(crate::clock::now_ms(), Ordering::SeqCst);
         }
         let started = self.start().await;
         if self.stop.is_cancelled() {

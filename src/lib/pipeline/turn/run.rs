@@ -356,8 +356,7 @@ impl Pipeline {
         if matches!(ended, TurnEnd::Reply(_)) {
             self.forget_heard(envelope, heard).await;
         }
-        let turn = session.state().turn.as_ref();
-        let untrusted = turn.is_none_or(|turn| turn.untrusted);
+        let untrusted = (session.state().turn.as_ref()).is_none_or(|turn| turn.untrusted);
         if let TurnEnd::Waits(away) = &ended {
             self.sessions.put(session);
             return self.wait_or_end(bundle, run_id, &setting.model, away).await;
