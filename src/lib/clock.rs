@@ -62,6 +62,9 @@ impl Moment {
     }
 }
 
+/// Less time lost than this is none: the clocks are read one after the other, and count in different steps.
+const SKEW: Duration = Duration::from_secs(1);
+
 /// A point in time to come. Timers stand still while the machine sleeps, so it comes by whichever clock says so first.
 #[derive(Debug, Clone, Copy)]
 pub struct Alarm {
@@ -105,7 +108,8 @@ impl Alarm {
 
     fn left_at(&self, now: Instant, moment: Moment) -> Duration {
         let awake = self.at.saturating_duration_since(now);
-        awake.saturating_sub(moment.lost_since(self.set))
+        let lost = moment.lost_since(self.set);
+        awake.saturating_sub(if lost < SKEW { Duration::ZERO } else { lost })
     }
 }
 
