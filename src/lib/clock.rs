@@ -49,6 +49,11 @@ impl Moment {
         }
     }
 
+    /// Returns how much time went by since `before`, whatever the wall clock shows; sleep counts.
+    pub fn since(self, before: Self) -> Duration {
+        self.boot.saturating_sub(before.boot)
+    }
+
     /// Returns how much more time went by outside than our timers counted since `before`: how long the
     /// machine slept or was paused, or how far its clock was set ahead. A clock set back is no time.
     pub fn lost_since(self, before: Self) -> Duration {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock;
 use crate::message::{AgentEvent, Step};
 use crate::sys;
-use crate::sys::atomic;
+use crate::sys::{atomic, clock_check};
 
 /// A living daemon writes at least every 15 s; after four times that something is wrong
 /// (specification §2).
@@ -45,6 +45,12 @@ pub struct State {
     /// The newest accepted input: its row in queue.db, and when it was received in milliseconds since 1970 UTC. A queue.db that
     /// does not know it after a restart has lost it.
     pub newest_input: (i64, i64),
+    /// When old rows were deleted from queue.db last, milliseconds since 1970 UTC, by whatever clock; 0 = not by this daemon.
+    pub pruned_at: i64,
+    /// The newest time that was believed, RFC 3339 UTC; `None` in a file of a version that did not doubt any.
+    pub known_at: Option<String>,
+    /// For how long the clock was doubted since, milliseconds; see `sys::clock_check`.
+    pub doubted_ms: i64,
     /// The channels.
     pub channels: Vec<ChannelState>,
     /// The providers of models.
@@ -338,6 +344,17 @@ impl Lane {
         self.state_since = clock::rfc3339(clock::now_ms());
         self.retry_reason = None;
         self.tool_tail = None;
+    }
+}
+
+impl State {
+    /// Returns the newest time that the daemon which wrote this believed.
+    pub fn known_time(&self) -> Option<clock_check::Known> {
+        let at = self.known_at.as_ref().unwrap_or(&self.updated_at);
+        Some(clock_check::Known {
+            at: clock::parse_rfc3339(at)?,
+            doubted_ms: self.doubted_ms,
+        })
     }
 }
 

@@ -86,6 +86,38 @@ fn who_is_heard_and_who_is_answered() {
 }
 
 #[test]
+fn the_owner_is_told_once_that_a_group_has_a_new_id() {
+    let house = House::with(ALLOWED);
+    let moved = |from: i64, to: i64| {
+        let id = house.telegram.next_id(from);
+        house.telegram.inject(json!({"message": {
+            "message_id": id, "date": 1_700_000_000, "migrate_to_chat_id": to,
+            "chat": {"id": from, "type": "group", "title": "Family"},
+            "from": {"id": GUEST, "is_bot": false, "first_name": "Ben"},
+        }}));
+    };
+    moved(ELSEWHERE, -100_601);
+    moved(GROUP, -100_501);
+    let told = house
+        .telegram
+        .wait_sent(|sent| sent.chat == OWNER, SOON)
+        .text;
+    assert!(
+        told.contains("-100500") && told.contains("[telegram.groups.\"-100501\"]"),
+        "{told}"
+    );
+    moved(GROUP, -100_501);
+    settled(&house);
+    house.telegram.say(OWNER, OWNER, "thanks");
+    house
+        .telegram
+        .wait_sent(|sent| sent.text == "echo: thanks", SOON);
+    assert_eq!(house.telegram.sent().len(), 2, "that one, once");
+    let status = house.sandbox.send(&["--status"]).stdout;
+    assert!(status.contains("has the new id -100501"), "{status}");
+}
+
+#[test]
 fn an_answer_to_the_bot_is_meant_for_it_and_one_to_somebody_else_is_not() {
     let house = House::with(ALLOWED);
     let bot = format!("@{}", house.telegram.username());

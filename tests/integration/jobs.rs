@@ -5,6 +5,7 @@ mod month;
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{Clock, Daemon, FakeModel, FakeTelegram, Output, Reply, Sandbox, wait_for};
@@ -644,11 +645,163 @@ fn a_time_at_which_the_job_still_runs_is_left_out() {
 }
 
 #[test]
+fn a_start_with_the_clock_years_ahead_deletes_nothing_and_reminds_of_nothing() {
+    let years = 3650 * 24 * HOUR;
+    let mut times = Times::new();
+    times.telegram.say(OWNER, OWNER, "hello");
+    times.wait_heard(OWNER, "echo: hello");
+    let month = (times.now() + chrono::TimeDelta::days(30)).format("%Y-%m-%dT%H:%M:%S");
+    let cake = ["--id", "cake", "--literal", "--text", "Take the cake out"];
+    times.add(&[&cake[..], &["--at", &month.to_string()]].concat());
+    times.add(&["--id", "daily", "--cron", "0 9 * * *", "--text", "look"]);
+    let log = format!("state/logs/{}.jsonl", times.now().format("%Y-%m-%d"));
+    let received = "workspace/inbox/2025-01/a.txt";
+    times.sandbox.put(received, b"from a friend");
+    times.stop();
+
+    times.clock.later(years);
+    times.start();
+    // What comes again is late once, and what is said by that clock goes by it.
+    times.settled("daily", "ok");
+    let soon = (times.now() + chrono::TimeDelta::seconds(2)).format("%Y-%m-%dT%H:%M:%S");
+    times.add(&[
+        "--literal",
+        "--text",
+        "Tea is ready",
+        "--at",
+        &soon.to_string(),
+    ]);
+    times.wait_heard(OWNER, "Tea is ready");
+    let status = times.sandbox.send(&["--status"]).stdout;
+    assert!(status.contains("nothing confirms it"), "{status}");
+    times.stop();
+    // It is doubted still by the next one.
+    times.start();
+    wait_for("the doubt", SOON, || {
+        let status = times.sandbox.send(&["--status"]).stdout;
+        status.contains("nothing confirms it").then_some(())
+    });
+    times.stop();
+    for path in [received, &log] {
+        assert!(times.sandbox.path(path).exists(), "{path}");
+    }
+
+    times.clock.earlier(years);
+    times.start();
+    let told = wait_for("what became of the jobs", SOON, || {
+        let heard = times.heard(OWNER);
+        heard
+            .into_iter()
+            .find(|text| text.contains("the clock had been ahead"))
+    });
+    assert!(told.contains("daily") && !told.contains("cake"), "{told}");
+    let job = times.listed("daily");
+    let next = job["next_at"].as_str().expect("a time");
+    let next = chrono::DateTime::parse_from_rfc3339(next).expect("RFC 3339");
+    assert!(
+        next.to_utc() < times.now() + chrono::TimeDelta::days(1),
+        "{job}"
+    );
+    times.stop();
+    times.start();
+    times.telegram.say(OWNER, OWNER, "and now?");
+    times.wait_heard(OWNER, "echo: and now?");
+    assert_eq!(
+        times.heard(OWNER),
+        [
+            "echo: hello",
+            "Tea is ready",
+            told.as_str(),
+            "echo: and now?"
+        ],
+        "told once, and nothing else"
+    );
+    assert!(times.listed("cake")["next_at"].is_string(), "it is to come");
+    times.stop();
+}
+
+#[test]
+fn a_job_goes_by_the_zone_of_the_agent_unless_it_asked_for_one() {
+    let mut times = Times::new();
+    let nine = ["--cron", "0 9 * * *", "--text", "look"];
+    times.add(&[&["--id", "mine"], &nine[..]].concat());
+    times.add(&[&["--id", "theirs", "--tz", "UTC"], &nine[..]].concat());
+    let hour = |times: &Times, id: &str| {
+        let job = times.listed(id);
+        let next = job["next_at"].as_str().expect("a time");
+        next.chars().skip(11).take(5).collect::<String>()
+    };
+    assert_eq!(
+        [hour(&times, "mine"), hour(&times, "theirs")],
+        ["09:00", "09:00"]
+    );
+    // Half an hour beside all whole hours, and the same all year.
+    times
+        .sandbox
+        .reconfigure("[agent]\ntimezone = \"Asia/Kolkata\"");
+    times
+        .daemon
+        .as_ref()
+        .expect("it runs")
+        .signal(Signal::SIGHUP);
+    wait_for("the new zone", SOON, || {
+        (hour(&times, "mine") == "03:30").then_some(())
+    });
+    assert_eq!(hour(&times, "theirs"), "09:00");
+    wait_for("what is told of it", SOON, || {
+        let status = times.sandbox.send(&["--status"]).stdout;
+        (status.contains("these jobs keep their own: theirs (UTC)")).then_some(())
+    });
+    times.stop();
+}
+
+#[test]
+fn what_a_job_that_is_gone_left_behind_goes_too() {
+    let mut times = Times::new();
+    times.add(&["--id", "gone", "--every", "1h", "--text", "look"]);
+    times.add(&["--id", "stays", "--every", "1h", "--text", "look"]);
+    times.clock.later(HOUR + Duration::from_secs(1));
+    for id in ["gone", "stays"] {
+        times.settled(id, "ok");
+    }
+    assert_eq!(times.job(&["remove", "gone"]).code, 0);
+    times.stop();
+    let live = |times: &Times| {
+        let index = times.sandbox.read_json("state/sessions/sessions.json");
+        let index = index.expect("an index");
+        let sessions = index["sessions"].as_object().expect("sessions");
+        let mut keys: Vec<String> = sessions.keys().cloned().collect();
+        keys.retain(|key| key.starts_with("job:"));
+        keys
+    };
+    assert_eq!(live(&times), ["job:gone", "job:stays"]);
+    times.clock.later(2 * HOUR);
+    times.start();
+    wait_for("the archive", SOON, || {
+        (live(&times) == ["job:stays"]).then_some(())
+    });
+    times.stop();
+}
+
+#[test]
 fn a_failed_run_says_why_and_the_job_stays() {
     let mut times = Times::new();
-    times.add(&[
-        "--id", "poor", "--every", "1h", "--text", "think", "--budget", "0.000001",
-    ]);
+    let poor = ["--id", "poor", "--every", "1h", "--text", "think"];
+    let told = times.job(&[&["add"], &poor[..], &["--budget", "0.000001"]].concat());
+    assert!(
+        told.code != 0 && told.stderr.contains("holds no call of the model"),
+        "what each run would fail with is said before: {told:?}"
+    );
+    // Somebody may write it by hand.
+    times.add(&poor);
+    let mut file = times
+        .sandbox
+        .read_json("state/cron/jobs.json")
+        .expect("jobs");
+    file["jobs"][0]["budget_usd"] = json!(0.000_001);
+    times
+        .sandbox
+        .put("state/cron/jobs.json", file.to_string().as_bytes());
     times.clock.later(HOUR + Duration::from_secs(1));
     let job = times.settled("poor", "error");
     let why = job["last_error"].as_str().expect("a reason");

@@ -879,9 +879,10 @@ fn the_log_ends_with_what_happened_last() {
     );
     assert_eq!(ask(&sandbox, &["--log", "0"]), json!({"entries": []}));
 
+    let tomorrow = chrono::Utc::now().date_naive() + chrono::Days::new(1);
     put(
         &sandbox,
-        "state/logs/2099-01-01.jsonl",
+        &format!("state/logs/{tomorrow}.jsonl"),
         "not JSON\n{\"timestamp\":\"2099-01-01T00:00:00.000Z\",\"level\":\"WARN\",\"message\":\"a\\u001b[2Jb\\nc\",\"n\":1}\n{\"torn",
     );
     let told = sandbox.send(&["--log", "2"]);

@@ -53,6 +53,8 @@ pub struct Incoming {
     pub unverified: bool,
     /// Whether it is a new version of a message that came before.
     pub edited: bool,
+    /// The new id of the group, when that is all it says.
+    pub moved_to: Option<String>,
     /// When it was written by the channel's clock, milliseconds since 1970 UTC, where that is known.
     pub sent_at: Option<i64>,
 }

@@ -27,6 +27,9 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_view.sql"),
 ];
 
+/// A clock may have been set back by so much in its zone or by hand, and what was paid before counts still.
+const LEEWAY_MS: i64 = 24 * 3_600_000;
+
 /// The ledger, shared by every process that pays.
 #[derive(Clone)]
 pub struct Ledger {
@@ -152,15 +155,16 @@ impl Ledger {
         *self.zone.lock() = zone;
     }
 
-    /// Returns what was spent since `since` (milliseconds since 1970 UTC), in US dollars.
+    /// Returns what was spent from `since` to `now` (milliseconds since 1970 UTC), in US dollars.
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn spent_since(&self, since: i64) -> Result<f64, db::Error> {
+    pub async fn spent_since(&self, since: i64, now: i64) -> Result<f64, db::Error> {
+        let sql = "SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE ts >= ?1 AND ts < ?2";
         let spent = self.writer.read(move |connection| {
             connection
-                .prepare_cached("SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE ts >= ?1")?
-                .query_row([since], |row| row.get(0))
+                .prepare_cached(sql)?
+                .query_row([since, until(now)], |row| row.get(0))
         });
         spent.await.map(super::usd)
     }
@@ -178,7 +182,11 @@ impl Ledger {
     ) -> Result<Result<Reserved, Refusal>, db::Error> {
         let caps = caps.clone();
         let zone = *self.zone.lock();
-        let since = (start_of_day(now, zone), start_of_month(now, zone));
+        let since = caps::Spans {
+            day: start_of_day(now, zone),
+            month: start_of_month(now, zone),
+            until: until(now),
+        };
         let spans = alerts::spans(now, zone, &caps);
         // Calls that settle while this is decided still count as running: then it is asked again.
         let mut held = self.running.lock().clone();
@@ -359,6 +367,12 @@ pub fn migrate(path: &Path) -> Result<Option<db::Migrated>, db::Error> {
 /// See [`db::Error`].
 pub fn examine(path: &Path, patience: Duration) -> Result<db::Health, db::Error> {
     db::examine(path, MIGRATIONS, patience)
+}
+
+/// Returns the end of what counts as spent by `now`. A call of later was paid while the clock was ahead: else it would count
+/// on every day until its own.
+pub(super) fn until(now: i64) -> i64 {
+    now.saturating_add(LEEWAY_MS)
 }
 
 /// Returns when the local day of `now` began.

@@ -330,7 +330,7 @@ mod tests {
             "{}",
             till.spent_usd()
         );
-        let lines = by_model(&house.home.cost_db(), 0).expect("report");
+        let lines = by_model(&house.home.cost_db(), 0, i64::MAX).expect("report");
         assert_eq!(
             (
                 lines[0].input_tokens,
@@ -426,7 +426,7 @@ mod tests {
                 .map(|payer| payer.join().expect("no panic"))
                 .sum()
         });
-        let spent: i64 = by_model(&house.home.cost_db(), 0)
+        let spent: i64 = by_model(&house.home.cost_db(), 0, i64::MAX)
             .expect("report")
             .iter()
             .map(|line| line.cost_nano_usd)

@@ -19,5 +19,5 @@ pub use ledger::{
 };
 pub use metered_embedder::Till;
 pub use rates::{Rates, left_usd, usd};
-pub(crate) use rates::{of_sound, of_speech};
+pub(crate) use rates::{nano, of_sound, of_speech};
 pub use report::{Group, Line, Report, by_model, first_call, report, spent_by_runs_of, total_usd};

@@ -108,7 +108,7 @@ fn pico(usd_per_mtok: f64) -> i64 {
     clippy::cast_possible_truncation,
     reason = "caps are checked to be finite; a cap above 9 billion dollars saturates"
 )]
-pub(super) fn nano(usd: f64) -> i64 {
+pub(crate) fn nano(usd: f64) -> i64 {
     (usd * 1e9).round() as i64
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use chrono_tz::Tz;
 use rusqlite::types::ValueRef;
 
+use super::ledger::until;
 use crate::{clock, db};
 
 /// Days are put together from these: local midnights fall on a quarter of an hour of UTC in every time
@@ -121,6 +122,14 @@ pub struct Report {
 /// # Errors
 /// See [`db::Error`].
 pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error> {
+    report_between(path, (since, i64::MAX), group)
+}
+
+fn report_between(
+    path: &Path,
+    (since, until): (i64, i64),
+    group: Group,
+) -> Result<Report, db::Error> {
     let Some(connection) = db::open_read(path)? else {
         return Ok(Report::default());
     };
@@ -129,13 +138,13 @@ pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error
                 sum(cache_read_tokens), sum(cache_write_tokens), coalesce(sum(cost_nano_usd), 0),
                 coalesce(sum(cost_nano_usd) FILTER (WHERE estimated), 0),
                 coalesce(sum(input_tokens) FILTER (WHERE kind = 'embedding'), 0)
-         FROM costs WHERE ts >= ?1 GROUP BY 1, 2",
+         FROM costs WHERE ts >= ?1 AND ts < ?2 GROUP BY 1, 2",
         group.column()
     );
     let query = || -> rusqlite::Result<Report> {
         let (mut models, mut groups) = (BTreeMap::new(), BTreeMap::new());
         let mut statement = connection.prepare(&sql)?;
-        let mut rows = statement.query([since])?;
+        let mut rows = statement.query([since, until])?;
         while let Some(row) = rows.next()? {
             let line = Line {
                 name: String::new(),
@@ -168,24 +177,28 @@ pub fn report(path: &Path, since: i64, group: Group) -> Result<Report, db::Error
     query().map_err(|source| db::Error::of(path, source))
 }
 
-/// Returns what runs that `source` began cost since `since` (milliseconds since 1970 UTC), in US dollars: the calls of
+/// Returns what runs that `source` began cost from `since` to `now` (milliseconds since 1970 UTC), in US dollars: the calls of
 /// the sub-agents that they sent, and of the tool servers that they asked, too.
 ///
 /// # Errors
 /// See [`db::Error`].
-pub fn spent_by_runs_of(path: &Path, since: i64, source: &str) -> Result<f64, db::Error> {
+pub fn spent_by_runs_of(
+    path: &Path,
+    (since, now): (i64, i64),
+    source: &str,
+) -> Result<f64, db::Error> {
     let Some(connection) = db::open_read(path)? else {
         return Ok(0.0);
     };
     // A run may have begun before `since`: its own calls are looked for at any time. What sums a sub-agent's
     // conversation up has a run of its own, in the same session.
-    let sql = "SELECT coalesce(sum(cost_nano_usd), 0) FROM costs AS call WHERE ts >= ?1 AND (source = ?2
+    let sql = "SELECT coalesce(sum(cost_nano_usd), 0) FROM costs AS call WHERE ts >= ?1 AND ts < ?3 AND (source = ?2
                  OR (run_id != '' AND EXISTS (SELECT 1 FROM costs WHERE run_id = call.run_id AND source = ?2))
                  OR (session_id != '' AND EXISTS (SELECT 1 FROM costs AS sub WHERE sub.session_id = call.session_id
                      AND sub.source IN ('subagent', 'sampling') AND sub.run_id != ''
                      AND EXISTS (SELECT 1 FROM costs WHERE run_id = sub.run_id AND source = ?2))))";
     connection
-        .query_row(sql, (since, source), |row| row.get(0))
+        .query_row(sql, (since, source, until(now)), |row| row.get(0))
         .map(super::usd)
         .map_err(|source| db::Error::of(path, source))
 }
@@ -203,13 +216,13 @@ pub fn first_call(path: &Path) -> Result<Option<i64>, db::Error> {
         .map_err(|source| db::Error::of(path, source))
 }
 
-/// Returns what was spent since `since` (milliseconds since 1970 UTC), a line a model, dearest
+/// Returns what was spent from `since` to `now` (milliseconds since 1970 UTC), a line a model, dearest
 /// first; empty when there is no ledger yet.
 ///
 /// # Errors
 /// See [`db::Error`].
-pub fn by_model(path: &Path, since: i64) -> Result<Vec<Line>, db::Error> {
-    report(path, since, Group::Model).map(|report| report.models)
+pub fn by_model(path: &Path, since: i64, now: i64) -> Result<Vec<Line>, db::Error> {
+    report_between(path, (since, until(now)), Group::Model).map(|report| report.models)
 }
 
 /// Returns the sum of `lines` in US dollars.

@@ -1,5 +1,7 @@
 //! What is to be done about a job now. Pure: the file, the clock and the queue are the caller's.
 
+use chrono_tz::Tz;
+
 use super::job::{Job, Missed, Overlap, Time};
 use super::schedule::Schedule;
 
@@ -41,21 +43,17 @@ pub enum Stuck {
     Clock,
 }
 
-/// Returns what is to be done about `job` at `now`; `None` when that is nothing but to wait. `may_speak`
+/// Returns what is to be done about `job` at `now`, for an agent whose zone is `zone`; `None` when that is nothing but to wait. `may_speak`
 /// is false in hours in which nobody is told what is late already.
 ///
 /// # Errors
 /// When nothing can be done about it until somebody mends it.
-pub fn due(job: &Job, now: i64, may_speak: bool) -> Result<Option<Due>, Stuck> {
+pub fn due(job: &Job, zone: Tz, now: i64, may_speak: bool) -> Result<Option<Due>, Stuck> {
     if !job.enabled {
         return Ok(None);
     }
-    let times = job.times().map_err(Stuck::Schedule)?;
-    let newest = job
-        .last_at
-        .map_or(job.created_at, |last| last.max(job.created_at))
-        .0;
-    if newest > now + BEHIND_MS {
+    let times = job.times(zone).map_err(Stuck::Schedule)?;
+    if job.newest_time() > now + BEHIND_MS {
         return Err(Stuck::Clock);
     }
     let Some(Time(at)) = job.next_at.filter(|at| is_time(&times, at.0)) else {
@@ -63,7 +61,7 @@ pub fn due(job: &Job, now: i64, may_speak: bool) -> Result<Option<Due>, Stuck> {
         let next_at = if job.last_at.is_some() {
             times.next_after(now)
         } else {
-            job.first_after(now).map_err(Stuck::Schedule)?
+            job.first_after(now, zone).map_err(Stuck::Schedule)?
         };
         let is_news = next_at != job.next_at.map(|at| at.0);
         return Ok(is_news.then_some(Due {
@@ -133,7 +131,6 @@ mod tests {
     use super::*;
     use crate::clock::{parse_rfc3339, rfc3339};
     use crate::jobs::Ask;
-    use chrono_tz::Tz;
 
     fn at(text: &str) -> i64 {
         parse_rfc3339(text).expect("a time")
@@ -171,13 +168,16 @@ mod tests {
     #[test]
     fn a_time_runs_once_it_is_there_and_the_next_one_is_known() {
         let job = daily();
-        assert_eq!(told(due(&job, at("2026-03-01T08:59:59Z"), true)), "wait");
         assert_eq!(
-            told(due(&job, at("2026-03-01T09:00:00Z"), true)),
+            told(due(&job, Tz::UTC, at("2026-03-01T08:59:59Z"), true)),
+            "wait"
+        );
+        assert_eq!(
+            told(due(&job, Tz::UTC, at("2026-03-01T09:00:00Z"), true)),
             "03-01T09:00//03-02T09:00"
         );
         assert_eq!(
-            told(due(&job, at("2026-03-01T09:01:00Z"), false)),
+            told(due(&job, Tz::UTC, at("2026-03-01T09:01:00Z"), false)),
             "03-01T09:00//03-02T09:00"
         );
         assert_eq!(
@@ -186,6 +186,7 @@ mod tests {
                     enabled: false,
                     ..job
                 },
+                Tz::UTC,
                 at("2026-03-01T09:00:00Z"),
                 true
             )),
@@ -197,7 +198,7 @@ mod tests {
     fn what_was_missed_is_made_up_for_as_the_job_says() {
         let check = |missed, now: &str, expected: &str| {
             assert_eq!(
-                told(due(&Job { missed, ..daily() }, at(now), true)),
+                told(due(&Job { missed, ..daily() }, Tz::UTC, at(now), true)),
                 expected,
                 "{missed:?} {now}"
             );
@@ -233,7 +234,7 @@ mod tests {
             missed: Missed::All,
             ..daily()
         };
-        let far = due(&all, at("2027-03-05T08:00:00Z"), true)
+        let far = due(&all, Tz::UTC, at("2027-03-05T08:00:00Z"), true)
             .expect("not stuck")
             .expect("due");
         assert_eq!(
@@ -245,9 +246,12 @@ mod tests {
     #[test]
     fn what_is_late_waits_for_an_hour_in_which_people_are_told() {
         let job = daily();
-        assert_eq!(told(due(&job, at("2026-03-02T03:00:00Z"), false)), "wait");
         assert_eq!(
-            told(due(&job, at("2026-03-02T08:00:00Z"), true)),
+            told(due(&job, Tz::UTC, at("2026-03-02T03:00:00Z"), false)),
+            "wait"
+        );
+        assert_eq!(
+            told(due(&job, Tz::UTC, at("2026-03-02T08:00:00Z"), true)),
             "03-01T09:00//03-02T09:00"
         );
         // Nobody hears of this one, and this one is never made up for.
@@ -257,6 +261,7 @@ mod tests {
                     deliver: false,
                     ..job.clone()
                 },
+                Tz::UTC,
                 at("2026-03-02T03:00:00Z"),
                 false
             )),
@@ -267,7 +272,7 @@ mod tests {
             ..job
         };
         assert_eq!(
-            told(due(&skip, at("2026-03-02T03:00:00Z"), false)),
+            told(due(&skip, Tz::UTC, at("2026-03-02T03:00:00Z"), false)),
             "/03-01T09:00 (1)/03-02T09:00"
         );
     }
@@ -280,7 +285,7 @@ mod tests {
         };
         let now = at("2026-03-01T09:00:00Z");
         assert_eq!(
-            told(due(&running, now, true)),
+            told(due(&running, Tz::UTC, now, true)),
             "/03-01T09:00 (1)/03-02T09:00"
         );
         assert_eq!(
@@ -289,6 +294,7 @@ mod tests {
                     overlap: Overlap::Queue,
                     ..running
                 },
+                Tz::UTC,
                 now,
                 true
             )),
@@ -303,7 +309,7 @@ mod tests {
             ..daily()
         };
         assert_eq!(
-            told(due(&job, at("2026-03-05T08:00:00Z"), true)),
+            told(due(&job, Tz::UTC, at("2026-03-05T08:00:00Z"), true)),
             "//03-05T10:30"
         );
         let broken = Job {
@@ -311,9 +317,25 @@ mod tests {
             ..daily()
         };
         assert!(matches!(
-            due(&broken, at("2026-03-05T08:00:00Z"), true),
+            due(&broken, Tz::UTC, at("2026-03-05T08:00:00Z"), true),
             Err(Stuck::Schedule(_))
         ));
+    }
+
+    #[test]
+    fn a_job_without_a_zone_goes_by_that_of_the_agent_whichever_it_is_now() {
+        let own = Job {
+            tz: Some("UTC".into()),
+            ..daily()
+        };
+        let now = at("2026-03-01T00:00:00Z");
+        let check = |job: &Job, zone, expected| {
+            assert_eq!(told(due(job, zone, now, true)), expected, "{zone}");
+        };
+        assert_eq!(daily().tz, None, "nobody asked for one");
+        check(&daily(), Tz::UTC, "wait");
+        check(&daily(), Tz::America__New_York, "//03-01T14:00");
+        check(&own, Tz::America__New_York, "wait");
     }
 
     #[test]
@@ -327,7 +349,7 @@ mod tests {
             .job("a", Tz::UTC, at("2026-03-01T00:00:00Z"))
             .expect("a job");
         assert_eq!(
-            told(due(&job, at("2026-03-01T00:00:05Z"), true)),
+            told(due(&job, Tz::UTC, at("2026-03-01T00:00:05Z"), true)),
             "02-01T09:00//never"
         );
         let ran = Job {
@@ -335,23 +357,29 @@ mod tests {
             next_at: None,
             ..job
         };
-        assert_eq!(told(due(&ran, at("2026-03-01T00:00:10Z"), true)), "wait");
+        assert_eq!(
+            told(due(&ran, Tz::UTC, at("2026-03-01T00:00:10Z"), true)),
+            "wait"
+        );
     }
 
     #[test]
     fn a_machine_without_a_clock_runs_nothing() {
         let job = daily();
         assert_eq!(
-            due(&job, at("1970-01-01T00:00:10Z"), true),
+            due(&job, Tz::UTC, at("1970-01-01T00:00:10Z"), true),
             Err(Stuck::Clock)
         );
-        assert_eq!(told(due(&job, at("2026-02-28T23:59:30Z"), true)), "wait");
+        assert_eq!(
+            told(due(&job, Tz::UTC, at("2026-02-28T23:59:30Z"), true)),
+            "wait"
+        );
         let ran = Job {
             last_at: Some(Time(at("2026-06-01T09:00:00Z"))),
             ..job
         };
         assert_eq!(
-            due(&ran, at("2026-05-01T00:00:00Z"), true),
+            due(&ran, Tz::UTC, at("2026-05-01T00:00:00Z"), true),
             Err(Stuck::Clock)
         );
     }

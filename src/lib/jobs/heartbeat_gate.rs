@@ -74,6 +74,8 @@ pub struct World<'a> {
     pub has_way: bool,
     /// US dollars that heartbeats cost today, and may cost a day; 0 = as much as they like.
     pub spent: (f64, f64),
+    /// US dollars that one call can cost at least; `None` when it is not known, or costs nothing.
+    pub least_usd: Option<f64>,
 }
 
 /// Why it does not wake.
@@ -101,6 +103,13 @@ pub enum Asleep {
         /// US dollars that heartbeats may cost a day.
         limit: f64,
     },
+    /// What they may cost a day holds no call.
+    TooLittle {
+        /// US dollars that heartbeats may cost a day.
+        limit: f64,
+        /// US dollars with which one call is reserved at least.
+        least: f64,
+    },
 }
 
 impl fmt::Display for Asleep {
@@ -125,6 +134,11 @@ impl fmt::Display for Asleep {
             Self::Spent { limit } => write!(
                 f,
                 "what it may cost today is spent ([heartbeat] day_usd = {limit})"
+            ),
+            Self::TooLittle { limit, least } => write!(
+                f,
+                "[heartbeat] day_usd = {limit} holds no call, which may cost up to {}: write at least that",
+                super::job::enough(*least)
             ),
         }
     }
@@ -158,7 +172,11 @@ pub fn gate(world: &World<'_>) -> Result<(), Asleep> {
         return Err(Asleep::NoWay);
     }
     let (spent, limit) = world.spent;
-    if limit > 0.0 && spent >= limit {
+    let least = world.least_usd.unwrap_or(0.0);
+    if limit > 0.0 && limit < least {
+        return Err(Asleep::TooLittle { limit, least });
+    }
+    if limit > 0.0 && (spent >= limit || limit - spent < least) {
         return Err(Asleep::Spent { limit });
     }
     Ok(())
@@ -291,9 +309,24 @@ mod tests {
             down: None,
             has_way: true,
             spent: (0.4, 0.5),
+            least_usd: Some(0.05),
+        };
+        let little = |spent, least| World {
+            spent,
+            least_usd: Some(least),
+            ..world()
         };
         assert_eq!(gate(&world()), Ok(()));
         let against = |world: World<'_>| gate(&world).expect_err("asleep").to_string();
+        assert_eq!(
+            against(little((0.0, 0.05), 0.0712)),
+            "[heartbeat] day_usd = 0.05 holds no call, which may cost up to 0.08: write at least that"
+        );
+        assert_eq!(
+            against(little((0.45, 0.5), 0.0712)),
+            "what it may cost today is spent ([heartbeat] day_usd = 0.5)"
+        );
+        assert_eq!(gate(&little((0.4, 0.0), 0.0712)), Ok(()), "no limit");
         assert_eq!(
             against(World {
                 file: None,

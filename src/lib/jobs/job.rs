@@ -27,9 +27,9 @@ pub struct Job {
     pub enabled: bool,
     /// When.
     pub schedule: When,
-    /// The time zone of the schedule, an IANA name.
-    #[serde(default = "utc")]
-    pub tz: String,
+    /// The time zone of the schedule, an IANA name; that of the agent when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tz: Option<String>,
     /// What the agent is told; of a `literal` job what goes out.
     pub text: String,
     /// Whether the words go out as they are, with no model call.
@@ -286,11 +286,9 @@ impl Ask {
     /// # Errors
     /// A sentence that says what is wrong and what to write instead.
     pub fn job(self, id: &str, zone: Tz, now: i64) -> Result<Job, String> {
-        let zone = self
-            .tz
-            .as_deref()
-            .map_or(Ok(zone), parse_zone)
-            .map_err(|error| error.to_string())?;
+        let own = self.tz.as_deref().map(parse_zone).transpose();
+        let own = own.map_err(|error| error.to_string())?;
+        let zone = own.unwrap_or(zone);
         let schedule = match (&self.at, &self.every, &self.cron) {
             // The instant is kept, not the words: what a zone means may change.
             (Some(at), None, None) => When::At(clock::rfc3339(
@@ -331,7 +329,7 @@ impl Ask {
             name,
             enabled: true,
             schedule,
-            tz: zone.name().to_owned(),
+            tz: own.map(|own| own.name().to_owned()),
             text: words.to_owned(),
             literal: self.literal,
             deliver: self.deliver || self.literal || self.to.is_some(),
@@ -353,18 +351,27 @@ impl Ask {
             running: Vec::new(),
             rest: Map::new(),
         };
-        job.next_at = job.first_after(now)?.map(Time);
+        job.next_at = job.first_after(now, zone)?.map(Time);
         Ok(job)
     }
 }
 
 impl Job {
-    /// Returns when it happens.
+    /// Returns the zone of its times: its own, or `agents`.
     ///
     /// # Errors
     /// A sentence: the file may have been written by hand.
-    pub fn times(&self) -> Result<Schedule, String> {
-        let zone = parse_zone(&self.tz).map_err(|error| error.to_string())?;
+    pub fn zone(&self, agents: Tz) -> Result<Tz, String> {
+        let own = self.tz.as_deref().map_or(Ok(agents), parse_zone);
+        own.map_err(|error| error.to_string())
+    }
+
+    /// Returns when it happens, for an agent whose zone is `agents`.
+    ///
+    /// # Errors
+    /// See [`Job::zone`].
+    pub fn times(&self, agents: Tz) -> Result<Schedule, String> {
+        let zone = self.zone(agents)?;
         let schedule = match &self.schedule {
             When::At(at) => parse_at(at, zone).map(|at_ms| Schedule::At { at_ms }),
             When::Every(every) => Ok(Schedule::Every {
@@ -380,11 +387,29 @@ impl Job {
     ///
     /// # Errors
     /// See [`Job::times`].
-    pub fn first_after(&self, now: i64) -> Result<Option<i64>, String> {
-        Ok(match self.times()? {
+    pub fn first_after(&self, now: i64, agents: Tz) -> Result<Option<i64>, String> {
+        Ok(match self.times(agents)? {
             Schedule::At { at_ms } => Some(at_ms),
             times => times.next_after(now),
         })
+    }
+
+    /// Returns the newest time that it remembers.
+    pub fn newest_time(&self) -> i64 {
+        self.last_at
+            .map_or(self.created_at, |last| last.max(self.created_at))
+            .0
+    }
+
+    /// Lets it go on from `now`: no time before is made up for, and none that it remembers lies ahead.
+    ///
+    /// # Errors
+    /// See [`Job::times`].
+    pub fn go_on_from(&mut self, now: i64, agents: Tz) -> Result<(), String> {
+        self.created_at = self.created_at.min(Time(now));
+        self.last_at = self.last_at.map(|at| at.min(Time(now)));
+        self.next_at = self.times(agents)?.next_after(now).map(Time);
+        Ok(())
     }
 
     /// Returns the key of its run of `at`, in `queue.db`.
@@ -401,11 +426,12 @@ impl Job {
         }
     }
 
-    /// Returns it as the documents of the specification's Appendix B show it.
-    pub fn document(&self) -> Value {
+    /// Returns it as the documents of the specification's Appendix B show it, for an agent whose zone is `agents`.
+    pub fn document(&self, agents: Tz) -> Value {
+        let zone = self.tz.as_deref().unwrap_or(agents.name());
         let time = |time: &Option<Time>| time.map(|time| clock::rfc3339(time.0));
         let mut document = json!({
-            "id": self.id, "name": self.name, "enabled": self.enabled, "schedule": self.schedule_text(), "tz": self.tz,
+            "id": self.id, "name": self.name, "enabled": self.enabled, "schedule": self.schedule_text(), "tz": zone,
             "next_at": time(&self.next_at.filter(|_| self.enabled)), "last_at": time(&self.last_at),
             "last_status": self.last_status, "last_error": self.last_error, "text": self.text, "deliver": self.deliver,
             "to": self.to.as_deref().unwrap_or("owner"), "literal": self.literal, "session": self.session,
@@ -419,6 +445,11 @@ impl Job {
         }
         document
     }
+}
+
+/// Returns `usd` rounded up to whole cents, to be written into a setting.
+pub fn enough(usd: f64) -> String {
+    format!("{:.2}", (usd * 100.0).ceil() / 100.0)
 }
 
 /// Returns `millis` as `1d`, `2h`, `90m` or `45s`, in the largest unit that it is whole in.
@@ -438,10 +469,6 @@ pub fn period(millis: i64) -> String {
 
 fn yes() -> bool {
     true
-}
-
-fn utc() -> String {
-    "UTC".to_owned()
 }
 
 #[expect(

@@ -99,6 +99,27 @@ pub fn note(dir: &Path, id: &str, run: &Run) -> Result<(), sys::Error> {
     Ok(())
 }
 
+/// Deletes the logs in `dir` of the jobs that are gone and to which nothing was added since `before`, milliseconds since
+/// 1970 UTC.
+///
+/// # Errors
+/// When the directory exists and cannot be read, or a log cannot be deleted.
+pub fn prune(dir: &Path, is_gone: impl Fn(&str) -> bool, before: i64) -> Result<(), sys::Error> {
+    let entries = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(sys::Error::at("read", dir))?,
+    };
+    for entry in entries.flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let job = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
+        let is_old = sys::modified_at(&path).is_some_and(|at| at < before);
+        if is_old && job.is_some_and(&is_gone) {
+            std::fs::remove_file(&path).map_err(sys::Error::at("delete", &path))?;
+        }
+    }
+    Ok(())
+}
+
 /// Returns the newest `most` lines of the log of the job `id`, oldest first. Lines that make no sense are
 /// left out.
 ///
@@ -120,6 +141,21 @@ pub fn newest(dir: &Path, id: &str, most: usize) -> Result<Vec<Run>, sys::Error>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_log_of_a_job_that_is_gone_goes_when_it_is_old() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let left = || ["gone", "there"].map(|id| newest(dir.path(), id, 1).expect("read").len());
+        for id in ["gone", "there"] {
+            note(dir.path(), id, &Run::new(1, Status::Ok, 2)).expect("note");
+        }
+        let (is_gone, now) = (|id: &str| id == "gone", crate::clock::now_ms());
+        prune(dir.path(), is_gone, now - 3_600_000).expect("pruned");
+        assert_eq!(left(), [1, 1]);
+        prune(dir.path(), is_gone, now + 3_600_000).expect("pruned");
+        assert_eq!(left(), [0, 1]);
+        prune(&dir.path().join("none"), is_gone, now).expect("nothing to do");
+    }
 
     #[test]
     fn the_newest_lines_are_kept_and_the_log_does_not_grow_for_ever() {

@@ -15,6 +15,7 @@ mod router;
 mod unavailable;
 
 pub use circuit_breaker::Health;
+pub use router::least_usd;
 pub use unavailable::{Away, Cause};
 
 use std::collections::{BTreeSet, HashMap};

@@ -12,8 +12,7 @@ use super::unavailable::Away;
 use super::{Client, Error, PATIENCE, Paid, Prompt, Purpose};
 use crate::config;
 use crate::config::Model;
-use crate::cost::Rates;
-use crate::cost::{Kind, Outcome};
+use crate::cost::{Kind, Outcome, Rates, Refusal, nano, usd};
 use crate::message::{Block, Message};
 use crate::provider;
 use crate::provider::{OnText, Request, Response};
@@ -29,6 +28,36 @@ const HEAVY: usize = 10 << 20;
 /// patches, a token each (images-vision guide); Anthropic's have at most 4,784, older models' 1,600
 /// (vision guide; both read 2026-11). Only gpt-4o-mini counts more, at a twentieth of the price.
 pub(crate) const PICTURE_TOKENS: u64 = 10_000;
+
+/// The shortest answer that is worth a call, tokens: some paragraphs, or a call of a tool.
+const LEAST_ANSWER: u32 = 1_024;
+
+/// Returns the most that a call of `model` with a request of `bytes` and the shortest answer can cost, US dollars; less
+/// than that holds no call. `None` when it has no price.
+pub fn least_usd(model: &Model, bytes: usize) -> Option<f64> {
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    Rates::of(model).map(|rates| usd(rates.bound(bytes, LEAST_ANSWER.min(model.max_tokens))))
+}
+
+/// Returns the tokens of the longest answer that what is left of a run's own limit pays for; `None` when `error` is another
+/// one, or that is too short an answer.
+fn affordable(error: &Error, rates: Rates, bytes: u64) -> Option<u32> {
+    let Error::Refused(Refusal::Cap {
+        period: "job" | "heartbeat",
+        limit,
+        spent,
+        held: false,
+        ..
+    }) = error
+    else {
+        return None;
+    };
+    let left = nano(*limit) - nano(*spent) - rates.bound(bytes, 0);
+    let tokens = left.checked_div(rates.bound(0, 1))?;
+    u32::try_from(tokens)
+        .ok()
+        .filter(|tokens| *tokens >= LEAST_ANSWER)
+}
 
 impl Client {
     /// Asks `model` and, when it cannot answer, its fallbacks. While none of them can, it waits a few seconds for
@@ -232,7 +261,7 @@ impl Client {
             .providers
             .get(&model.provider.name)
             .ok_or_else(|| Error::NoProvider(model.name.clone()))?;
-        let request = Request {
+        let mut request = Request {
             model: model.model.clone(),
             max_tokens: model.max_tokens,
             system: prompt.system.clone(),
@@ -250,21 +279,28 @@ impl Client {
             schema: prompt.schema.clone().filter(|_| shown == Shown::All),
         };
         let rates = Rates::of(model);
-        let bound = rates.map(|rates| rates.bound(input_bytes(&request), model.max_tokens));
-        // Estimated tokens may be too few; what is not known costs what it can cost at most.
-        let cost = |response: &Response| match response.usage.estimated {
-            true => bound,
-            false => rates.map(|rates| rates.cost(&response.usage)),
+        let bytes = input_bytes(&request);
+        let (paid, bound) = loop {
+            let bound = rates.map(|rates| rates.bound(bytes, request.max_tokens));
+            let settled = |response: &Response| Outcome::Answered {
+                usage: response.usage,
+                cost: price(response, rates, bound),
+            };
+            let call = purpose.call(model, Kind::Chat, bound);
+            let asked = provider.complete(&request, on_text);
+            let refused = match self.metered(call, asked, settled).await {
+                Ok(paid) => break (paid, bound),
+                Err(error) => error,
+            };
+            let fewer = rates.and_then(|rates| affordable(&refused, rates, bytes));
+            let Some(fewer) = fewer.filter(|fewer| *fewer < request.max_tokens) else {
+                return Err(refused);
+            };
+            // Half of the tokens would be for that.
+            (request.max_tokens, request.thinking) = (fewer, false);
         };
-        let settled = |response: &Response| Outcome::Answered {
-            usage: response.usage,
-            cost: cost(response),
-        };
-        let call = purpose.call(model, Kind::Chat, bound);
-        let (response, took) = self
-            .metered(call, provider.complete(&request, on_text), settled)
-            .await?;
-        let cost_nano_usd = cost(&response);
+        let (response, took) = paid;
+        let cost_nano_usd = price(&response, rates, bound);
         let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         Ok(Paid {
             response,
@@ -272,6 +308,14 @@ impl Client {
             cost_nano_usd,
             duration_ms,
         })
+    }
+}
+
+/// Returns what an answer cost. Estimated tokens may be too few; what is not known costs what it can cost at most.
+fn price(response: &Response, rates: Option<Rates>, bound: Option<i64>) -> Option<i64> {
+    match response.usage.estimated {
+        true => bound,
+        false => rates.map(|rates| rates.cost(&response.usage)),
     }
 }
 

@@ -170,6 +170,14 @@ const PRICE: &str = "cost_per_mtok = [3, 15, 0.3, 3.75]";
 
 impl House {
     async fn ask(&self) -> Result<Paid, Error> {
+        self.ask_within("cli", None).await
+    }
+
+    async fn ask_within(
+        &self,
+        source: &'static str,
+        budget_usd: Option<f64>,
+    ) -> Result<Paid, Error> {
         let prompt = Prompt {
             system: Vec::new(),
             tools: [].into(),
@@ -178,10 +186,10 @@ impl House {
             schema: None,
         };
         let purpose = Purpose {
-            run_id: "r",
+            run_id: source,
             session_id: "s",
-            source: "cli",
-            budget_usd: None,
+            source,
+            budget_usd,
             share_usd: None,
         };
         self.client
@@ -216,6 +224,26 @@ async fn each_attempt_is_a_row_and_a_refused_one_costs_nothing() {
     );
     let row = |model: &str, ok, cost| (model.to_owned(), Some(ok), Some(cost));
     assert_eq!(house.rows(), [row("primary", 0, 0), row("second", 1, COST)]);
+}
+
+#[tokio::test]
+async fn a_run_with_a_small_budget_is_answered_shorter_as_long_as_that_is_an_answer() {
+    // An answer of 2048 tokens may cost .031; its request costs next to nothing.
+    let house = house(Cost::default(), PRICE, 0, broke_off);
+    for source in ["job", "heartbeat"] {
+        house.ask_within(source, Some(0.02)).await.expect("shorter");
+    }
+    let refused = house.ask_within("job", Some(0.01)).await;
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    // What somebody asked for is not made shorter, nor what another limit refuses.
+    let refused = house.ask_within("cli", Some(0.02)).await;
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+
+    // It is reserved with what is left, and stays at that when it breaks off.
+    let house = self::house(Cost::default(), PRICE, 9, broke_off);
+    let _ = house.ask_within("job", Some(0.02)).await;
+    let reserved = house.rows()[0].2.expect("reserved");
+    assert!((19_000_000..=20_000_000).contains(&reserved), "{reserved}");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use chrono::{Days, NaiveDate};
 use chrono_tz::Tz;
 use nix::fcntl::OFlag;
 
+use crate::sys::clock_check::{self, Reading};
 use crate::{clock, secret};
 
 /// `DIR/YYYY-MM-DD.jsonl`, another one after midnight; old ones are deleted then.
@@ -41,7 +42,8 @@ impl Daily {
     }
 
     pub(super) fn with_clock(dir: PathBuf, zone: Tz, keep_days: u32, now_ms: fn() -> i64) -> Self {
-        delete_old(&dir, clock::local_date(now_ms(), zone), keep_days);
+        let now = now_ms();
+        delete_old(&dir, now, clock::local_date(now, zone), keep_days);
         Self {
             dir,
             zone: Mutex::new(zone),
@@ -135,7 +137,7 @@ impl Daily {
         today.torn = !ends_with_newline(&file)?;
         today.file = Some(file);
         if today.until_ms != 0 {
-            delete_old(&self.dir, date, self.keep_days);
+            delete_old(&self.dir, now, date, self.keep_days);
         }
         (today.from_ms, today.until_ms) = (
             clock::start_of_day(date, zone),
@@ -154,9 +156,12 @@ fn ends_with_newline(file: &File) -> std::io::Result<bool> {
     Ok(byte == *b"\n")
 }
 
-/// Deletes the files of days more than `keep_days` before `today`. What cannot be listed or deleted
-/// now is tried again tomorrow; other names are left alone.
-fn delete_old(dir: &Path, today: NaiveDate, keep_days: u32) {
+/// Deletes the files of days more than `keep_days` before `today`, the day of `now`. What cannot be listed or deleted
+/// now is tried again tomorrow; other names are left alone. A clock that is doubted deletes nothing.
+fn delete_old(dir: &Path, now: i64, today: NaiveDate, keep_days: u32) {
+    if matches!(clock_check::read(now), Reading::Ahead { .. }) {
+        return;
+    }
     let Some(oldest) = today.checked_sub_days(Days::new(u64::from(keep_days))) else {
         return;
     };

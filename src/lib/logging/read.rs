@@ -4,20 +4,31 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use chrono::NaiveDate;
+use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
+use crate::clock;
 use crate::sys;
 use crate::sys::jsonl;
 
 /// Returns the newest `count` entries of the files in `dir`, oldest first, as they were written:
 /// `timestamp`, `level`, `message` and the fields of the event. Files are read from their end. Lines
-/// that are no entries are passed over.
+/// that are no entries are passed over. What a clock wrote that was ahead is older than all else.
 ///
 /// # Errors
 /// When the directory or a file exists and cannot be read.
 pub fn newest(dir: &Path, count: usize) -> Result<Vec<Map<String, Value>>, sys::Error> {
+    newest_at(dir, count, clock::now_ms())
+}
+
+fn newest_at(dir: &Path, count: usize, now: i64) -> Result<Vec<Map<String, Value>>, sys::Error> {
+    // In no zone it is later than tomorrow in UTC.
+    let today = clock::local_date(now, Tz::UTC);
+    let tomorrow = today.succ_opt().unwrap_or(today);
+    let mut dates = dates(dir)?;
+    dates.sort_unstable_by_key(|date| (*date <= tomorrow, *date));
     let mut entries = Vec::new();
-    for date in dates(dir)?.into_iter().rev() {
+    for date in dates.into_iter().rev() {
         if entries.len() == count {
             break;
         }
@@ -48,7 +59,7 @@ fn is_entry(entry: &Map<String, Value>) -> bool {
         .all(|field| entry.get(*field).is_some_and(Value::is_string))
 }
 
-/// Returns the days that have a file, oldest first.
+/// Returns the days that have a file.
 fn dates(dir: &Path) -> Result<Vec<NaiveDate>, sys::Error> {
     let entries = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -60,12 +71,10 @@ fn dates(dir: &Path) -> Result<Vec<NaiveDate>, sys::Error> {
             .parse::<NaiveDate>()
             .ok()
     };
-    let mut dates: Vec<NaiveDate> = entries
+    let dates = entries
         .flatten()
-        .filter_map(|entry| date(entry.file_name().to_str()?))
-        .collect();
-    dates.sort_unstable();
-    Ok(dates)
+        .filter_map(|entry| date(entry.file_name().to_str()?));
+    Ok(dates.collect())
 }
 
 #[cfg(test)]
@@ -83,7 +92,8 @@ mod tests {
             )
             .expect("write");
         }
-        let entries = newest(dir.path(), count).expect("read");
+        let now = clock::parse_rfc3339("2025-12-01T23:00:00Z").expect("a time");
+        let entries = newest_at(dir.path(), count, now).expect("read");
         entries
             .iter()
             .map(|entry| entry["message"].as_str().unwrap_or_default().to_owned())
@@ -108,6 +118,18 @@ mod tests {
         assert_eq!(messages(&files, 3), ["two", "three", "four"]);
         assert_eq!(messages(&files, 9), ["one", "two", "three", "four"]);
         assert_eq!(messages(&files, 0), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn what_a_clock_wrote_that_was_ahead_is_not_the_newest() {
+        let (ahead, now, tomorrow) = (entry("ahead"), entry("now"), entry("in Kiribati"));
+        let files = [
+            ("2036-01-01.jsonl", &*ahead),
+            ("2025-12-01.jsonl", &*now),
+            ("2025-12-02.jsonl", &*tomorrow),
+        ];
+        assert_eq!(messages(&files, 2), ["now", "in Kiribati"]);
+        assert_eq!(messages(&files, 9), ["ahead", "now", "in Kiribati"]);
     }
 
     #[test]

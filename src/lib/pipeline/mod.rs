@@ -28,7 +28,7 @@ use deliver::delivery::Outgoing;
 pub use intake::channel_lines::Line;
 pub use intake::http::Refusal;
 use intake::jobs::Schedule;
-pub use intake::jobs::{heartbeat, waking};
+pub use intake::jobs::{heartbeat, least_usd, waking};
 pub use plan::rounds::carry_out;
 use schedule::debounce::Bundle;
 pub use schedule::scheduler::drive;
@@ -40,7 +40,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
@@ -113,6 +113,8 @@ pub struct Pipeline {
     trouble: Mutex<Option<String>>,
     /// The newest input that was accepted: its row and when it was received.
     newest_input: Mutex<(i64, i64)>,
+    /// When old rows were deleted from the queue last.
+    pruned_at: AtomicI64,
     input_came: Notify,
     changed: Arc<Notify>,
     /// Albums of groups that are said to us, the newest last.
@@ -264,6 +266,7 @@ impl Pipeline {
             scheduled: Mutex::new(Some(scheduled)),
             trouble: Mutex::default(),
             newest_input: Mutex::default(),
+            pruned_at: AtomicI64::new(0),
             input_came: Notify::new(),
             changed: services.changed,
             albums: Mutex::default(),
@@ -428,7 +431,12 @@ impl Pipeline {
     pub fn reload(&self, live: Live) {
         self.unlink_misled(&live.config);
         live.agent.client().outages().retry_now();
-        *self.live.write() = Arc::new(live);
+        let zone = live.config.agent.timezone.0;
+        let before = std::mem::replace(&mut *self.live.write(), Arc::new(live));
+        if before.config.agent.timezone.0 != zone {
+            self.note_other_zones(zone);
+            self.schedule.news.notify_one();
+        }
         let _ = self.signals.send(Signal::Reloaded);
         self.changed.notify_one();
     }
@@ -455,6 +463,21 @@ impl Pipeline {
     /// before the first.
     pub fn newest_input(&self) -> (i64, i64) {
         *self.newest_input.lock()
+    }
+
+    /// Forgets what is old in the queue at `now`, milliseconds since 1970 UTC.
+    ///
+    /// # Errors
+    /// When the queue cannot be written.
+    pub async fn prune(&self, now: i64) -> Result<(), db::Error> {
+        // Noted before: who is killed in between has lost nothing.
+        self.pruned_at.store(now, Ordering::Relaxed);
+        self.queue.prune(now).await
+    }
+
+    /// Returns when this daemon deleted old rows from the queue last, milliseconds since 1970 UTC; 0 = not yet.
+    pub fn pruned_at(&self) -> i64 {
+        self.pruned_at.load(Ordering::Relaxed)
     }
 
     /// Notified when the newest input is another one.

@@ -130,6 +130,16 @@ impl Index {
             .map(|entry| entry.session_id.as_str())
     }
 
+    /// Returns whose session that of `key` is, as the first line of its transcript says it.
+    pub(super) fn head_of(&self, key: &str) -> Option<Head> {
+        self.sessions.get(key).map(|entry| Head {
+            session_id: entry.session_id.clone(),
+            key: key.to_owned(),
+            contact: entry.contact.clone(),
+            created_at: entry.created_at.clone(),
+        })
+    }
+
     /// Returns the key of the session that is called `target` by ourselves: by its id, its key, the name of
     /// a person with several ids, or its name in the shell (`cli:NAME`)
     /// or in the HTTP API (`http:NAME`).

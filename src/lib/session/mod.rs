@@ -126,22 +126,24 @@ impl Store {
     pub async fn take(&self, key: &SessionKey, contact: &str) -> Result<Session, sys::Error> {
         let known = {
             let mut inner = self.lock();
-            let id = inner.index.id_of(key.0.as_str()).map(str::to_owned);
-            match id {
-                Some(id) => {
-                    let files = inner.known(key, &id);
-                    inner.files.remove(&id);
-                    match inner.resting.remove(&id) {
+            match inner.index.head_of(&key.0) {
+                Some(head) => {
+                    let files = inner.known(key, &head.session_id);
+                    inner.files.remove(&head.session_id);
+                    match inner.resting.remove(&head.session_id) {
                         Some((_, session)) => return Ok(session.in_zone(*self.zone.lock())),
-                        None => Some((id, files)),
+                        None => Some((head, files)),
                     }
                 }
                 None => None,
             }
         };
-        if let Some((id, files)) = known {
+        if let Some((head, files)) = known {
             let (dir, zone) = (self.dir.clone(), *self.zone.lock());
-            let load = move || Session::load(&dir, zone, &id, files.as_ref());
+            let load = move || {
+                let id = head.session_id.clone();
+                Session::load(&dir, zone, &id, files.as_ref(), Some(head))
+            };
             let loaded = crate::sys::blocking(load).await;
             if let Some(session) = loaded? {
                 return Ok(session);
@@ -356,6 +358,16 @@ impl Store {
         all.into_iter()
             .map(|(key, _)| SessionKey(key.to_owned()))
             .collect()
+    }
+
+    /// Returns the keys of the sessions that were last used before `before` (RFC 3339 UTC).
+    pub fn unused_since(&self, before: &str) -> Vec<SessionKey> {
+        let inner = self.lock();
+        let unused = inner
+            .index
+            .iter()
+            .filter(|(_, entry)| entry.updated_at.as_str() < before);
+        unused.map(|(key, _)| SessionKey(key.to_owned())).collect()
     }
 
     /// Returns how many sessions there are.

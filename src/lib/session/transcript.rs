@@ -63,7 +63,7 @@ impl Session {
 
     /// Opens a session from its snapshot and the events after it, or from all its events when
     /// the snapshot is missing or damaged. `None` when it has no transcript. Without `known` its files
-    /// are looked for in the directory.
+    /// are looked for in the directory. `head` says whose it is where the line that says so is damaged.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -72,11 +72,15 @@ impl Session {
         zone: Tz,
         id: &str,
         known: Option<&Known>,
+        head: Option<Head>,
     ) -> Result<Option<Self>, sys::Error> {
         let snapshot = snapshot(dir, id)?;
         let files = files_by(dir, id, snapshot.as_ref(), known)?;
         let stamps = Stamp::of_all(dir, &files);
-        let (state, saved_seq) = fold(dir, &files, snapshot)?;
+        let (mut state, saved_seq) = fold(dir, &files, snapshot)?;
+        if state.last_seq > 0 {
+            state.head = state.head.or(head);
+        }
         Ok(state.head.clone().map(|head| Self {
             dir: dir.to_owned(),
             zone,
@@ -407,16 +411,24 @@ fn fold(
     files: &[String],
     snapshot: Option<Snapshot>,
 ) -> Result<(State, u64), sys::Error> {
+    let head = snapshot
+        .as_ref()
+        .and_then(|snapshot| snapshot.state.head.clone());
     let snapshot = snapshot
         .filter(|snapshot| snapshot.state.v == State::VERSION && snapshot.describes(dir, files));
     let state = match snapshot {
         Some(snapshot) => replay(dir, files, snapshot.state)?,
         None => None,
     };
-    match state {
-        Some(state) => Ok(state),
-        None => Ok(replay(dir, files, State::default())?.unwrap_or_default()),
+    let (mut state, from) = match state {
+        Some(state) => state,
+        None => replay(dir, files, State::default())?.unwrap_or_default(),
+    };
+    // Of an old snapshot it is true still: its own line may be damaged.
+    if state.last_seq > 0 && state.head.is_none() {
+        state.head = head;
     }
+    Ok((state, from))
 }
 
 /// Applies every event of `files` that comes after the state's position. Returns the state and the

@@ -1,8 +1,9 @@
-//! The ground: files that survive a crash, locks, names that one process holds, the FIFO, and a word to
-//! systemd.
+//! The ground: files that survive a crash, locks, names that one process holds, the FIFO, a word to
+//! systemd, and whether the clock may be believed.
 
 pub mod atomic;
 mod blocking;
+pub mod clock_check;
 mod dir_watch;
 pub mod fifo;
 mod file_stamp;

@@ -43,7 +43,7 @@ fn here(context: &Context) -> (Option<String>, Option<String>) {
 fn check_time(ask: &Ask, needs: &Needs) -> Result<(), String> {
     let now = clock::now_ms();
     let job = ask.clone().job("new", needs.zone, now)?;
-    match job.first_after(now)? {
+    match job.first_after(now, needs.zone)? {
         Some(at) if at < now - PAST_MS => Err(format!(
             "{} is past: it is {} now",
             clock::local_text(at, needs.zone),

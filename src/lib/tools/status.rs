@@ -41,8 +41,8 @@ impl TypedTool for SessionStatus {
             lines.extend(started.map(|at| format!("uptime: {}", text::span(now - at))));
             if of_owner {
                 let since = cost::start_of_day(now, needs.zone);
-                let spent =
-                    cost::by_model(&home.cost_db(), since).map_err(|error| error.to_string())?;
+                let spent = cost::by_model(&home.cost_db(), since, now)
+                    .map_err(|error| error.to_string())?;
                 lines.push(format!("cost today: ${:.4}", cost::total_usd(&spent)));
             }
             lines.push(describe(&key, &entry, window, of_owner));

@@ -110,12 +110,12 @@ fn the_agent_wakes_once_in_a_while_and_says_what_matters_once_a_day() {
 
 #[test]
 fn nothing_wakes_it_where_cron_does_outside_its_hours_or_when_its_money_is_spent() {
-    let config = "[heartbeat]\ndriver = \"cron\"\nactive_start = \"00:00\"\nactive_end = \"23:59\"\nday_usd = 0.000001\n";
+    let config = "[heartbeat]\ndriver = \"cron\"\nactive_start = \"00:00\"\nactive_end = \"23:59\"\n[cost]\nmessage_usd = 0.000001\n";
     let mut times = Times::with(config);
     times.sandbox.put("workspace/HEARTBEAT.md", b"- look\n");
     times.clock.later(BEAT);
     assert_eq!(times.heartbeat(), "The agent woke.");
-    // Its money is a limit like any other: the call is refused before it is made.
+    // The call is refused before it is made.
     wait_for("its end", SOON, || {
         let rows = times.sandbox.query(
             "queue",
@@ -127,6 +127,22 @@ fn nothing_wakes_it_where_cron_does_outside_its_hours_or_when_its_money_is_spent
         (times.model.requests().len(), times.heard(OWNER).len()),
         (0, 0),
         "nobody is woken by a failure"
+    );
+    times.stop();
+
+    let little =
+        "[heartbeat]\nactive_start = \"00:00\"\nactive_end = \"23:59\"\nday_usd = 0.000001\n";
+    let mut times = Times::with(little);
+    times.sandbox.put("workspace/HEARTBEAT.md", b"- look\n");
+    let why = "[heartbeat] day_usd = 0.000001 holds no call, which may cost up to ";
+    let told = times.heartbeat();
+    assert!(told.contains(why), "{told}");
+    let plan = times.dry_run();
+    assert!(
+        plan["reason"]
+            .as_str()
+            .is_some_and(|told| told.starts_with(why)),
+        "{plan}"
     );
     times.stop();
 
@@ -147,4 +163,29 @@ fn nothing_wakes_it_where_cron_does_outside_its_hours_or_when_its_money_is_spent
             "The agent did not wake: the time is outside {start}–{end} ([heartbeat] active_start, active_end)."
         )
     );
+}
+
+#[test]
+fn a_stretch_that_begins_outside_its_hours_is_not_lost() {
+    // That of a day begins at midnight.
+    let mut times = Times::asleep(
+        "[heartbeat]\nevery = \"24h\"\nactive_start = \"15:00\"\nactive_end = \"17:00\"\n",
+    );
+    let tomorrow = (times.now() + chrono::TimeDelta::days(1)).format("%Y-%m-%d");
+    let noon = serde_json::json!(format!("{tomorrow}T12:00:00Z"));
+    times.clock.sleep_until(&noon);
+    times.sandbox.put("workspace/HEARTBEAT.md", b"- look\n");
+    times.model.push(Reply::Text("Tea is ready.".into()));
+    times.start();
+    assert_eq!(
+        times.heartbeat(),
+        "The agent did not wake: the time is outside 15:00–17:00 ([heartbeat] active_start, active_end)."
+    );
+    times.clock.later(Duration::from_secs(4 * 3600));
+    times.wait_heard(OWNER, "Tea is ready.");
+    assert_eq!(
+        times.heartbeat(),
+        "The agent did not wake: it woke already in these 1d ([heartbeat] every)."
+    );
+    times.stop();
 }

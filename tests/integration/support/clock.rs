@@ -54,7 +54,16 @@ impl Clock {
 
     /// Sets it further ahead.
     pub(crate) fn later(&mut self, time: Duration) {
-        self.ahead += time;
+        self.set(self.ahead + time);
+    }
+
+    /// Sets it back, at most to the real time.
+    pub(crate) fn earlier(&mut self, time: Duration) {
+        self.set(self.ahead.saturating_sub(time));
+    }
+
+    fn set(&mut self, ahead: Duration) {
+        self.ahead = ahead;
         let seconds = i64::try_from(self.ahead.as_secs()).expect("no test takes that long");
         self.control
             .write_all_at(&seconds.to_ne_bytes(), 0)

@@ -89,11 +89,13 @@ fn missing_inputs(
     newest: (i64, i64),
     now: i64,
 ) -> Option<String> {
-    let (accepted, at) = before?.newest_input;
+    let before = before?;
+    let (accepted, at) = before.newest_input;
     let keep = i64::try_from(queue::KEEP.as_millis()).unwrap_or(i64::MAX);
-    // What is older may have been pruned.
+    // What is older may have been pruned, also by a clock that was ahead.
+    let pruned_at = now.max(before.pruned_at);
     let missing = accepted - newest.0;
-    (missing > 0 && now.saturating_sub(at) < keep).then(|| {
+    (missing > 0 && pruned_at.saturating_sub(at) < keep).then(|| {
         format!(
             "queue.db lost {} that had been accepted, the last at {}: queue.db-wal or queue.db was removed, damaged or \
              replaced by an older one. Messages that have no answer are to be sent again",
@@ -125,6 +127,13 @@ mod tests {
         assert!(words.contains("lost 3 inputs"), "{words}");
         assert!(told((0, 0), 101 * day).is_some(), "a new queue.db");
         assert_eq!(told((0, 0), 115 * day), None, "pruned");
+        let pruned_at = |pruned_at| monitor_state::State {
+            pruned_at,
+            ..before.clone()
+        };
+        let told = |before| missing_inputs(Some(&before), (0, 0), 101 * day);
+        assert_eq!(told(pruned_at(3650 * day)), None, "the clock was ahead");
+        assert!(told(pruned_at(101 * day)).is_some());
         assert_eq!(missing_inputs(None, (0, 0), 0), None);
     }
 }

@@ -12,6 +12,7 @@ use crate::cost::Ledger;
 use crate::pipeline::Pipeline;
 use crate::sys;
 use crate::sys::atomic;
+use crate::sys::clock_check::{self, Reading};
 use crate::{clock, control, media, queue, tools, undo};
 
 /// Answer files are kept this long (specification §3).
@@ -161,9 +162,15 @@ pub(super) async fn housekeeping(pipeline: Arc<Pipeline>, home: Home) {
                 }
             }
             _ = hours.tick() => {
-                if let Err(error) = pipeline.queue().prune(clock::now_ms()).await {
+                let now = clock::now_ms();
+                // What is deleted by a clock that is wrong does not come back.
+                if matches!(clock_check::read(now), Reading::Ahead { .. }) {
+                    continue;
+                }
+                if let Err(error) = pipeline.prune(now).await {
                     tracing::warn!(%error, "old rows stay");
                 }
+                pipeline.tidy_jobs(now).await;
                 let (own, undo) = (home.clone(), pipeline.undo().clone());
                 let keep = Duration::from_secs(pipeline.live().config.media.inbox_days.max(1) * 24 * 3600);
                 let pruned = tokio::task::spawn_blocking(move || {

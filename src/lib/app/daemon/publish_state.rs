@@ -16,6 +16,7 @@ use crate::message::AgentEvent;
 use crate::monitor_state;
 use crate::monitor_state::{ChannelState, ProviderState, Queue, State};
 use crate::pipeline::{Pipeline, Waiting};
+use crate::sys::clock_check;
 use crate::sys::sd_notify::Systemd;
 use crate::{cost, db, llm, sandbox};
 
@@ -245,6 +246,11 @@ async fn refresh(
     state.active_sessions = pipeline.sessions().count();
     state.last_error = pipeline.last_trouble();
     state.newest_input = pipeline.newest_input();
+    state.pruned_at = pipeline.pruned_at();
+    if let Some(known) = clock_check::known() {
+        state.known_at = Some(clock::rfc3339(known.at));
+        state.doubted_ms = known.doubted_ms;
+    }
     state.channels = pipeline
         .channels()
         .values()
@@ -277,7 +283,10 @@ async fn read(pipeline: Arc<Pipeline>, ledger: Ledger, day: i64) -> Read {
         outbox: counts.outbox,
         dead: counts.dead,
     });
-    (queue.ok(), ledger.spent_since(day).await.ok())
+    (
+        queue.ok(),
+        ledger.spent_since(day, clock::now_ms()).await.ok(),
+    )
 }
 
 #[cfg(test)]

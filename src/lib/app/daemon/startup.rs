@@ -34,7 +34,7 @@ use crate::standby;
 use crate::sys;
 use crate::sys::sd_notify::Systemd;
 use crate::sys::{fifo, lock};
-use crate::{db, logging, prompt, queue, session, workspace};
+use crate::{db, logging, monitor_state, prompt, queue, session, workspace};
 
 /// A daemon that is ending may still hold the lock this long (specification §3).
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -98,6 +98,9 @@ pub(super) fn prepare(
         "make the agent's files in",
         home.workspace(),
     ))?;
+    // Before the first log file is deleted.
+    let before = monitor_state::read(&home.monitor()).ok().flatten();
+    sys::clock_check::begin(before.and_then(|state| state.known_time()));
     let log = logging::init(&logging::Options {
         level: loaded.config.log.level,
         verbose: shared.verbose,

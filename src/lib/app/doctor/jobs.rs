@@ -29,10 +29,11 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         );
         Finding::warning("job-broken", text::visible(&evidence), edit())
     });
-    let now = clock::now_ms();
+    let (now, loaded) = (clock::now_ms(), patient.settings.as_ref().ok());
+    let zone = loaded.map_or(chrono_tz::UTC, |loaded| loaded.config.agent.timezone.0);
     let stuck = known
         .iter()
-        .filter_map(|job| match jobs::due(job, now, true) {
+        .filter_map(|job| match jobs::due(job, zone, now, true) {
             Err(Stuck::Clock) => {
                 let evidence = format!(
                     "the job {} remembers a later time than the clock shows, and waits",

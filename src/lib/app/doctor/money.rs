@@ -23,7 +23,8 @@ const ENOUGH: (i64, i64) = (10, 50_000);
 /// beginning, and each turn is paid whole.
 fn cache(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     let (ledger, zone) = (patient.home.cost_db(), loaded.config.agent.timezone.0);
-    let since = |since: i64| Some(cost::Line::sum(&cost::by_model(&ledger, since).ok()?));
+    let now = patient.now;
+    let since = |since: i64| Some(cost::Line::sum(&cost::by_model(&ledger, since, now).ok()?));
     let today = since(cost::start_of_day(patient.now, zone))?;
     let week = since(cost::start_of_week(patient.now, zone))?;
     let before = cost::Line {
@@ -112,7 +113,7 @@ fn reached(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
             continue;
         }
         // A ledger that cannot be read is told with the databases.
-        let Ok(lines) = cost::by_model(&patient.home.cost_db(), since) else {
+        let Ok(lines) = cost::by_model(&patient.home.cost_db(), since, patient.now) else {
             continue;
         };
         let spent = cost::total_usd(&lines);

@@ -34,12 +34,13 @@ pub(crate) struct Job {
 }
 
 /// Returns the jobs document; a daemon need not run.
-pub(crate) fn jobs(home: &Home) -> Result<Jobs, Failure> {
+pub(crate) fn jobs(home: &Home, env: &Environment) -> Result<Jobs, Failure> {
+    let (zone, _) = super::zone(home, env);
     let known = jobs::read(&home.jobs())?;
     let one = |job: &jobs::Job| {
         let runs = run_log::newest(&home.job_runs(), &job.id, RUNS).unwrap_or_default();
         Job {
-            fields: job.document(),
+            fields: job.document(zone),
             runs,
         }
     };
@@ -94,6 +95,11 @@ pub(crate) fn wake(home: &Home, env: &Environment) -> Result<Wake, Failure> {
         .ok_or_else(|| Failure::config("no model is configured"))?;
     let people = people::People::read(&home.people())?;
     let woke = queue::knows(&home.queue_db(), &format!("heartbeat:{this_slot}")).unwrap_or(false);
+    let sources = prompt::Sources::new(
+        home,
+        std::sync::Arc::new(skills::Skills::new(home, config::share_dir(env).as_deref())),
+    );
+    let beat = pipeline::heartbeat(now);
     let asleep = gate(&World {
         file: waking.file.as_deref(),
         hours,
@@ -105,13 +111,9 @@ pub(crate) fn wake(home: &Home, env: &Environment) -> Result<Wake, Failure> {
         down: down.or(waking.is_capped),
         has_way: config.open_channels().next().is_some() && people.first_owner(config).is_some(),
         spent: waking.spent,
+        least_usd: pipeline::least_usd(&sources, (config, models), &model.name, &beat),
     })
     .err();
-    let sources = prompt::Sources::new(
-        home,
-        std::sync::Arc::new(skills::Skills::new(home, config::share_dir(env).as_deref())),
-    );
-    let beat = pipeline::heartbeat(now);
     let system = sources.system(config, models, &model.name, &beat, true);
     let words = system
         .iter()

@@ -175,9 +175,8 @@ fn silence(runs: bool, last: &monitor_state::State) -> Option<String> {
 
 fn today(home: &Home, env: &Environment) -> Result<(Config, Vec<cost::Line>), Failure> {
     let config = config::load_config(home, env).unwrap_or_default();
-    let lines = cost::by_model(
-        &home.cost_db(),
-        cost::start_of_day(clock::now_ms(), config.agent.timezone.0),
-    )?;
+    let now = clock::now_ms();
+    let day = cost::start_of_day(now, config.agent.timezone.0);
+    let lines = cost::by_model(&home.cost_db(), day, now)?;
     Ok((config, lines))
 }

@@ -136,7 +136,7 @@ pub(super) async fn why(State(api): State<Arc<Api>>, Named(id): Named) -> Asked 
 }
 
 pub(super) async fn jobs(State(api): State<Arc<Api>>) -> Asked {
-    ask(&api, |home, _| documents::jobs(home)).await
+    ask(&api, documents::jobs).await
 }
 
 /// Words that begin with a slash.

@@ -36,7 +36,10 @@ pub(super) fn job(
     let named = arguments.message.id.as_deref().map(parse_id).transpose()?;
     let is_named = named.is_some();
     let Some((id, order)) = parse(words, fields, named)? else {
-        return Ok(render::jobs(context, &documents::jobs(context.home)?));
+        return Ok(render::jobs(
+            context,
+            &documents::jobs(context.home, context.env)?,
+        ));
     };
     let command = Command::Job(checked(context, &id, order)?);
     let post = if is_named {
@@ -124,7 +127,7 @@ fn checked(context: &Context<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, 
             "job add needs --text and one of --at, --every, --cron".to_owned(),
         ));
     }
-    let mut ask: Ask = serde_json::from_value(ask).map_err(|error| wrong(error.to_string()))?;
+    let ask: Ask = serde_json::from_value(ask).map_err(|error| wrong(error.to_string()))?;
     if let Some(to) = &ask.to {
         submit::check_recipient(context, to)?;
     }
@@ -132,7 +135,6 @@ fn checked(context: &Context<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, 
         .agent
         .timezone
         .0;
-    ask.tz.get_or_insert_with(|| zone.name().to_owned());
     let now = clock::now_ms();
     let planned = ask.clone().job(id.as_str(), zone, now).map_err(wrong)?;
     // A few minutes too late is a slow script, and runs at once.

@@ -78,8 +78,8 @@ impl Kind {
 /// What a limit is compared with.
 #[derive(Clone, Copy)]
 enum Scope<'a> {
-    /// All calls since then.
-    Since(i64),
+    /// All calls from then until then; what was paid while the clock was ahead is not of this day.
+    Between(i64, i64),
     /// Those of a run.
     Run(&'a str),
     /// Those of a session.
@@ -92,30 +92,41 @@ impl Scope<'_> {
     /// Returns false for a call that belongs to no run or session: then no limit of one holds it.
     fn exists(self) -> bool {
         match self {
-            Self::Since(_) => true,
+            Self::Between(..) => true,
             Self::Run(id) | Self::Session(id) | Self::Tree(id) => !id.is_empty(),
         }
     }
 
     fn spent(self, connection: &Connection) -> rusqlite::Result<i64> {
-        let sum = |condition: &str, parameter: &dyn ToSql| {
+        let sum = |condition: &str, parameters: &[&dyn ToSql]| {
             let sql =
                 format!("SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE {condition}");
             connection
                 .prepare_cached(&sql)?
-                .query_row([parameter], |row| row.get(0))
+                .query_row(parameters, |row| row.get(0))
         };
         match self {
-            Self::Since(since) => sum("ts >= ?1", &since),
-            Self::Run(run) => sum("run_id = ?1", &run),
-            Self::Session(session) => sum("session_id = ?1", &session),
+            Self::Between(since, until) => sum("ts >= ?1 AND ts < ?2", &[&since, &until]),
+            Self::Run(run) => sum("run_id = ?1", &[&run]),
+            Self::Session(session) => sum("session_id = ?1", &[&session]),
             Self::Tree(session) => sum(
                 "source != 'consolidation' AND session_id IN (SELECT ?1 UNION SELECT session_id FROM costs WHERE source IN ('subagent', 'sampling')
                    AND run_id IN (SELECT run_id FROM costs WHERE session_id = ?1 AND run_id != ''))",
-                &session,
+                &[&session],
             ),
         }
     }
+}
+
+/// Of when the calls are that a day's and a month's limit hold, milliseconds since 1970 UTC.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spans {
+    /// When the day began.
+    pub(super) day: i64,
+    /// When the month began.
+    pub(super) month: i64,
+    /// When both end.
+    pub(super) until: i64,
 }
 
 /// A limit.
@@ -132,7 +143,7 @@ pub(super) fn refusal(
     connection: &Connection,
     call: &NewCall,
     caps: &Cost,
-    (day, month): (i64, i64),
+    spans: Spans,
 ) -> rusqlite::Result<Option<Refusal>> {
     let (budget, share) = budgets(call);
     if !caps.capped() && budget <= 0.0 && share <= 0.0 {
@@ -150,7 +161,7 @@ pub(super) fn refusal(
     } else {
         String::new()
     };
-    for cap in limits(call, caps, (day, month), (&root, &session)) {
+    for cap in limits(call, caps, spans, (&root, &session)) {
         if cap.limit <= 0.0 || !cap.scope.exists() {
             continue;
         }
@@ -175,7 +186,7 @@ pub(super) fn refusal(
 fn limits<'a>(
     call: &'a NewCall,
     caps: &Cost,
-    (day, month): (i64, i64),
+    spans: Spans,
     (root, session): (&str, &'a str),
 ) -> [Cap<'a>; 7] {
     let settings = "agent.toml";
@@ -190,7 +201,8 @@ fn limits<'a>(
     };
     let job_usd = if root == "job" { caps.job_usd } else { 0.0 };
     let (run, own) = (Scope::Run(&call.run_id), Scope::Session(&call.session_id));
-    let (since_day, since_month) = (Scope::Since(day), Scope::Since(month));
+    let since = |begin| Scope::Between(begin, spans.until);
+    let (since_day, since_month) = (since(spans.day), since(spans.month));
     let (budget, share) = budgets(call);
     let cap = |period, (setting, file), limit, scope| Cap {
         period,

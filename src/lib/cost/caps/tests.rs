@@ -112,6 +112,35 @@ fn new_call(call: Call<'_>, bound: Option<i64>) -> NewCall {
 }
 
 #[tokio::test]
+async fn what_was_paid_while_the_clock_was_ahead_counts_against_no_day_before() {
+    let (house, now) = (House::new(), clock::now_ms());
+    let caps = Cost {
+        day_usd: 0.03,
+        month_usd: 0.03,
+        ..Cost::default()
+    };
+    let pay = |at| house.pay_at(&caps, call("cli", "r", "ada"), CENT, CENT, at);
+    let year = 366 * 24 * 3_600_000;
+    for _ in 0..3 {
+        pay(now + year).await.expect("then it is within its limit");
+    }
+    let full = Err("day: [cost] day_usd".to_owned());
+    assert_eq!(pay(now + year).await, full);
+    // A clock that was only set back by some hours lets nobody pay twice.
+    for at in [now + 3_600_000, now, now] {
+        pay(at).await.expect("none of that is of today");
+    }
+    assert_eq!(pay(now).await, full);
+    let today = crate::cost::start_of_day(now, UTC);
+    assert_eq!(
+        house.ledger.spent_since(today, now).await.expect("sum"),
+        0.03
+    );
+    let lines = crate::cost::by_model(&house.path(), today, now).expect("lines");
+    assert_eq!(crate::cost::total_usd(&lines), 0.03);
+}
+
+#[tokio::test]
 async fn a_session_pays_for_its_sub_agents_too_and_another_has_its_own_limit() {
     let (house, caps) = (
         House::new(),

@@ -271,7 +271,8 @@ impl Pipeline {
         );
         let path = self.cost_db.clone();
         let read = crate::sys::blocking(move || {
-            Ok::<_, crate::db::Error>((cost::by_model(&path, day)?, cost::by_model(&path, month)?))
+            let since = |since| cost::by_model(&path, since, now);
+            Ok::<_, crate::db::Error>((since(day)?, since(month)?))
         });
         let (day, month) = match read.await {
             Ok(sums) => sums,

@@ -64,12 +64,25 @@ impl Pipeline {
     /// See [`db::Error`].
     pub async fn tell_loss(self: &Arc<Self>, loss: &str) -> Result<(), db::Error> {
         self.note_trouble(loss);
+        let key = format!("loss:{}", crate::text::sha256_hex(loss.as_bytes()));
+        self.tell_owner_of(key, "disk", loss).await
+    }
+
+    /// Warns the owner of `what` in chat, where there is a way to them; else see [`Self::tell_owner`].
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub(crate) async fn tell_owner_of(
+        self: &Arc<Self>,
+        key: String,
+        part: &str,
+        what: &str,
+    ) -> Result<(), db::Error> {
         let way = self.way_to_owner(&self.live().config, &self.everybody().await?);
         let Some((_, route)) = way else {
             return Ok(());
         };
-        let key = format!("loss:{}", crate::text::sha256_hex(loss.as_bytes()));
-        self.tell_owner(key, "disk", format!("⚠️ {loss}"), &route)
+        self.tell_owner(key, part, format!("⚠️ {what}"), &route)
             .await
     }
 }

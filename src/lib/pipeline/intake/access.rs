@@ -36,6 +36,8 @@ pub(super) struct AfterCommit {
     pub(super) people: Option<Arc<People>>,
     /// Presses of buttons that change nothing, and what is said to them.
     pub(super) presses: Vec<(String, &'static str)>,
+    /// Groups of the settings that have a new id, and that.
+    pub(super) moved: Vec<(String, String)>,
 }
 
 pub(super) struct SentCode {
@@ -82,6 +84,13 @@ impl Pipeline {
         now: i64,
         after: &mut AfterCommit,
     ) -> Verdict {
+        if let Some(to) = item.moved_to {
+            let from = item.chat.chat;
+            if config.group(channel, &from).is_some() && config.group(channel, &to).is_none() {
+                after.moved.push((from, to));
+            }
+            return Verdict::Refuse(None);
+        }
         // A channel, an anonymous administrator: nobody whose rights could be known.
         let Some(sender) = item.sender.clone() else {
             return Verdict::Refuse(None);

@@ -62,6 +62,9 @@ impl Pipeline {
             .await;
         self.deliver(notices);
         self.answer_presses(channel, after.presses);
+        for (from, to) in after.moved {
+            self.tell_of_move(channel, &from, &to).await;
+        }
         // What was planned may be cancelled.
         if self.plans_open.load(Ordering::Relaxed) {
             self.plan_news.notify_one();
@@ -69,6 +72,20 @@ impl Pipeline {
         let keys = accepted.iter().map(|row| row.envelope.id.clone()).collect();
         let _ = self.signals.send(Signal::Accepted(accepted));
         Ok(keys)
+    }
+
+    /// Tells the owner once that a group is not heard any more until the settings name its new id.
+    async fn tell_of_move(self: &Arc<Self>, channel: &str, from: &str, to: &str) {
+        let words = format!(
+            "the group {from} has the new id {to} and is not heard any more: in agent.toml change [{channel}.groups.\"{from}\"] \
+             to [{channel}.groups.\"{to}\"], then reload it: systemctl --user reload agent-daemon"
+        );
+        tracing::warn!("{words}");
+        self.note_trouble(&words);
+        let key = format!("moved:{channel}:{from}:{to}");
+        if let Err(error) = self.tell_owner_of(key, "groups", &words).await {
+            tracing::error!(%error, "the owner could not be told");
+        }
     }
 
     /// Writes down who asked, who wrote and who sent a code; whose code was taken is told.

@@ -43,7 +43,7 @@ fn number(session: &Session) -> u32 {
 fn cold(dir: &Path, id: &str) -> State {
     let sessions = dir.join("sessions");
     let _ = std::fs::remove_file(transcript::snapshot_path(&sessions, id));
-    Session::load(&sessions, chrono_tz::UTC, id, None)
+    Session::load(&sessions, chrono_tz::UTC, id, None, None)
         .expect("load")
         .expect("there")
         .state()
@@ -166,7 +166,7 @@ async fn files_stay_in_the_order_of_their_events_whatever_the_clock_says() {
             })
             .collect();
         atomic::write(&file, lines.as_bytes(), atomic::Durability::Rename).expect("write");
-        let session = Session::load(&sessions, chrono_tz::UTC, "s", None)
+        let session = Session::load(&sessions, chrono_tz::UTC, "s", None, None)
             .expect("load")
             .expect("there");
         std::fs::remove_file(file).expect("remove");

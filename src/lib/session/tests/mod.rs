@@ -263,6 +263,7 @@ async fn a_transcript_that_its_owner_edited_is_read_again() {
         chrono_tz::UTC,
         session.id(),
         None,
+        None,
     )
     .expect("load")
     .expect("there");
@@ -355,7 +356,7 @@ async fn an_edit_of_an_earlier_day_outdates_the_snapshots_of_a_session_that_rest
     assert_ne!(files[0], files[1]);
     let id = session.id().to_owned();
     let load = || {
-        Session::load(&sessions, chrono_tz::UTC, &id, None)
+        Session::load(&sessions, chrono_tz::UTC, &id, None, None)
             .expect("load")
             .expect("there")
     };
@@ -372,6 +373,46 @@ async fn an_edit_of_an_earlier_day_outdates_the_snapshots_of_a_session_that_rest
     store.put(session);
     store.flush().expect("flush");
     assert_eq!(load().state().messages()[0].plain_text(), "(taken out)");
+}
+
+#[tokio::test]
+async fn a_damaged_first_line_loses_no_conversation() {
+    for keeps_snapshot in [true, false] {
+        let dir = tempfile::tempdir().expect("dir");
+        let (first, sessions) = (store(dir.path()), dir.path().join("sessions"));
+        let mut session = first.take(&key(), "Ada").await.expect("take");
+        let said = vec![user("my boat lies in Lisbon"), assistant(&[])];
+        session.append(said, true).await.expect("append");
+        let (head, file) = (
+            session.head().clone(),
+            sessions.join(&session.state().position.file),
+        );
+        first.put(session);
+        first.flush().expect("flush");
+        drop(first);
+        let mut bytes = std::fs::read(&file).expect("read");
+        bytes[3] ^= 1;
+        atomic::write(&file, &bytes, atomic::Durability::Rename).expect("damage");
+        if !keeps_snapshot {
+            std::fs::remove_file(transcript::snapshot_path(&sessions, &head.session_id))
+                .expect("the snapshot");
+        }
+
+        let second = store(dir.path());
+        let mut session = second.take(&key(), "Ada").await.expect("take");
+        assert_eq!(session.head(), &head, "{keeps_snapshot}");
+        let words = |state: &State| state.messages()[0].plain_text();
+        assert_eq!(words(session.state()), "my boat lies in Lisbon");
+        session.append(vec![user("b")], true).await.expect("append");
+        second.put(session);
+        second.flush().expect("flush");
+        let seen = view(&sessions, &head.session_id).expect("view");
+        let seen = seen.expect("those who only read see it, too");
+        assert_eq!(
+            (seen.head.as_ref(), words(&seen)),
+            (Some(&head), "my boat lies in Lisbon".to_owned())
+        );
+    }
 }
 
 #[tokio::test]
@@ -392,6 +433,7 @@ async fn a_line_of_a_newer_version_is_kept_and_passed_over() {
         &dir.path().join("sessions"),
         chrono_tz::UTC,
         session.id(),
+        None,
         None,
     )
     .expect("load")
@@ -606,9 +648,9 @@ proptest! {
             log.set_len(length.saturating_sub(torn)).expect("tear");
             let id = session.id().to_owned();
             let sessions = dir.path().join("sessions");
-            let with = Session::load(&sessions, chrono_tz::UTC, &id, None).expect("load").map(|session| session.state().clone());
+            let with = Session::load(&sessions, chrono_tz::UTC, &id, None, None).expect("load").map(|session| session.state().clone());
             let _ = std::fs::remove_file(transcript::snapshot_path(&sessions, &id));
-            let without = Session::load(&sessions, chrono_tz::UTC, &id, None).expect("load").map(|session| session.state().clone());
+            let without = Session::load(&sessions, chrono_tz::UTC, &id, None, None).expect("load").map(|session| session.state().clone());
             // A snapshot never says more than the transcript that is left.
             assert_eq!(with, without);
         });

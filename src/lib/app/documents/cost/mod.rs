@@ -188,7 +188,7 @@ fn at(
         if limit <= 0.0 {
             return Ok(None);
         }
-        let spent = Line::sum(&cost::by_model(&ledger, since)?).cost_nano_usd;
+        let spent = Line::sum(&cost::by_model(&ledger, since, now)?).cost_nano_usd;
         Ok(Some(cost::left_usd(limit, spent)))
     };
     let caps = Caps {
@@ -248,6 +248,7 @@ fn forecast(ledger: &Path, now: i64, zone: Tz, spent: i64) -> Result<Option<f64>
         Ok(cost::total_usd(&cost::by_model(
             ledger,
             clock::start_of_day(date, zone),
+            now,
         )?))
     };
     let of_today = since(today)?;

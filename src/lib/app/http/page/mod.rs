@@ -140,7 +140,7 @@ fn draw(home: &Home, env: &Environment, memory: &Memory, question: &str) -> Stri
     costs(&mut page, home, env, zone, now);
     queue(&mut page, home);
     sessions(&mut page, home, env, now);
-    jobs(&mut page, home, zone);
+    jobs(&mut page, home, env, zone);
     footer(&mut page, zone);
     page.raw(foot);
     page.into_text()
@@ -307,8 +307,8 @@ fn sessions(page: &mut Html, home: &Home, env: &Environment, now: i64) {
     });
 }
 
-fn jobs(page: &mut Html, home: &Home, zone: Tz) {
-    let jobs = documents::jobs(home);
+fn jobs(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
+    let jobs = documents::jobs(home, env);
     section(page, "Jobs", jobs, |jobs| render::jobs::table(jobs, zone));
 }
 

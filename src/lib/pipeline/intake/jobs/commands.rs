@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use chrono_tz::Tz;
+
 use crate::clock;
 use crate::control::replies::Reply;
 use crate::jobs;
 use crate::jobs::{Ask, Job, Jobs, Status, Time};
-use crate::message::{Envelope, JobOrder};
+use crate::message::{Envelope, JobOrder, Source};
 use crate::pipeline::turn::outcome::{Outcome, said};
 use crate::pipeline::{Live, Pipeline};
 use crate::text;
@@ -33,6 +35,9 @@ impl Pipeline {
         let live = self.live();
         let (pipeline, ordered, now) = (self.clone(), order.clone(), envelope.received_at);
         let work = move || {
+            if let Some(why) = pipeline.too_small_a_budget(&ordered, &live, now) {
+                return Err(why);
+            }
             let made = pipeline
                 .schedule
                 .jobs
@@ -59,6 +64,31 @@ impl Pipeline {
         }
     }
 
+    /// Returns why no run of the job that is to be added could be paid for: each would fail.
+    fn too_small_a_budget(&self, order: &JobOrder, live: &Live, now: i64) -> Option<String> {
+        let JobOrder::Add { ask, .. } = order else {
+            return None;
+        };
+        let ask: Ask = serde_json::from_value(ask.clone()).ok()?;
+        let budget = ask
+            .budget_usd
+            .filter(|budget| *budget > 0.0 && !ask.literal)?;
+        let model = ask.model.unwrap_or_else(|| super::system_model(live));
+        let run = Envelope {
+            source: Source::Job,
+            text: ask.text,
+            ..super::heartbeat(now)
+        };
+        let settings = (&live.config, live.agent.client().models());
+        let least = super::least_usd(&self.prompt, settings, &model, &run)?;
+        (budget < least).then(|| {
+            format!(
+                "a budget of {budget} US dollars holds no call of the model {model}, which may cost up to {least}: give at least that",
+                least = jobs::enough(least)
+            )
+        })
+    }
+
     /// Returns the jobs, for a chat.
     pub(in crate::pipeline) fn jobs_text(&self) -> String {
         let jobs = match self.schedule.jobs.look() {
@@ -83,7 +113,7 @@ impl Pipeline {
     }
 }
 
-fn line(job: &Job, zone: chrono_tz::Tz) -> String {
+fn line(job: &Job, zone: Tz) -> String {
     let time = |at: Option<Time>| {
         at.map_or_else(|| "never".to_owned(), |at| clock::local_text(at.0, zone))
     };
@@ -114,6 +144,7 @@ fn status_word(status: Status) -> &'static str {
 }
 
 fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
+    let zone = live.config.agent.timezone.0;
     let called = order.job();
     let shown = text::shorten(&text::visible(called), 80);
     let none = || format!("no job {shown:?}");
@@ -147,26 +178,24 @@ fn carry_out(jobs: &mut Jobs, order: &JobOrder, live: &Live, now: i64) -> Made {
                 (job.last_at, job.last_status, job.last_error) =
                     (Some(Time(now)), Some(Status::Running), None);
             }
-            Ok((format!("Job {id} runs now."), Some(job.document())))
+            Ok((format!("Job {id} runs now."), Some(job.document(zone))))
         }
         JobOrder::Pause { .. } => {
             let job = jobs.get_mut(id).ok_or_else(none)?;
             job.enabled = false;
-            Ok((format!("Job {id} paused."), Some(job.document())))
+            Ok((format!("Job {id} paused."), Some(job.document(zone))))
         }
         JobOrder::Resume { .. } => {
             let job = jobs.get_mut(id).ok_or_else(none)?;
             job.enabled = true;
-            job.created_at = job.created_at.min(Time(now));
-            job.last_at = job.last_at.map(|at| at.min(Time(now)));
-            job.next_at = job.times()?.next_after(now).map(Time);
+            job.go_on_from(now, zone)?;
             let next = job.next_at.map_or_else(
                 || "it has no time left".to_owned(),
-                |_| times_text(job, now),
+                |_| times_text(job, zone, now),
             );
             Ok((
                 format!("Job {id} resumed: {next}."),
-                Some(document(job, now)),
+                Some(document(job, zone, now)),
             ))
         }
     }
@@ -182,7 +211,8 @@ fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
             .map_err(|error| error.to_string())?;
     }
     let is_named = ask.name.is_some();
-    let mut job = ask.job(id, live.config.agent.timezone.0, now)?;
+    let zone = live.config.agent.timezone.0;
+    let mut job = ask.job(id, zone, now)?;
     job.name = free_name(jobs, &job, is_named)?;
     if let Some(old) = jobs.get(id) {
         // The same order again, after a crash, or the same job in new words: what runs of it goes on.
@@ -204,8 +234,8 @@ fn add(jobs: &mut Jobs, id: &str, ask: Ask, live: &Live, now: i64) -> Made {
             "{MOST_MESSAGES} messages wait for their time already"
         ));
     }
-    let text = format!("Job {id} ({}): {}.", job.name, times_text(&job, now));
-    let document = document(&job, now);
+    let text = format!("Job {id} ({}): {}.", job.name, times_text(&job, zone, now));
+    let document = document(&job, zone, now);
     jobs.put(job);
     Ok((text, Some(document)))
 }
@@ -231,9 +261,9 @@ fn free_name(jobs: &Jobs, job: &Job, is_given: bool) -> Result<String, String> {
 }
 
 /// Returns when a job runs next, in its own zone: what somebody meant is seen here.
-fn times_text(job: &Job, now: i64) -> String {
-    let zone: chrono_tz::Tz = job.tz.parse().unwrap_or(chrono_tz::UTC);
-    let times: Vec<String> = next_times(job, now)
+fn times_text(job: &Job, agents: Tz, now: i64) -> String {
+    let zone = job.zone(agents).unwrap_or(agents);
+    let times: Vec<String> = next_times(job, zone, now)
         .into_iter()
         .map(|at| clock::local_text(at, zone))
         .collect();
@@ -244,15 +274,15 @@ fn times_text(job: &Job, now: i64) -> String {
     }
 }
 
-fn next_times(job: &Job, now: i64) -> Vec<i64> {
-    jobs::Job::times(job)
+fn next_times(job: &Job, agents: Tz, now: i64) -> Vec<i64> {
+    jobs::Job::times(job, agents)
         .map(|times| times.times_after(now, SHOWN))
         .unwrap_or_default()
 }
 
-fn document(job: &Job, now: i64) -> serde_json::Value {
-    let mut document = job.document();
-    let times: Vec<String> = next_times(job, now)
+fn document(job: &Job, agents: Tz, now: i64) -> serde_json::Value {
+    let mut document = job.document(agents);
+    let times: Vec<String> = next_times(job, agents, now)
         .into_iter()
         .map(clock::rfc3339)
         .collect();

@@ -11,10 +11,12 @@
 
 mod commands;
 mod job_input;
+mod leftovers;
 mod wake;
 
-pub use wake::{heartbeat, waking};
+pub use wake::{heartbeat, least_usd, waking};
 
+use chrono_tz::Tz;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,14 +27,17 @@ use crate::config::Config;
 use crate::control::replies::{Reply, Status as Answered};
 use crate::jobs;
 use crate::jobs::heartbeat_gate::{Hours, slot};
-use crate::jobs::{Due, Job, Jobs, Missed, Skipped, Status, Stuck, Time, run_log};
+use crate::jobs::{Due, Job, Jobs, Missed, Skipped, Status, Stuck, Time, When, run_log};
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Arrival, Progress, Verdict};
+use crate::sys::clock_check::{self, Reading};
 use crate::{clock, sys, text};
 
 /// The jobs are looked at this often, whatever their times are: a clock may jump, a machine may sleep, and
 /// somebody may write into the file.
 const LOOK_MS: i64 = 5_000;
+/// What a job remembers of later than so is from a clock that was ahead; what is less waits until it is there.
+const AHEAD_MS: i64 = 24 * 3_600_000;
 /// Characters of an answer that stand in the log of a job.
 const REPLY: usize = 500;
 
@@ -46,8 +51,8 @@ pub(crate) struct Schedule {
     pub(crate) news: Notify,
     /// One look at a time: a second one would find a run that the first has put down and not claimed yet.
     looking: tokio::sync::Mutex<()>,
-    /// The stretch of time in which a heartbeat was thought of last; that of the start is no reason to wake.
-    slot: Mutex<i64>,
+    /// When a heartbeat was thought of last.
+    beat: Mutex<wake::Beat>,
     /// What was said in the log already, so that it is said once.
     told: Mutex<BTreeSet<String>>,
 }
@@ -56,17 +61,14 @@ impl Schedule {
     /// Returns the jobs of the file `jobs`, whose logs are in the directory `runs`, at the start of a daemon with
     /// these settings.
     pub(crate) fn new(jobs: &std::path::Path, runs: std::path::PathBuf, config: &Config) -> Self {
-        let now_slot = slot(
-            clock::now_ms(),
-            config.heartbeat.every.0,
-            config.agent.timezone.0,
-        );
+        let now = clock::now_ms();
+        let now_slot = slot(now, config.heartbeat.every.0, config.agent.timezone.0);
         Self {
             jobs: jobs::Store::new(jobs),
             runs,
             news: Notify::new(),
             looking: tokio::sync::Mutex::default(),
-            slot: Mutex::new(now_slot),
+            beat: Mutex::new(wake::Beat::at_start(now_slot, now)),
             told: Mutex::default(),
         }
     }
@@ -91,6 +93,8 @@ struct Look {
     troubles: BTreeSet<String>,
     /// The next time of any job.
     next_at: Option<i64>,
+    /// Jobs of a clock that was ahead, which go on from now.
+    brought_back: Vec<String>,
 }
 
 impl Pipeline {
@@ -135,7 +139,8 @@ impl Pipeline {
             // What ended may have freed a job.
             self.settle_runs(now).await?;
         }
-        let may_speak = hours(live).contain(now, live.config.agent.timezone.0);
+        let (reading, zone) = (clock_check::read(now), live.config.agent.timezone.0);
+        let may_speak = hours(live).contain(now, zone);
         let model = system_model(live);
         // One run of a job that lets missed times go begins at its time and waits in its turn: the daemon was there.
         let waits = |job: &Job| {
@@ -150,15 +155,16 @@ impl Pipeline {
         };
         let (known, _) = self.schedule.jobs.look()?;
         let mut jobs = known.clone();
-        let mut look = plan(&mut jobs, now, may_speak, &waits);
+        let mut look = plan(&mut jobs, (now, zone, reading), may_speak, &waits);
         // Nothing is written when nothing is due: this is what an idle day does.
         if jobs != known {
             let change = || {
                 self.schedule
                     .jobs
-                    .change(|jobs| plan(jobs, now, may_speak, &waits))
+                    .change(|jobs| plan(jobs, (now, zone, reading), may_speak, &waits))
             };
             look = tokio::task::block_in_place(change)?;
+            self.tell_brought_back(&look.brought_back, now).await;
             for (id, skipped) in &look.skipped {
                 self.note_skipped(id, skipped, now)?;
             }
@@ -174,6 +180,46 @@ impl Pipeline {
         }
         self.schedule.keep_told(&look.troubles);
         Ok(look.next_at)
+    }
+
+    /// Tells the owner once which jobs go on from `now`, because a clock that was ahead had moved them.
+    async fn tell_brought_back(self: &Arc<Self>, ids: &[String], now: i64) {
+        if ids.is_empty() {
+            return;
+        }
+        let words = format!(
+            "the clock had been ahead; jobs that it had moved run at their own times again from now on: {}",
+            ids.join(", ")
+        );
+        tracing::warn!("{words}");
+        self.note_trouble(&words);
+        let key = format!("clock:{now}");
+        if let Err(error) = self.tell_owner_of(key, "jobs", &words).await {
+            tracing::warn!(%error, "the owner could not be told");
+        }
+    }
+
+    /// Says which jobs keep another zone than that of the agent, which is another one than before.
+    pub(in crate::pipeline) fn note_other_zones(&self, zone: Tz) {
+        let Ok((jobs, _)) = self.schedule.jobs.look() else {
+            return;
+        };
+        let keeps = |job: &&Job| job.tz.as_deref().is_some_and(|own| own != zone.name());
+        let kept: Vec<String> = jobs
+            .iter()
+            .filter(|job| matches!(job.schedule, When::Cron(_)))
+            .filter(keeps)
+            .map(|job| format!("{} ({})", job.id, job.tz.as_deref().unwrap_or_default()))
+            .collect();
+        if kept.is_empty() {
+            return;
+        }
+        let words = format!(
+            "the timezone is {zone} now, and these jobs keep their own: {}; to give one that of the agent, remove its \"tz\" in state/cron/jobs.json",
+            text::visible(&text::shorten(&kept.join(", "), 1000))
+        );
+        tracing::warn!("{words}");
+        self.note_trouble(&words);
     }
 
     fn note_skipped(&self, id: &str, skipped: &Skipped, now: i64) -> Result<(), sys::Error> {
@@ -286,8 +332,21 @@ enum Claim {
 }
 
 /// Puts into `jobs` what is to be done about each at `now`.
-fn plan(jobs: &mut Jobs, now: i64, may_speak: bool, waits: &dyn Fn(&Job) -> bool) -> Look {
+fn plan(
+    jobs: &mut Jobs,
+    (now, zone, reading): (i64, Tz, Reading),
+    may_speak: bool,
+    waits: &dyn Fn(&Job) -> bool,
+) -> Look {
     let mut look = Look::default();
+    if let Reading::Ahead { known_at } = reading {
+        look.troubles.insert(format!(
+            "the clock shows {} and nothing confirms it: by what was known it is {}. Nothing old is deleted and reminders of \
+             before wait, until the clock is right or synchronised, or the daemon ran for a day",
+            clock::local_date(now, zone),
+            clock::local_date(known_at, zone)
+        ));
+    }
     for broken in jobs.broken() {
         look.troubles.insert(format!(
             "cron/jobs.json: the entry {} is invalid: {}",
@@ -295,8 +354,17 @@ fn plan(jobs: &mut Jobs, now: i64, may_speak: bool, waits: &dyn Fn(&Job) -> bool
         ));
     }
     for job in jobs.iter_mut() {
-        match jobs::due(job, now, may_speak) {
+        let is_ahead = job.newest_time() > now.saturating_add(AHEAD_MS);
+        if job.enabled
+            && reading == Reading::Plausible
+            && is_ahead
+            && job.go_on_from(now, zone).is_ok()
+        {
+            look.brought_back.push(job.id.clone());
+        }
+        match jobs::due(job, zone, now, may_speak) {
             Ok(None) => {}
+            Ok(Some(_)) if is_still_to_come(job, reading) => {}
             Ok(Some(due)) if !due.runs.is_empty() && waits(job) => {}
             Ok(Some(Due {
                 runs,
@@ -339,6 +407,18 @@ fn plan(jobs: &mut Jobs, now: i64, may_speak: bool, waits: &dyn Fn(&Job) -> bool
         }
     }
     look
+}
+
+/// Returns whether `job` is due only by a clock that is doubted. A run that was too early cannot be taken back, and one
+/// that comes again goes on at its times.
+fn is_still_to_come(job: &Job, reading: Reading) -> bool {
+    let Reading::Ahead { known_at } = reading else {
+        return false;
+    };
+    // One that was made by that clock goes by it.
+    matches!(job.schedule, When::At(_))
+        && job.created_at.0 <= known_at
+        && job.next_at.is_some_and(|at| at.0 > known_at)
 }
 
 /// Returns what the log says of a run that ended; `None` while it goes on.

@@ -5,19 +5,55 @@ use std::sync::Arc;
 
 use chrono_tz::Tz;
 
-use crate::config::{Config, Driver, Home};
+use crate::config::{Config, Driver, Home, Models};
 use crate::cost;
 use crate::jobs::heartbeat_gate::{Asleep, World, gate, slot};
 use crate::message::{Envelope, Sender, SessionKey, Source, Trust};
 use crate::pipeline::intake::shell::Everybody;
 use crate::pipeline::{Live, Pipeline, Signal};
 use crate::queue::{Arrival, Verdict};
+use crate::{llm, prompt};
 
 /// What the agent is told when it wakes; HEARTBEAT.md stands in its system text.
 const WORDS: &str =
     "Look after what HEARTBEAT.md lists. If nothing needs your owner now, answer HEARTBEAT_OK.";
+/// The tools that every turn is offered.
+const TOOLS_BYTES: usize = 6_000;
 /// More of HEARTBEAT.md is not looked at.
 const MAX_FILE: u64 = 1 << 20;
+
+/// An agent that did not wake, because it was busy or outside its hours, is tried again after so long.
+const AGAIN_MS: i64 = 60_000;
+/// A start is no reason to wake: what was left open comes first.
+const AFTER_START_MS: i64 = 600_000;
+
+/// When a heartbeat was thought of last.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beat {
+    /// In which stretch of time; see [`slot`].
+    slot: i64,
+    /// When, milliseconds since 1970 UTC.
+    at: i64,
+    /// When it is thought of again in the same stretch, so many milliseconds later; `None` when the agent woke in it.
+    again_ms: Option<i64>,
+}
+
+impl Beat {
+    /// Returns that of a daemon which starts at `at`.
+    pub(super) fn at_start(slot: i64, at: i64) -> Self {
+        Self {
+            slot,
+            at,
+            again_ms: Some(AFTER_START_MS),
+        }
+    }
+
+    /// Returns whether a heartbeat is to be thought of at `now`, in the stretch `slot`; a clock may be set back.
+    fn is_due(self, slot: i64, now: i64) -> bool {
+        let passed = now.saturating_sub(self.at).saturating_abs();
+        self.slot != slot || self.again_ms.is_some_and(|again| passed >= again)
+    }
+}
 
 /// What decides whether the agent wakes, as far as files tell it.
 #[derive(Debug)]
@@ -45,11 +81,11 @@ pub fn waking(workspace: &Path, cost_db: &Path, config: &Config, now: i64) -> Wa
     );
     let limit = config.heartbeat.day_usd;
     let beats = if limit > 0.0 {
-        cost::spent_by_runs_of(cost_db, day, Source::Heartbeat.as_str()).unwrap_or_default()
+        cost::spent_by_runs_of(cost_db, (day, now), Source::Heartbeat.as_str()).unwrap_or_default()
     } else {
         0.0
     };
-    let spent = |since| cost::by_model(cost_db, since).unwrap_or_default();
+    let spent = |since| cost::by_model(cost_db, since, now).unwrap_or_default();
     let reached = |name: &str, limit: f64, since| {
         (limit > 0.0 && cost::total_usd(&spent(since)) >= limit)
             .then(|| format!("the limit is reached: [cost] {name} = {limit}"))
@@ -61,6 +97,20 @@ pub fn waking(workspace: &Path, cost_db: &Path, config: &Config, now: i64) -> Wa
         spent: (beats, limit),
         is_capped,
     }
+}
+
+/// Returns the most that the shortest call of the turn of `envelope` can cost, US dollars, when the model `name` is asked:
+/// a smaller limit holds none. `None` when it has no price, or is not there.
+pub fn least_usd(
+    sources: &prompt::Sources,
+    (config, models): (&Config, &Models),
+    name: &str,
+    envelope: &Envelope,
+) -> Option<f64> {
+    let model = models.get(name, "the turn").ok()?;
+    let system = sources.system(config, models, name, envelope, true);
+    let text: usize = system.iter().map(|block| block.text.len()).sum();
+    llm::least_usd(&model, text + envelope.text.len() + TOOLS_BYTES)
 }
 
 /// Returns the input that a heartbeat at `now` is, without a name and a way to anybody.
@@ -87,7 +137,7 @@ pub fn heartbeat(now: i64) -> Envelope {
 }
 
 impl Pipeline {
-    /// Wakes the agent when a new stretch of time began and nothing speaks against it; returns when the next
+    /// Wakes the agent once in each stretch of time, as soon as nothing speaks against it; returns when the next
     /// one begins. `None` when somebody else wakes it.
     pub(super) async fn beat(self: &Arc<Self>, live: &Arc<Live>, now: i64) -> Option<i64> {
         let heartbeat = &live.config.heartbeat;
@@ -97,12 +147,24 @@ impl Pipeline {
         let zone = live.config.agent.timezone.0;
         let every = heartbeat.every.0;
         let now_slot = slot(now, every, zone);
-        let last = std::mem::replace(&mut *self.schedule.slot.lock(), now_slot);
-        if last < now_slot {
-            match self.wake(now).await {
+        let last = *self.schedule.beat.lock();
+        if last.is_due(now_slot, now) {
+            // Outside its hours nothing is read.
+            let hours = super::hours(live);
+            let woke = match hours.contain(now, zone) {
+                true => self.wake(now).await,
+                false => Err(Asleep::Hours(hours)),
+            };
+            match &woke {
                 Ok(()) => tracing::info!("woke"),
                 Err(asleep) => tracing::debug!(%asleep, "did not wake"),
             }
+            let is_over = matches!(woke, Ok(()) | Err(Asleep::Woke { .. }));
+            *self.schedule.beat.lock() = Beat {
+                slot: now_slot,
+                at: now,
+                again_ms: (!is_over).then_some(AGAIN_MS),
+            };
         }
         Some(slot(now_slot + every, every, zone))
     }
@@ -133,8 +195,15 @@ impl Pipeline {
             home.cost_db(),
             live.config.clone(),
         );
-        let read = crate::sys::blocking(move || waking(&workspace, &cost_db, &config, now)).await;
-        let waking = read;
+        let (prompt, live_now, name) = (self.prompt.clone(), live.clone(), model.clone());
+        let read = move || {
+            let settings = (&live_now.config, live_now.agent.client().models());
+            let least = (config.heartbeat.day_usd > 0.0)
+                .then(|| least_usd(&prompt, settings, &name, &heartbeat(now)))
+                .flatten();
+            (waking(&workspace, &cost_db, &config, now), least)
+        };
+        let (waking, least_usd) = crate::sys::blocking(read).await;
         let is_down = client
             .is_down(&model)
             .then(|| format!("the provider of `{model}` is down"));
@@ -149,6 +218,7 @@ impl Pipeline {
             down: is_down.or(waking.is_capped),
             has_way: way.is_some(),
             spent: waking.spent,
+            least_usd,
         })?;
         let (spent, limit) = waking.spent;
         let (heard_in, route) = way.unzip();
@@ -184,6 +254,32 @@ mod tests {
     use crate::message::Usage;
 
     const CENT: i64 = 10_000_000;
+
+    #[test]
+    fn a_stretch_in_which_it_was_busy_is_tried_again_until_it_woke() {
+        const SLOT: i64 = 1_800_000;
+        let start = Beat::at_start(SLOT, SLOT + 5_000);
+        let check = |beat: Beat, slot, now, expected| assert_eq!(beat.is_due(slot, now), expected);
+        check(start, SLOT, SLOT + 10_000, false);
+        check(start, SLOT, SLOT + 605_000, true);
+        check(start, 2 * SLOT, 2 * SLOT, true);
+        let busy = Beat {
+            at: SLOT,
+            again_ms: Some(AGAIN_MS),
+            ..start
+        };
+        check(busy, SLOT, SLOT + 5_000, false);
+        check(busy, SLOT, SLOT + 60_000, true);
+        let woke = Beat {
+            again_ms: None,
+            ..busy
+        };
+        check(woke, SLOT, 2 * SLOT - 1, false);
+        check(woke, 2 * SLOT, 2 * SLOT, true);
+        // A clock that was ahead and is right again.
+        check(woke, 0, 10, true);
+        check(Beat { slot: 0, ..busy }, 0, -60_000, true);
+    }
 
     async fn pay(ledger: &Ledger, (source, run, session): (&'static str, &str, &str), now: i64) {
         let call = NewCall {

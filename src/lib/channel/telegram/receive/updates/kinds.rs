@@ -44,14 +44,6 @@ const SERVICE: &str = "boost_added channel_chat_created chat_background_set chat
 
 /// Returns true for a service message: nobody said anything.
 pub(super) fn is_service(message: &Value) -> bool {
-    if let Some(to) = message.number("migrate_to_chat_id") {
-        let from = message.object("chat").and_then(|chat| chat.number("id"));
-        tracing::info!(
-            from,
-            to,
-            "a group has a new id: name it in [telegram.groups] instead of the old one"
-        );
-    }
     let mut service = SERVICE.split(' ');
     service.any(|name| message.field(name).is_some())
 }

@@ -72,6 +72,18 @@ pub(crate) fn incoming(raw: &Value, bot: &Identity) -> Option<Incoming> {
     let (message, edited, is_post) = UPDATES
         .iter()
         .find_map(|(field, edited, is_post)| Some((raw.object(field)?, *edited, *is_post)))?;
+    // Only a group moves.
+    if let Some(to) = message.number("migrate_to_chat_id")
+        && let Some((chat, group @ Some(_))) = chat(message, None)
+    {
+        return Some(Incoming {
+            key,
+            chat,
+            group,
+            moved_to: Some(to.to_string()),
+            ..Incoming::default()
+        });
+    }
     let text = text::of(message);
     // An edit without text is a location that moves, or a picture that was changed.
     if text.text.is_empty() && (edited || kinds::is_service(message)) {
