@@ -72,6 +72,18 @@ impl AfterCommit {
         self.people = Some(Arc::new(people));
         self.codes.push(sent);
     }
+
+    /// Returns whether a message says that its group has a new id; of one that the settings name the owner is to hear.
+    fn tells_of_a_move(&mut self, item: &Incoming, config: &Config, channel: &str) -> bool {
+        let Some(to) = &item.moved_to else {
+            return false;
+        };
+        let from = &item.chat.chat;
+        if config.group(channel, from).is_some() && config.group(channel, to).is_none() {
+            self.moved.push((from.clone(), to.clone()));
+        }
+        true
+    }
 }
 
 impl Pipeline {
@@ -84,11 +96,7 @@ impl Pipeline {
         now: i64,
         after: &mut AfterCommit,
     ) -> Verdict {
-        if let Some(to) = item.moved_to {
-            let from = item.chat.chat;
-            if config.group(channel, &from).is_some() && config.group(channel, &to).is_none() {
-                after.moved.push((from, to));
-            }
+        if after.tells_of_a_move(&item, config, channel) {
             return Verdict::Refuse(None);
         }
         // A channel, an anonymous administrator: nobody whose rights could be known.
