@@ -6,7 +6,7 @@
 //! 4. [`deliver`]: silence, then every part `pending → sending → sent`
 //!
 //! In plan mode the answer of a turn is a graph of tasks, which [`plan`] carries out. [`approvals`] and [`subagents`]
-//! serve a turn that waits, [`suspend`] ends one for a time; [`commands`] never reach the model; [`retry`] says which
+//! serve a turn that waits, [`suspend`] ends one for a time; [`commands`] never reach the model; [`persist`] says which
 //! failed write is tried again.
 
 mod approvals;
