@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 
 use crate::clock::{self, Moment};
 
-/// A machine may be off for so long and show whatever time it is then: who is away for a week has nothing deleted too early.
-const LEEWAY_MS: i64 = 7 * 24 * 3_600_000;
+/// A machine may be off for so long, and its clock is believed: clocks that are wrong are so by years.
+const LEEWAY_MS: i64 = 45 * 24 * 3_600_000;
 /// A clock that nothing confirms is believed after so long.
 const DOUBTED_MS: i64 = 24 * 3_600_000;
 /// The kernel's clock and ours are one; a process that is shown another has no clock that is synchronised.
@@ -150,16 +150,16 @@ mod tests {
         };
         check(NOW + 5_000, false, (at(NOW + 5_000), Reading::Plausible));
         check(
-            NOW + 7 * DAY,
+            NOW + 45 * DAY,
             false,
-            (at(NOW + 7 * DAY), Reading::Plausible),
+            (at(NOW + 45 * DAY), Reading::Plausible),
         );
         check(NOW - DAY, false, (at(NOW - DAY), Reading::Plausible));
-        // A home that really was off for a month, and a machine that knows the time.
+        // A home that really was off for two months, and a machine that knows the time.
         check(
-            NOW + 30 * DAY,
+            NOW + 60 * DAY,
             true,
-            (at(NOW + 30 * DAY), Reading::Plausible),
+            (at(NOW + 60 * DAY), Reading::Plausible),
         );
         let doubted = |at| Known { at, doubted_ms: 1 };
         let ahead = Reading::Ahead {
