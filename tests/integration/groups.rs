@@ -113,8 +113,11 @@ fn the_owner_is_told_once_that_a_group_has_a_new_id() {
         .telegram
         .wait_sent(|sent| sent.text == "echo: thanks", SOON);
     assert_eq!(house.telegram.sent().len(), 2, "that one, once");
-    let status = house.sandbox.send(&["--status"]).stdout;
-    assert!(status.contains("has the new id -100501"), "{status}");
+    // The status is written a moment later.
+    wait_for("the status to say so", SOON, || {
+        let status = house.sandbox.send(&["--status"]).stdout;
+        status.contains("has the new id -100501").then_some(())
+    });
 }
 
 #[test]
