@@ -255,10 +255,16 @@ pub(super) fn decide(
         }
         (_, Reach::Asks(why), _) => return ask(why.clone()),
         (Policy::Ask, ..) => return ask("your settings ask about it each time".to_owned()),
-        (Policy::Allow, Reach::Carries(_) | Reach::Searches(_), Some(_)) if plan => {
+        (
+            Policy::Allow,
+            Reach::Carries(_) | Reach::CarriesInside(_) | Reach::Searches(_),
+            Some(_),
+        ) if plan => {
             return Decision::Run;
         }
-        (Policy::Sandboxed, Reach::Carries(url), Some(_)) if plan && knows.was_read(url) => {
+        (Policy::Sandboxed, Reach::Carries(url) | Reach::CarriesInside(url), Some(_))
+            if plan && knows.was_read(url) =>
+        {
             return Decision::Run;
         }
         (Policy::Sandboxed | Policy::Allow, _, Some(name)) => {
