@@ -17,6 +17,7 @@ mod start;
 mod stream;
 mod web;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -29,12 +30,18 @@ const SOON: Duration = Duration::from_secs(20);
 /// Of 128 bits.
 const TOKEN: &str = "9f86d081884c7d659a2feaa0c55ad015";
 
+/// Returns a port at which nobody listens, below those that the kernel gives to connections: nobody gets it meanwhile.
 pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind(("127.0.0.1", 0))
-        .expect("a port")
-        .local_addr()
-        .expect("it has one")
-        .port()
+    const BELOW: std::ops::Range<u32> = 20_000..32_000;
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id() * 64 + TAKEN.fetch_add(1, Ordering::Relaxed);
+        let port = BELOW.start + number % (BELOW.end - BELOW.start);
+        let port = u16::try_from(port).expect("a port");
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A daemon with the API and a fake model.

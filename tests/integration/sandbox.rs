@@ -113,16 +113,21 @@ fn marker(number: usize, test: u32) -> String {
     format!("86{number}{test}.{}", std::process::id())
 }
 
+/// Returns whether a process has `marker` on its command line.
+fn is_there(marker: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| {
+            line.split(|b| *b == 0)
+                .any(|word| word == marker.as_bytes())
+        })
+    })
+}
+
 /// Waits until no process has `marker` on its command line.
 fn gone(marker: &str) -> bool {
     let deadline = Instant::now() + Duration::from_secs(1);
     loop {
-        let alive = std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
-            std::fs::read(entry.path().join("cmdline")).is_ok_and(|line| {
-                line.split(|b| *b == 0)
-                    .any(|word| word == marker.as_bytes())
-            })
-        });
+        let alive = is_there(marker);
         if !alive || Instant::now() > deadline {
             return !alive;
         }
@@ -204,10 +209,14 @@ fn a_cancelled_command_dies_at_once() {
     let place = place();
     for (number, level) in all_levels().into_iter().enumerate() {
         let (cancel, marker) = (CancellationToken::new(), marker(number, 2));
-        let (later, start) = (cancel.clone(), Instant::now());
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(200));
+        let (later, begun) = (cancel.clone(), marker.clone());
+        let cancelling = std::thread::spawn(move || {
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while !is_there(&begun) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             later.cancel();
+            Instant::now()
         });
         let outcome = go_with(
             &level,
@@ -220,7 +229,8 @@ fn a_cancelled_command_dies_at_once() {
             ("begun\n", Status::Cancelled),
             "{level}"
         );
-        assert!(start.elapsed() < Duration::from_millis(1200), "{level}");
+        let cancelled = cancelling.join().unwrap();
+        assert!(cancelled.elapsed() < Duration::from_secs(1), "{level}");
         assert!(gone(&marker), "{level}");
     }
 }
