@@ -397,23 +397,29 @@ fn a_key_that_cannot_be_verified_leaves_the_agent_as_it_is_until_it_can() {
     assert!(answers().contains("answers: m of mine"), "{}", answers());
 }
 
-#[test]
-fn init_on_a_terminal_leads_from_a_key_to_an_answer() {
-    let (model, telegram) = (FakeModel::start(), FakeTelegram::start());
-    let sandbox = Sandbox::new().env("AGENT_TELEGRAM__API_URL", telegram.url());
-    fs::remove_file(sandbox.path("agent.toml")).expect("it is there");
+/// Starts init on a terminal and gives it a key for the provider at `model`; `None` where there is no terminal.
+fn given_a_key(sandbox: &Sandbox, model: &FakeModel) -> Option<Running> {
     let here = format!(
         "type = \"anthropic\"\nbase_url = \"{}\"\napi_key_env = \"ANTHROPIC_API_KEY\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [1, 1, 1]\n",
         model.url()
     );
     sandbox.put("providers.d/anthropic.toml", here.as_bytes());
-    let Some(running) = shell_on_terminal(&sandbox, "agent-daemon init; echo code=$?") else {
-        return;
-    };
+    let running = shell_on_terminal(sandbox, "agent-daemon init; echo code=$?")?;
     running.wait_said("Which [1]: ");
     running.write("anthropic (API key)\r");
     running.wait_said("API key (it is not shown, Enter skips): ");
     running.write("sk-not-a-key\r");
+    Some(running)
+}
+
+#[test]
+fn init_on_a_terminal_leads_from_a_key_to_an_answer() {
+    let (model, telegram) = (FakeModel::start(), FakeTelegram::start());
+    let sandbox = Sandbox::new().env("AGENT_TELEGRAM__API_URL", telegram.url());
+    fs::remove_file(sandbox.path("agent.toml")).expect("it is there");
+    let Some(running) = given_a_key(&sandbox, &model) else {
+        return;
+    };
     running.wait_said("the key is good");
     running.wait_said("Model [m]: ");
     running.write("\r");
@@ -466,18 +472,9 @@ fn input_that_ends_at_the_model_or_its_price_ends_init_and_the_key_stays() {
     let model = FakeModel::start();
     for answers in [&["\u{4}"][..], &["mock-model\r", "\u{4}"]] {
         let sandbox = Sandbox::new();
-        let here = format!(
-            "type = \"anthropic\"\nbase_url = \"{}\"\napi_key_env = \"ANTHROPIC_API_KEY\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [1, 1, 1]\n",
-            model.url()
-        );
-        sandbox.put("providers.d/anthropic.toml", here.as_bytes());
-        let Some(running) = shell_on_terminal(&sandbox, "agent-daemon init; echo code=$?") else {
+        let Some(running) = given_a_key(&sandbox, &model) else {
             return;
         };
-        running.wait_said("Which [1]: ");
-        running.write("anthropic (API key)\r");
-        running.wait_said("API key (it is not shown, Enter skips): ");
-        running.write("sk-not-a-key\r");
         for (question, answer) in ["Model [m]: ", "for example 3 15): "].iter().zip(answers) {
             running.wait_said(question);
             running.write(answer);

@@ -1,6 +1,7 @@
 //! Untrusted words: what marks them, what a mark stops, and what clears it.
 
 pub(crate) mod approved_hashes;
+mod cached_file;
 pub mod fence;
 mod provenance;
 pub(crate) mod standing_rules;

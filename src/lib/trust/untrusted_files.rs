@@ -10,31 +10,27 @@
 //! When it cannot be read, every file counts as marked until somebody has repaired it: nothing is set aside
 //! and nothing is saved over.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
+use super::cached_file::CachedFile;
 use super::untrusted_periods::{Periods, changed_at};
 use crate::sys;
-use crate::sys::{Version, atomic, lock};
+use crate::sys::{atomic, lock};
 use crate::text;
 
 /// `untrusted.json` in the hands of one process.
 #[derive(Debug)]
 pub struct Marks {
-    path: PathBuf,
+    file: CachedFile<Contents>,
     /// When files may have got untrusted words that no mark tells of.
     pub periods: Periods,
-    cached: Mutex<Option<(Version, Loaded)>>,
 }
-
-type Loaded = Result<Arc<Contents>, String>;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Contents {
@@ -154,9 +150,8 @@ impl Marks {
     /// Returns the marks in the file at `path`, which need not exist.
     pub fn new(path: &Path) -> Self {
         Self {
-            path: path.to_owned(),
+            file: CachedFile::new(path.to_owned()),
             periods: Periods::new(path.with_file_name("untrusted-periods.json")),
-            cached: Mutex::default(),
         }
     }
 
@@ -167,14 +162,15 @@ impl Marks {
 
     /// Returns true when the file called `key` holds untrusted words, or nobody can tell.
     pub fn has(&self, key: &str) -> bool {
-        self.read()
+        self.file
+            .read()
             .is_none_or(|contents| contents.files.contains_key(key))
     }
 
     /// Returns true when something below the directory called `key` is marked, or nobody can tell.
     pub fn has_below(&self, key: &str) -> bool {
         let below = format!("{key}/");
-        self.read().is_none_or(|contents| {
+        self.file.read().is_none_or(|contents| {
             let next = contents.files.range(below.clone()..).next();
             next.is_some_and(|(key, _)| key.starts_with(&below))
         })
@@ -184,26 +180,28 @@ impl Marks {
     pub fn may_hold(&self, size: u64) -> bool {
         size >= SHORTEST
             && self
+                .file
                 .read()
                 .is_some_and(|contents| contents.contents.values().any(|one| one.size == size))
     }
 
     /// Returns true when this content was written as untrusted, whatever the file is called now.
     pub fn has_content(&self, content: &ContentId) -> bool {
-        self.read()
+        self.file
+            .read()
             .is_some_and(|contents| contents.contents.contains_key(&content.sha256))
     }
 
     /// Returns the sizes of all contents that were written as untrusted.
     pub fn sizes(&self) -> BTreeSet<u64> {
-        let contents = self.read();
+        let contents = self.file.read();
         let of_all = contents.iter().flat_map(|all| all.contents.values());
         of_all.map(|content| content.size).collect()
     }
 
     /// Returns true when the owner wanted the file called `key`, or a file with this content, or both are not marked.
     pub fn was_asked(&self, key: &str, content: impl FnOnce() -> Option<ContentId>) -> bool {
-        let Some(contents) = self.read() else {
+        let Some(contents) = self.file.read() else {
             return false;
         };
         let of_file = contents.files.get(key).map(|mark| mark.asked);
@@ -256,14 +254,15 @@ impl Marks {
 
     /// Returns the files that hold untrusted words; `None` when nobody can tell.
     pub fn all(&self) -> Option<Vec<String>> {
-        self.read()
+        self.file
+            .read()
             .map(|contents| contents.files.keys().cloned().collect())
     }
 
     /// Returns a digest of when and by which run each file that `counts` got its untrusted words: another one when any of
     /// them was written since. `None` when nobody can tell, or there is none.
     pub fn state_of(&self, counts: impl Fn(&str) -> bool) -> Option<String> {
-        let contents = self.read()?;
+        let contents = self.file.read()?;
         let files = contents.files.iter().filter(|(key, _)| counts(key));
         let mut digest = Context::new(&SHA256);
         let mut any = false;
@@ -276,7 +275,7 @@ impl Marks {
 
     /// Returns why the file cannot be used; `None` when it can.
     pub fn damage(&self) -> Option<String> {
-        load(&self.path).err()
+        self.file.load().err().map(|error| error.to_string())
     }
 
     /// Marks a file. In a damaged file all are.
@@ -310,6 +309,7 @@ impl Marks {
     /// When it cannot be locked or written.
     pub fn clear(&self, key: &str) -> Result<(), sys::Error> {
         if self
+            .file
             .read()
             .is_some_and(|contents| !contents.files.contains_key(key))
         {
@@ -319,42 +319,14 @@ impl Marks {
     }
 
     fn change(&self, change: impl FnOnce(&mut Contents)) -> Result<(), sys::Error> {
-        let _lock = lock::lock(&self.path.with_extension("lock"))?;
-        let Ok(mut contents) = load(&self.path) else {
+        let _lock = lock::lock(&self.file.path().with_extension("lock"))?;
+        let Ok(mut contents) = self.file.load() else {
             return Ok(());
         };
         change(&mut contents);
         contents.v = 1;
         let bytes = serde_json::to_vec_pretty(&contents).expect("plain data with string keys");
-        atomic::write(&self.path, &bytes, atomic::Durability::Full)
-    }
-
-    /// Returns what is marked; `None` when nobody can tell.
-    fn read(&self) -> Option<Arc<Contents>> {
-        let version = match std::fs::metadata(&self.path) {
-            Ok(metadata) => Version::of(&metadata),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Some(Arc::default());
-            }
-            Err(_) => return None,
-        };
-        let mut cached = self.cached.lock();
-        if let Some((_, contents)) = cached.as_ref().filter(|(seen, _)| *seen == version) {
-            return contents.as_ref().ok().cloned();
-        }
-        let contents = load(&self.path).map(Arc::new);
-        if let Err(reason) = &contents {
-            tracing::error!(file = %self.path.display(), reason, "every file counts as somebody else's words until this is repaired");
-        }
-        cached.insert((version, contents)).1.as_ref().ok().cloned()
-    }
-}
-
-fn load(path: &Path) -> Result<Contents, String> {
-    match atomic::read(path) {
-        Ok(None) => Ok(Contents::default()),
-        Ok(Some(bytes)) => serde_json::from_slice(&bytes).map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
+        atomic::write(self.file.path(), &bytes, atomic::Durability::Full)
     }
 }
 

@@ -11,14 +11,13 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use super::cached_file::CachedFile;
 use crate::sys;
 use crate::sys::atomic::Durability;
-use crate::sys::{Version, atomic, lock};
+use crate::sys::{atomic, lock};
 
 /// The clock of a file system is so far behind ours at most.
 const TICK_MS: i64 = 10;
@@ -66,15 +65,9 @@ pub fn changed_at(metadata: &Metadata) -> i64 {
 
 /// The file of them in the hands of one process.
 #[derive(Debug)]
-pub struct Periods {
-    path: PathBuf,
-    cached: Mutex<Option<(Version, Loaded)>>,
-}
+pub struct Periods(CachedFile<Contents>);
 
-/// `None` when it cannot be read.
-type Loaded = Option<Arc<Vec<Period>>>;
-
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Contents {
     v: u32,
@@ -84,10 +77,7 @@ struct Contents {
 impl Periods {
     /// Returns those in the file at `path`, which need not exist.
     pub(super) fn new(path: PathBuf) -> Self {
-        Self {
-            path,
-            cached: Mutex::default(),
-        }
+        Self(CachedFile::new(path))
     }
 
     /// Begins one; one that goes by the same id goes on. With `durable` a power cut leaves it, too.
@@ -96,7 +86,11 @@ impl Periods {
     /// When it cannot be locked, read or written: then what it is about must not begin.
     pub fn begin(&self, period: &Period, durable: bool) -> Result<(), sys::Error> {
         let known = |one: &Period| one.id == period.id;
-        if self.read().is_some_and(|all| all.iter().any(known)) {
+        if self
+            .0
+            .read()
+            .is_some_and(|all| all.periods.iter().any(known))
+        {
             return Ok(());
         }
         let durability = match durable {
@@ -117,7 +111,11 @@ impl Periods {
     /// When it cannot be locked, read or written: then it goes on.
     pub fn end(&self, id: &str) -> Result<(), sys::Error> {
         let known = |one: &Period| one.id == id;
-        if self.read().is_some_and(|all| !all.iter().any(known)) {
+        if self
+            .0
+            .read()
+            .is_some_and(|all| !all.periods.iter().any(known))
+        {
             return Ok(());
         }
         self.change(Durability::Rename, |periods| {
@@ -127,21 +125,23 @@ impl Periods {
 
     /// Returns those that go on, or were cut off.
     pub fn open(&self) -> Vec<Period> {
-        let all = self.read().unwrap_or_default();
-        let open = all.iter().filter(|period| period.until.is_none());
+        let all = self.0.read().unwrap_or_default();
+        let open = all.periods.iter().filter(|period| period.until.is_none());
         open.cloned().collect()
     }
 
     /// Returns true when there is none.
     pub fn is_empty(&self) -> bool {
-        self.read().is_some_and(|all| all.is_empty())
+        self.0.read().is_some_and(|all| all.periods.is_empty())
     }
 
     /// Returns true when the file called `key`, which was last changed at `changed_at`, may hold untrusted words that no mark
     /// tells of, or nobody can tell.
     pub fn cover(&self, key: &str, changed_at: i64) -> bool {
         let covers = |period: &Period| period.covers(key, changed_at);
-        self.read().is_none_or(|all| all.iter().any(covers))
+        self.0
+            .read()
+            .is_none_or(|all| all.periods.iter().any(covers))
     }
 
     fn change(
@@ -149,42 +149,13 @@ impl Periods {
         durability: Durability,
         change: impl FnOnce(&mut Vec<Period>),
     ) -> Result<(), sys::Error> {
-        let _lock = lock::lock(&self.path.with_extension("lock"))?;
-        let mut contents = match load(&self.path) {
-            Ok(contents) => contents,
-            Err(source) => return Err(sys::Error::at("read", &self.path)(source)),
-        };
+        let _lock = lock::lock(&self.0.path().with_extension("lock"))?;
+        let contents = self.0.load();
+        let mut contents = contents.map_err(sys::Error::at("read", self.0.path()))?;
         change(&mut contents.periods);
         contents.v = 1;
         let bytes = serde_json::to_vec(&contents).expect("plain data with string keys");
-        atomic::write(&self.path, &bytes, durability)
-    }
-
-    fn read(&self) -> Loaded {
-        let version = match std::fs::metadata(&self.path) {
-            Ok(metadata) => Version::of(&metadata),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Some(Arc::default());
-            }
-            Err(_) => return None,
-        };
-        let mut cached = self.cached.lock();
-        if let Some((_, all)) = cached.as_ref().filter(|(seen, _)| *seen == version) {
-            return all.clone();
-        }
-        let all = load(&self.path).map(|contents| Arc::new(contents.periods));
-        if let Err(error) = &all {
-            tracing::error!(file = %self.path.display(), %error, "every file counts as somebody else's words until this is repaired");
-        }
-        cached.insert((version, all.ok())).1.clone()
-    }
-}
-
-fn load(path: &Path) -> std::io::Result<Contents> {
-    match atomic::read(path) {
-        Ok(None) => Ok(Contents::default()),
-        Ok(Some(bytes)) => serde_json::from_slice(&bytes).map_err(std::io::Error::from),
-        Err(error) => Err(std::io::Error::other(error)),
+        atomic::write(self.0.path(), &bytes, durability)
     }
 }
 
@@ -272,7 +243,7 @@ mod tests {
         }
         assert!((0..100).all(|number| periods.cover("a", number * 1_000 + 5)));
         assert!(!periods.cover("a", 99_500));
-        assert!(periods.read().unwrap().len() <= MOST);
+        assert!(periods.0.read().unwrap().periods.len() <= MOST);
     }
 
     #[test]
