@@ -63,7 +63,7 @@ fn launch(walls: Walls, dir: PathBuf) -> std::io::Result<Report> {
     let ground = run::ground_of(walls, None)?;
     let plan = run::line_of(&Plan {
         trial: true,
-        ..spec.into_plan(walls)
+        ..spec.into_plan(walls, super::host_secrets::closed())
     })?;
     let mut child = Command::new(run::launcher())
         .arg(LAUNCHER_ARG)

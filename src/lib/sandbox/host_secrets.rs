@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -43,8 +44,7 @@ const CHANGES: AddWatchFlags = AddWatchFlags::IN_ATTRIB
     .union(AddWatchFlags::IN_ONLYDIR)
     .union(AddWatchFlags::IN_DONT_FOLLOW);
 
-/// A process that stays outside the walls and looks around there while they go up: the search takes 2 to 10 ms.
-/// It looks before it is asked, and answers what is so when it is.
+/// A process that stays outside the walls and looks around there while they go up.
 pub(super) struct Search {
     question: PipeWriter,
     answers: BufReader<PipeReader>,
@@ -88,50 +88,31 @@ impl Secrets {
     }
 }
 
-/// Answers what comes on `asked`: where the paths lead, and then what is to be masked.
-fn answer_one(asked: PipeReader, mut answer: PipeWriter) -> Result<(), Failure> {
-    let (survey, resolved) = std::thread::scope(|scope| {
-        // The question may be there at once, or in some seconds.
-        let survey = scope.spawn(|| Survey::of(&SEARCHED));
-        let resolved = resolve(asked, &mut answer);
-        (survey.join(), resolved)
-    });
-    let Some((paths, is_trial)) = resolved? else {
+/// Answers what comes on `asked`: where the paths lead, and then what is to be masked. Nobody asks where the launcher failed,
+/// and nothing is masked where paths lead nowhere.
+fn answer_one(mut asked: PipeReader, mut answer: PipeWriter) -> Result<(), Failure> {
+    let mut named = Vec::new();
+    asked.read_to_end(&mut named).at(STEP)?;
+    let Ok(named) = serde_json::from_slice::<Named>(&named) else {
         return Ok(());
     };
-    let Ok(survey) = survey else {
-        return Err("the search failed").at(STEP);
-    };
-    let mut found = survey.now(&SEARCHED);
+    let paths = Paths::resolve(&named);
+    let mut line = serde_json::to_vec(&paths).at(STEP)?;
+    line.push(b'\n');
+    answer.write_all(&line).at(STEP)?;
+    let Ok(paths) = paths else { return Ok(()) };
+    let mut found = named.closed;
     // What is named is meant to be seen.
     let is_named = |path: &Path| {
         let mut named = paths.writable.iter().chain(&paths.read_only);
         named.any(|named| path.starts_with(named))
     };
     found.retain(|path| !is_named(path));
-    if !is_trial {
+    if !named.trial {
         found.extend(sockets(&paths.writable, ENTRIES));
     }
     let list = serde_json::to_vec(&found).at(STEP)?;
     answer.write_all(&list).at(STEP)
-}
-
-/// Answers where the paths lead that come on `asked`. Returns them, and whether they are those of a trial; nothing when
-/// nobody asked, or they lead nowhere.
-fn resolve(
-    mut asked: PipeReader,
-    answer: &mut PipeWriter,
-) -> Result<Option<(Paths, bool)>, Failure> {
-    let mut named = Vec::new();
-    asked.read_to_end(&mut named).at(STEP)?;
-    let Ok(named) = serde_json::from_slice::<Named>(&named) else {
-        return Ok(None);
-    };
-    let paths = Paths::resolve(&named);
-    let mut line = serde_json::to_vec(&paths).at(STEP)?;
-    line.push(b'\n');
-    answer.write_all(&line).at(STEP)?;
-    Ok(paths.ok().map(|paths| (paths, named.trial)))
 }
 
 /// Reads the list whole and then as JSON, which by itself would be a system call a byte. One that was cut short is no JSON.
@@ -141,13 +122,25 @@ fn read_list(mut from: impl Read) -> Result<Vec<PathBuf>, Failure> {
     serde_json::from_slice(&list).at(STEP)
 }
 
+/// What [`closed`] found last.
+static SURVEY: Mutex<Option<Survey>> = Mutex::new(None);
+
+/// Returns the files and directories in the shown system directories that others may not read. They are looked for the first
+/// time, and when something changed there: 1,500 system calls.
+pub(super) fn closed() -> Vec<PathBuf> {
+    let mut survey = SURVEY.lock().unwrap_or_else(PoisonError::into_inner);
+    let survey = survey.get_or_insert_default();
+    survey.update(&SEARCHED);
+    survey.closed.clone()
+}
+
 /// What others may not read in some directories, and what tells whether that is still so.
 #[derive(Default)]
 struct Survey {
     closed: Vec<PathBuf>,
     /// Directories that were not there.
     absent: Vec<PathBuf>,
-    /// What changed since; `None` where nobody says so.
+    /// What changed since; `None` where nobody says so. The kernel takes about 10 ms to give one up.
     changes: Option<Inotify>,
 }
 
@@ -170,12 +163,10 @@ impl Survey {
         survey
     }
 
-    /// Returns what is closed now.
-    fn now(self, dirs: &[(&str, u32)]) -> Vec<PathBuf> {
-        if self.is_current() {
-            self.closed
-        } else {
-            Self::of(dirs).closed
+    /// Looks again, unless all is as it was.
+    fn update(&mut self, dirs: &[(&str, u32)]) {
+        if !self.is_current() {
+            *self = Self::of(dirs);
         }
     }
 
@@ -381,12 +372,13 @@ mod tests {
         assert!(relative.contains(OsStr::new("rel.sock")));
     }
 
-    /// Returns what is masked for a command that may write to `workspace`.
-    fn masked(workspace: &Path, trial: bool) -> Vec<PathBuf> {
+    /// Returns what is masked for a command that may write to `workspace`, where `closed` is what others may not read.
+    fn masked(workspace: &Path, closed: &[&str], trial: bool) -> Vec<PathBuf> {
         let (asked, mut question) = std::io::pipe().unwrap();
         let (answers, answer) = std::io::pipe().unwrap();
         let named = serde_json::json!({
-            "workspace": workspace, "writable": [], "hidden": [], "read_only": [], "trial": trial,
+            "workspace": workspace, "writable": [], "hidden": [], "read_only": [],
+            "closed": closed, "trial": trial,
         });
         question.write_all(named.to_string().as_bytes()).unwrap();
         drop(question);
@@ -404,7 +396,7 @@ mod tests {
         let workspace = dir.path().canonicalize().unwrap();
         let socket = workspace.join("live");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        let check = |trial| masked(&workspace, trial).contains(&socket);
+        let check = |trial| masked(&workspace, &[], trial).contains(&socket);
         assert_eq!((check(false), check(true)), (true, false));
     }
 
@@ -434,10 +426,10 @@ mod tests {
             (dir.path().to_str().unwrap(), 2),
             (absent.to_str().unwrap(), 1),
         ];
-        let closed = |survey: Survey| {
-            let mut closed = survey.now(&dirs);
-            closed.sort();
-            closed
+        let closed = |mut survey: Survey| {
+            survey.update(&dirs);
+            survey.closed.sort();
+            survey.closed
         };
         let survey = || {
             let survey = Survey::of(&dirs);
@@ -445,6 +437,13 @@ mod tests {
             survey
         };
         assert_eq!(closed(survey()), [own.clone(), group.clone()]);
+        let mut unchanged = survey();
+        unchanged.closed.clear();
+        assert_eq!(
+            closed(unchanged),
+            [""; 0].map(PathBuf::from),
+            "not looked for again"
+        );
         // Whatever happens between the search and the question counts.
         let before = survey();
         make("deep/open", 0o600);
@@ -476,14 +475,13 @@ mod tests {
 
     #[test]
     fn what_a_command_may_write_is_not_masked() {
-        let system = Path::new("/etc");
+        let system = closed();
+        let in_etc = |found: &[PathBuf]| found.iter().any(|path| path.starts_with("/etc"));
+        assert!(in_etc(&system), "{system:?}");
         let elsewhere = tempfile::tempdir().unwrap();
-        let all = masked(elsewhere.path(), true);
-        assert!(all.iter().any(|path| path.starts_with(system)), "{all:?}");
-        let left = masked(system, true);
-        assert!(
-            !left.iter().any(|path| path.starts_with(system)),
-            "{left:?}"
-        );
+        let system: Vec<&str> = system.iter().filter_map(|path| path.to_str()).collect();
+        assert!(in_etc(&masked(elsewhere.path(), &system, true)));
+        let left = masked(Path::new("/etc"), &system, true);
+        assert!(!in_etc(&left), "{left:?}");
     }
 }

@@ -234,6 +234,8 @@ struct Plan {
     /// Those of the ground.
     walls: Walls,
     spec: Spec,
+    /// What others may not read in the system directories that are shown.
+    closed: Vec<PathBuf>,
     cpu_secs: u64,
     /// Whether it is talked to while it runs.
     service: bool,

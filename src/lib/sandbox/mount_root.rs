@@ -92,6 +92,8 @@ pub(super) struct Named {
     writable: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     read_only: Vec<PathBuf>,
+    /// See [`Plan::closed`].
+    pub(super) closed: Vec<PathBuf>,
     /// See [`Plan::trial`].
     pub(super) trial: bool,
 }
@@ -100,6 +102,7 @@ impl Named {
     pub(super) fn of(plan: &Plan) -> Self {
         let spec = &plan.spec;
         Self {
+            closed: plan.closed.clone(),
             trial: plan.trial,
             workspace: spec.workspace.clone(),
             writable: spec.writable.clone(),

@@ -19,6 +19,7 @@ use super::disk_room::DiskRoom;
 use super::output_cap::Clip;
 use super::{
     Error, Ground, LAUNCHER_ARG, Level, Outcome, Plan, Report, Spec, Status, Walls, detect, exit,
+    host_secrets,
 };
 
 /// How long the launcher has to kill and reap everything.
@@ -107,12 +108,14 @@ pub(super) async fn run_in(
 ) -> Result<Outcome, Error> {
     let (limit, max_output) = (spec.timeout, spec.max_output);
     let room = DiskRoom::new(&spec.workspace, spec.disk_reserve);
-    let mut cover = cover_of(walls, &spec).await;
+    let (mut cover, closed) = cover_of(walls, &spec).await;
     let launcher = match ready {
         Some(launcher) => launcher,
         None => Launcher::start(walls).await.map_err(Error::Start)?,
     };
-    let (mut running, group) = launcher.send(spec.into_plan(walls)).map_err(Error::Start)?;
+    let (mut running, group) = launcher
+        .send(spec.into_plan(walls, closed))
+        .map_err(Error::Start)?;
     let mut replaced = None;
     let mut clip = Clip::new(max_output);
     let mut keep = |bytes: &[u8]| {
@@ -148,15 +151,17 @@ pub(super) async fn run_in(
     })
 }
 
-/// Returns the cover of a command's read-only files.
-pub(super) async fn cover_of(walls: Walls, spec: &Spec) -> Cover {
+/// Returns the cover of a command's read-only files, and which of the machine's are closed to it.
+pub(super) async fn cover_of(walls: Walls, spec: &Spec) -> (Cover, Vec<PathBuf>) {
     let mut writable = spec.writable.clone();
     writable.push(spec.workspace.clone());
     let (read_only, hidden) = (spec.read_only.clone(), spec.hidden.clone());
     let cover = move || Cover::new(walls, &read_only, &writable, &hidden);
     match walls {
-        Walls::Landlock | Walls::Namespaces => crate::sys::blocking(cover).await,
-        Walls::Off => cover(),
+        Walls::Landlock | Walls::Namespaces => {
+            crate::sys::blocking(move || (cover(), host_secrets::closed())).await
+        }
+        Walls::Off => (cover(), Vec::new()),
     }
 }
 
@@ -191,10 +196,12 @@ pub(super) fn explained(status: Status, group: Option<&Group>) -> Status {
 }
 
 impl Spec {
-    pub(super) fn into_plan(self, walls: Walls) -> Plan {
+    /// Returns the plan of a command to which `closed` is closed, of this machine's files.
+    pub(super) fn into_plan(self, walls: Walls, closed: Vec<PathBuf>) -> Plan {
         let seconds = self.timeout.as_secs().saturating_mul(cores());
         Plan {
             walls,
+            closed,
             cpu_secs: seconds.saturating_add(10),
             service: false,
             trial: false,

@@ -61,12 +61,12 @@ pub async fn serve(spec: Spec) -> Result<Service, Error> {
 /// As [`serve`].
 pub async fn serve_at(level: &Level, spec: Spec) -> Result<Service, Error> {
     let walls = walls_of(level)?;
-    let cover = cover_of(walls, &spec).await;
+    let (cover, closed) = cover_of(walls, &spec).await;
     let group = Group::of_command().await;
     let plan = Plan {
         service: true,
         cpu_secs: u64::MAX,
-        ..spec.into_plan(walls)
+        ..spec.into_plan(walls, closed)
     };
     start(plan, cover, group).await.map_err(Error::Start)
 }
