@@ -329,6 +329,20 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_found_where_no_space_stands_beside_it() {
+        let names = ["李明".to_owned(), "민수".to_owned()];
+        let words = Words::of_person(names.iter());
+        [
+            "我的朋友李明喜欢茶。",
+            r#"{"text":"\u674e\u660e来了"}"#,
+            "- 민수는 내일 온다",
+        ]
+        .iter()
+        .for_each(|text| assert!(words.are_in(text) && words.stand_alone_in(text), "{text}"));
+        assert!(!words.are_in("李小明"));
+    }
+
+    #[test]
     fn what_states_something_else_is_left_alone() {
         let own = ["Birthday: 3 May".to_owned()];
         let others = [

@@ -78,15 +78,27 @@ pub fn file_name(name: &str, signs: &str) -> String {
 }
 
 /// Returns true when `word` (one or several) stands in `text` and is no part of a longer word there; both in the same letter
-/// case.
+/// case. Of scripts whose words stand together nobody can tell the parts: there it counts wherever it stands.
 pub fn has_word(text: &str, word: &str) -> bool {
+    let goes_on = |inner: Option<char>, outer: Option<char>| {
+        outer.is_some_and(|c| c.is_alphanumeric() && !stands_together(c))
+            && !inner.is_some_and(stands_together)
+    };
     text.match_indices(word).any(|(at, _)| {
         let (before, after) = (
             text.get(..at).unwrap_or_default(),
             text.get(at + word.len()..).unwrap_or_default(),
         );
-        !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+        !goes_on(word.chars().next(), before.chars().next_back())
+            && !goes_on(word.chars().next_back(), after.chars().next())
     })
+}
+
+/// Letters of scripts that put no space between words (Thai, Lao, Burmese, Khmer, Chinese, Japanese), or whose endings grow
+/// on to a name (Korean).
+fn stands_together(c: char) -> bool {
+    matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}'
+        | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
 /// Returns `text`, or when it has more than `max` characters its first `head_percent` % and its
@@ -223,6 +235,22 @@ mod tests {
         ["", "anab", "banana", "jana", "anaïs", "nana", "ana2"]
             .iter()
             .for_each(|text| check(text, false));
+    }
+
+    #[test]
+    fn a_word_counts_anywhere_where_words_stand_together() {
+        let check = |text: &str, word: &str, expected: bool| {
+            assert_eq!(has_word(text, word), expected, "{word} in {text}")
+        };
+        check("我的朋友李明喜欢茶", "李明", true);
+        check("昨日田中さんが来た", "田中", true);
+        check("민수는 내일 온다", "민수", true);
+        check("คุณมาลีชอบชา", "มาลี", true);
+        check("告诉ana和1002", "ana", true);
+        check("告诉ana和1002", "1002", true);
+        check("李小明", "李明", false);
+        check("告诉diana和11002", "ana", false);
+        check("告诉diana和11002", "1002", false);
     }
 
     #[test]
