@@ -54,6 +54,18 @@ pub(super) fn corrected(words: &[Word]) -> &[Word] {
     )
 }
 
+/// "not Bob but Ada", "Ada, not Bob", "not Bob": what is wrong.
+pub(super) fn denied(words: &[Word]) -> &[Word] {
+    let is_turn = |word: &Word| word.is(&["but", ","]);
+    let from = match words.iter().position(is_turn) {
+        _ if low(words, 0) == "not" => 1,
+        Some(at) if low(words, at + 1) == "not" => at + 2,
+        _ => words.len(),
+    };
+    let wrong = tail(words, from);
+    wrong.split(is_turn).next().unwrap_or_default()
+}
+
 /// "do not live in Porto but in Rome" is "live in", and "Rome" instead of what follows it.
 pub(super) fn not_but(words: &[Word]) -> (&[Word], Option<&[Word]>) {
     let is_denied = base(english(), low(words, 0)) == "do" && low(words, 1) == "not";

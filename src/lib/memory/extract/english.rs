@@ -50,12 +50,14 @@ impl Reader<'_> {
             self.ending = over.as_ref().is_some_and(|(_, over)| *over);
             let predicate = over.as_ref().map_or(predicate, |(words, _)| words);
             // What cannot be read makes the rest doubtful.
-            let read = !passes(predicate)
+            let passes = passes(predicate);
+            let is_read = !passes
                 && (self.predicate(&subject, predicate)
-                    || number > 0 && self.description(&subject, predicate)
-                    || self.found.len() > before);
+                    || number > 0 && self.description(&subject, predicate));
             self.ending = false;
-            if !read {
+            let is_denied = !passes && !is_read && self.denial(&subject, predicate);
+            was_over |= is_denied;
+            if passes || !is_read && !is_denied && self.found.len() == before {
                 break;
             }
         }
@@ -115,6 +117,30 @@ impl Reader<'_> {
         true
     }
 
+    /// "am not a nurse", "do not live in Kiel": what was known as that is over, or was never so. Nothing may follow the
+    /// value: who does not work at Siemens on Fridays works there.
+    fn denial(&mut self, subject: &Subject, words: &[Word]) -> bool {
+        let words = skip_adverbs(words, self.pack);
+        let said = words.split(Word::is_mark).next().unwrap_or_default();
+        let verb = match (base(self.pack, low(said, 0)), low(said, 1)) {
+            ("be", "not") => between(said, 0, 1),
+            ("do", "not") => &[],
+            _ => return false,
+        };
+        let before = self.found.len();
+        self.ending = true;
+        self.predicate(subject, &[verb, tail(said, 2)].concat());
+        self.ending = false;
+        let last = said.last().map_or("", |word| &word.raw);
+        let last = last.trim_end_matches('.');
+        let mut denied = self.found.iter().skip(before);
+        let is_whole = denied.any(|one| one.value.ends_with(last) || one.attribute.ends_with(last));
+        if !is_whole {
+            self.found.truncate(before);
+        }
+        is_whole
+    }
+
     /// What goes on after "I'm Hannah": ", 29", ", from Cork", ", a nurse".
     fn description(&mut self, subject: &Subject, words: &[Word]) -> bool {
         if low(words, 0) == "from" {
@@ -163,7 +189,8 @@ impl Reader<'_> {
 
     /// What follows "is": a name, an age, a profession, a trait. Returns whether it was one.
     fn being(&mut self, subject: &Subject, words: &[Word]) -> bool {
-        let words = corrected(skip_adverbs(words, self.pack));
+        let said = skip_adverbs(words, self.pack);
+        let words = corrected(said);
         let Some(first) = words.first().filter(|_| subject.role != Role::We) else {
             return false;
         };
@@ -218,7 +245,7 @@ impl Reader<'_> {
         let is_noun = facts.jobs.has(&first.low) || facts.relation_words.has(&first.low);
         // In notes "I am …" may be the agent that writes them.
         let is_writer = self.voice.about_user && subject.role == Role::First;
-        is_alone && !is_short && !is_noun && !is_writer && self.naming(subject, words, OTHER)
+        is_alone && !is_short && !is_noun && !is_writer && self.naming(subject, said, OTHER)
     }
 
     /// "vegetarian", "a morning person", "Portuguese".

@@ -3,12 +3,12 @@
 //! English is read by subjects and predicates (`english`). Of the other languages a clause is read that is exactly a row:
 //! subject, verb, value, and nothing behind it that is not understood.
 
-use super::Voice;
-use super::clause::{corrected, simple_clauses, skip_adverbs};
+use super::clause::{corrected, denied, simple_clauses, skip_adverbs};
 use super::statement::{Statement, passes, stripped};
 use super::subject::{Role, Subject, USER, name_kind, relation, subject};
 use super::value::value;
 use super::words::{Word, any_of, base, between, has_any, low, tail, without_elision};
+use super::{Voice, holds_many};
 use crate::language::pack::{Pack, ValueKind, english, packs};
 
 /// What was found: entity, attribute, value and how far it is to be trusted.
@@ -126,17 +126,41 @@ impl<'a> Reader<'a> {
     ) -> bool {
         let is_be = |word: &&Word| base(self.pack, &word.low) == "be";
         let verbs = words.iter().take_while(is_be).count();
-        let rest = corrected(skip_adverbs(tail(words, verbs), self.pack));
-        let articles = |word: &&Word| self.pack.facts.before_value.has(&word.low);
-        let rest = tail(rest, rest.iter().take_while(articles).count());
-        if verbs == 0 || passes(rest) {
+        if verbs == 0 {
             return false;
         }
+        let said = skip_adverbs(tail(words, verbs), self.pack);
+        let value = |words: &[Word]| {
+            let articles = |word: &&Word| self.pack.facts.before_value.has(&word.low);
+            let words = tail(words, words.iter().take_while(articles).count());
+            let value = self.value_of(attribute, words, kind, false);
+            value.filter(|_| !passes(words)).map(|(_, value)| value)
+        };
+        let (right, wrong) = (value(corrected(said)), value(denied(said)));
         let sure = if entity == USER { PLAIN } else { OTHER };
-        let value = self.value_of(attribute, rest, kind, false);
-        value
-            .map(|(_, value)| self.add(entity, attribute, value, sure))
-            .is_some()
+        self.add_corrected((entity, attribute), right, wrong, sure)
+    }
+
+    /// Adds what is `right`, and, where that does not take its place, that what is `wrong` is so no longer. Returns whether
+    /// there was anything.
+    fn add_corrected(
+        &mut self,
+        (entity, attribute): (&str, &str),
+        right: Option<String>,
+        wrong: Option<String>,
+        sure: f64,
+    ) -> bool {
+        let stays = right.is_none() || holds_many(attribute);
+        let is_one = right.is_some() || wrong.is_some();
+        if let Some(value) = wrong.filter(|_| stays) {
+            let before = std::mem::replace(&mut self.ending, true);
+            self.add(entity, attribute, value, sure);
+            self.ending = before;
+        }
+        if let Some(value) = right {
+            self.add(entity, attribute, value, sure);
+        }
+        is_one
     }
 
     /// Adds what `words` are for `subject`, if they are of that kind.
@@ -159,9 +183,8 @@ impl<'a> Reader<'a> {
             Role::Other(Some((owner, label))) => (owner.as_str(), label.as_str(), name_kind(label)),
             Role::Other(None) | Role::We | Role::Attribute(..) => return false,
         };
-        let name = self.value(words, kind);
-        name.map(|name| self.add(entity, attribute, name, sure))
-            .is_some()
+        let [right, wrong] = [corrected(words), denied(words)].map(|name| self.value(name, kind));
+        self.add_corrected((entity, attribute), right, wrong, sure)
     }
 
     pub(super) fn sure(&self, subject: &Subject) -> f64 {
