@@ -282,14 +282,27 @@ impl Transcript {
             .map_or("", |message| &message.words)
     }
 
+    /// Returns true when the owner's next message does nothing but take back what they said in event `seq`. What the agent
+    /// asks between may be what is answered.
+    fn is_taken_back(&self, seq: i64) -> bool {
+        let behind = self.messages.partition_point(|message| message.seq <= seq);
+        let mut later = self.messages.iter().skip(behind);
+        let next = later.find(|message| message.speaker == Speaker::Owner);
+        next.is_some_and(|next| {
+            extract::takes_back(&next.words) && !self.asked(next.seq).contains(['?', '？'])
+        })
+    }
+
     /// Returns what rules find in the owner's words in a span of conversation `session`.
     pub(super) fn by_rules(&self, session: &str, span: &Span, zone: Tz) -> Extracted {
         let mut found = Extracted::default();
         let Some(scope) = &self.scope else {
             return found;
         };
-        let own = self.messages(span);
-        for message in own.filter(|message| message.speaker == Speaker::Owner) {
+        let is_own = |message: &&Utterance| {
+            message.speaker == Speaker::Owner && !self.is_taken_back(message.seq)
+        };
+        for message in self.messages(span).filter(is_own) {
             let words = text::head(&message.words, MAX_CHARS);
             let confirmed = extract::confirmed(self.asked(message.seq), &message.words);
             let claims = confirmed.into_iter().chain(extract::speech(words));
@@ -462,6 +475,32 @@ mod tests {
             .flat_map(|(.., stated)| stated)
             .collect();
         assert_eq!(all, ["4 Lyon"]);
+    }
+
+    #[test]
+    fn what_the_next_message_takes_back_was_not_said() {
+        let check = |agent: &str, next: &str, expected: &[&str]| {
+            let events = [
+                user("a", "owner", "I live in Rome."),
+                answer("a", agent),
+                user("b", "owner", next),
+                answer("b", "ok"),
+            ];
+            let all = spans("cli:ada", &events, true);
+            let stated: Vec<String> = all.into_iter().flat_map(|(.., stated)| stated).collect();
+            assert_eq!(stated, expected, "{agent} {next}");
+        };
+        for next in [
+            "Just kidding!",
+            "I was joking :)",
+            "oh, that was a joke",
+            "War nur Spaß",
+        ] {
+            check("A fine town.", next, &[]);
+        }
+        check("Is it hot there?", "Not really.", &["2 Rome"]);
+        check("A fine town.", "Just a moment.", &["2 Rome"]);
+        check("A fine town.", "That was a joke that I read.", &["2 Rome"]);
     }
 
     #[test]

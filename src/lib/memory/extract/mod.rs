@@ -116,6 +116,11 @@ pub fn confirmed(asked: &str, answer: &str) -> Vec<Claim> {
     claims
 }
 
+/// Returns true for a message that does nothing but take back what the same person said in the one before: "Just kidding!"
+pub fn takes_back(text: &str) -> bool {
+    statement::only_takes_back(&words::words(text))
+}
+
 /// Returns what a person promises in `text`, one message of theirs, said at `said_at_ms`
 /// (milliseconds since 1970 UTC), or asks to be reminded of, in order. Days are those of `zone`.
 /// Never the agent's own words. The same text states nothing here that it would not in [`speech`].

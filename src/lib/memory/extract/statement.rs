@@ -164,6 +164,15 @@ pub(super) fn takes_back(words: &[Word]) -> bool {
     })
 }
 
+/// Returns true when the words take back what was said before them and say nothing else: "Just kidding!"
+pub(super) fn only_takes_back(words: &[Word]) -> bool {
+    packs().iter().any(|pack| {
+        let (words, _) = stripped(words, pack);
+        let end = opens(words, 0, &pack.statements.takes_back);
+        end.is_some_and(|end| tail(words, end).iter().all(Word::is_mark))
+    })
+}
+
 /// Returns true when what follows the sentence is pasted: it ends with a colon and does not speak of the speaker.
 pub(super) fn opens_pasted_text(text: &str, words: &[Word]) -> bool {
     text.trim_end().ends_with(':') && !has_any(words, &english().statements.own_texts)
