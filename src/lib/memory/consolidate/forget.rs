@@ -177,4 +177,33 @@ mod tests {
         with(&home, &mut scripted(), BACKFILL);
         assert_eq!(count(), (0, 0));
     }
+
+    #[test]
+    fn who_is_called_like_a_word_of_every_day_takes_no_other_words_along() {
+        let (_dir, home) = home();
+        conversation(
+            &home,
+            "s1",
+            &[
+                "Remind me to send the report, it will help.",
+                "I promised to call Will.",
+            ],
+        );
+        put_at(&home, "MEMORY.md", "- Birthday: 3 May\n- Dog: Rex\n", -9000);
+        run(&home, rules(), Options::default(), &mut |_| {}).expect("run");
+        let open = || -> Vec<String> {
+            let open = facts::commitments::list(&facts::database(&home), false).expect("list");
+            open.into_iter().map(|one| one.what).collect()
+        };
+        let promised = open();
+        assert!(promised.contains(&"call Will".to_owned()), "{promised:?}");
+        forget_it(&home, &person(&["will"], &[]));
+        let left: Vec<String> = promised
+            .into_iter()
+            .filter(|what| what != "call Will")
+            .collect();
+        assert!(!left.is_empty() && open() == left, "{:?}", open());
+        forget_it(&home, &person(&["may"], &[]));
+        assert_eq!(again(&home), ["user birthday 3 May", "user dog Rex"]);
+    }
 }

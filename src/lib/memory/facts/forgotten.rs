@@ -13,6 +13,8 @@ use super::normalize::{Key, folded};
 use super::store;
 use super::store::Applied;
 use super::{Change, Fact, rows};
+use crate::language::pack::is_month;
+use crate::language::stop_words::is_stop;
 use crate::memory::scope::Scope;
 use crate::text;
 
@@ -70,16 +72,15 @@ impl Order {
     fn is_of(&self, key: &Key, value: &str) -> bool {
         match self {
             Self::Fact(other) => other == key,
-            Self::Name(name) => text::has_word(&key.entity, name) || text::has_word(value, name),
+            Self::Name(name) => text::has_word(&key.entity, name) || names(value, name),
             Self::Of(scope) => *scope == key.scope,
         }
     }
 
-    /// `words` are folded.
     fn is_in(&self, scope: &Scope, words: &str) -> bool {
         match self {
             Self::Fact(_) => false,
-            Self::Name(name) => text::has_word(words, name),
+            Self::Name(name) => names(words, name),
             Self::Of(person) => *person == scope.to_string(),
         }
     }
@@ -99,6 +100,27 @@ impl Order {
             }
         }
     }
+}
+
+/// Returns true when `text` speaks of somebody called `name`, which is folded. One that is a word of every day, too, counts
+/// only with a capital letter, and that of a month ("3 May") not beside a number.
+fn names(text: &str, name: &str) -> bool {
+    let is_month = is_month(name);
+    if !is_month && !is_stop(name) {
+        return text::has_word(&folded(text), name);
+    }
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let is_day = |at: Option<usize>| {
+        let word = at.and_then(|at| words.get(at));
+        word.is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let is_name = |(at, word): (usize, &&str)| {
+        word.starts_with(char::is_uppercase)
+            && folded(word) == name
+            && !(is_month && (is_day(at.checked_sub(1)) || is_day(Some(at + 1))))
+    };
+    words.iter().enumerate().any(is_name)
 }
 
 fn order_of(row: &Row<'_>) -> rusqlite::Result<(Order, i64)> {
@@ -137,7 +159,7 @@ impl Forgotten {
     pub(super) fn has(&self, scope: &Scope, words: &str, at: i64) -> bool {
         self.0
             .iter()
-            .any(|(order, until)| at <= *until && order.is_in(scope, &folded(words)))
+            .any(|(order, until)| at <= *until && order.is_in(scope, words))
     }
 }
 
@@ -152,11 +174,8 @@ pub(crate) fn forget(
     let orders = Order::of(target);
     let open = commitments::select(connection, path, "WHERE status = 'open'")?;
     let told = episodes::select(connection, path)?;
-    let is_meant = |scope: &Scope, words: &str| {
-        orders
-            .iter()
-            .any(|order| order.is_in(scope, &folded(words)))
-    };
+    let is_meant =
+        |scope: &Scope, words: &str| orders.iter().any(|order| order.is_in(scope, words));
     let commitments: Vec<_> = open
         .into_iter()
         .filter(|one| is_meant(&one.scope, &one.words()))
@@ -170,7 +189,7 @@ pub(crate) fn forget(
         meant.retain(|source| {
             orders
                 .iter()
-                .any(|order| order.is_of(&source.key, &source.value))
+                .any(|order| order.is_of(&source.key, &source.statement.value))
         });
         // The day of a note may not have begun yet, and clocks are set back: what is there now is forgotten all the same.
         let stated_at = meant.iter().map(|source| source.statement.at);

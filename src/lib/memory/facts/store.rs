@@ -196,7 +196,7 @@ fn refile(connection: &Connection, now: i64, applied: &mut Applied) -> rusqlite:
             // What was forgotten stays so under the name that it had.
             let said_at = source.statement.at;
             if forgotten
-                .since(&source.key, &source.value, said_at)
+                .since(&source.key, &source.statement.value, said_at)
                 .is_some()
             {
                 continue;
@@ -273,7 +273,8 @@ fn settle_all<'a>(
         let new = new.iter().filter(|source| source.key == *key).cloned();
         sources.extend(new.map(|source| Source { id: None, ..source }));
         for source in &mut sources {
-            source.forgotten = forgotten.since(key, &source.value, source.statement.at);
+            let Statement { value, at, .. } = &source.statement;
+            source.forgotten = forgotten.since(key, value, *at);
         }
         settle(connection, key, sources, now, &mut applied)?;
     }
