@@ -30,6 +30,7 @@ pub(super) fn lines(file: &Candidate, bytes: &[u8]) -> Vec<Utterance> {
             line: number,
             seq: number,
             at,
+            said_at: at,
         })
         .collect()
 }

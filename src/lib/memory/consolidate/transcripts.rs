@@ -47,8 +47,10 @@ pub(super) struct Utterance {
     pub path: String,
     pub line: i64,
     pub seq: i64,
-    /// Milliseconds since 1970 UTC.
+    /// What the clock showed, milliseconds since 1970 UTC.
     pub at: i64,
+    /// When it counts as said: not before what was said before it.
+    pub said_at: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +80,7 @@ impl Utterance {
             line: self.line,
             session: Some((session.to_owned(), self.seq)),
             quote: claim.quote,
-            at: self.at,
+            at: self.said_at,
         }
     }
 
@@ -100,7 +102,7 @@ impl Utterance {
             line: self.line,
             session: Some((session.to_owned(), self.seq)),
             quote,
-            at: self.at,
+            at: self.said_at,
         }
     }
 }
@@ -125,6 +127,7 @@ impl Transcript {
             ..Self::default()
         };
         let (mut key, mut runs) = (None, Runs::default());
+        let (mut said_at, now) = (0, clock::now_ms());
         for file in files {
             // By the name alone: the file will be moved when the conversation ends.
             let path = format!(
@@ -145,6 +148,8 @@ impl Transcript {
                     Kind::Session(head) => key = key.take().or(Some(head.key)),
                     Kind::Message(spoken) => {
                         let speaker = transcript.take(&spoken, seq);
+                        let at = clock::parse_rfc3339(&event.ts).unwrap_or(0);
+                        said_at = time_after(said_at, at, now);
                         let new = (seq > watermark).then(|| Utterance {
                             speaker,
                             words: words(&spoken),
@@ -152,7 +157,8 @@ impl Transcript {
                             path: path.clone(),
                             line,
                             seq,
-                            at: clock::parse_rfc3339(&event.ts).unwrap_or(0),
+                            at,
+                            said_at,
                         });
                         transcript.messages.extend(new);
                     }
@@ -321,6 +327,15 @@ impl Transcript {
     }
 }
 
+/// Returns when something counts as said while the clock showed `at`, after what was said at `before`; 0 when that was
+/// nothing. A clock may be set ahead or back: what comes later is newer all the same, and nothing was said after `now`.
+fn time_after(before: i64, at: i64, now: i64) -> i64 {
+    match at > now && before > 0 {
+        true => before,
+        false => at.clamp(before.min(now), now),
+    }
+}
+
 /// Returns true for what a guest said in their own words; what they forward is somebody else's.
 fn is_a_guests(spoken: &Spoken) -> bool {
     let is_forwarded = spoken
@@ -475,6 +490,29 @@ mod tests {
             .flat_map(|(.., stated)| stated)
             .collect();
         assert_eq!(all, ["4 Lyon"]);
+    }
+
+    #[test]
+    fn what_is_said_later_is_newer_whatever_the_clock_showed() {
+        let at = |ts: &str, city: &str| {
+            let mut event = user(city, "owner", &format!("I live in {city}."));
+            event["ts"] = json!(ts);
+            event
+        };
+        let (right, next_day) = ("2026-05-04T10:00:00.000Z", "2026-05-05T10:00:00.000Z");
+        let events = [
+            at(right, "Kiel"),
+            at("2999-01-01T00:00:00.000Z", "Rome"),
+            at(next_day, "Bonn"),
+            at("1970-01-01T00:00:00.000Z", "Oslo"),
+        ];
+        let (_dir, files) = transcript("cli:ada", &events);
+        let transcript = Transcript::read(&files, 0, true).expect("read");
+        let span = transcript.next_span(0).expect("a span");
+        let stated = transcript.by_rules("s1", &span, Tz::UTC).statements;
+        let times: Vec<String> = stated.iter().map(|one| clock::rfc3339(one.at)).collect();
+        assert_eq!(times, [right, right, next_day, next_day]);
+        assert_eq!((time_after(0, 9, 7), time_after(5, 9, 7)), (7, 5));
     }
 
     #[test]

@@ -427,7 +427,7 @@ impl<'a> Evidence<'a> {
             emotional_tone: kept(vec![answer.emotional_tone]).pop().unwrap_or_default(),
             path: first.path.clone(),
             line: first.line,
-            at: last.at,
+            at: last.said_at,
         })
     }
 }

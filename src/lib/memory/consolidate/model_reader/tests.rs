@@ -11,6 +11,7 @@ fn line(speaker: Speaker, words: &str, line: i64) -> Utterance {
         line,
         seq: line,
         at: 1_777_888_800_000,
+        said_at: 1_777_888_800_000,
     }
 }
 
