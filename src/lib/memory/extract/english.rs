@@ -7,7 +7,7 @@ use super::clause::{
 use super::facts::{OTHER, Reader, of_row};
 use super::statement::{is_addressed, passes};
 use super::subject::{Role, Subject, USER, name_end, name_kind, relation, subject};
-use super::words::{Word, base, between, is_capital, is_end, low, opens, tail};
+use super::words::{Word, any_of, base, between, is_capital, is_end, low, opens, tail};
 use crate::language::pack::{ValueKind, english};
 
 impl Reader<'_> {
@@ -127,6 +127,10 @@ impl Reader<'_> {
             ("do", "not") => &[],
             _ => return false,
         };
+        // "I don't always work at Siemens"
+        if any_of(said, &self.pack.facts.adverbs) {
+            return false;
+        }
         let before = self.found.len();
         self.ending = true;
         self.predicate(subject, &[verb, tail(said, 2)].concat());

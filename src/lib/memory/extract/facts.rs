@@ -208,7 +208,17 @@ impl<'a> Reader<'a> {
                 false => clause.to_vec(),
             };
             // "Ich wohne in Kiel und arbeite …"
-            continues = self.other_clause(&clause, continues) || facts.pro_drop;
+            let (before, went_on) = (self.found.len(), continues);
+            continues = self.other_clause(&clause, went_on) || facts.pro_drop;
+            // "Ich wohne nicht in Kiel"; not what is "nicht sehr" so.
+            let not = &self.pack.calendar.not;
+            let is_denied = any_of(&clause, not) && !any_of(&clause, &facts.adverbs);
+            if is_denied && self.found.len() == before {
+                self.ending = true;
+                let is_said = |word: &&Word| is_kept(word) && !not.has(&word.low);
+                let said: Vec<Word> = clause.iter().filter(is_said).cloned().collect();
+                self.other_clause(&said, went_on);
+            }
         }
     }
 
