@@ -8,7 +8,8 @@ use chrono_tz::Tz;
 use super::Request;
 use super::fact_index::{FactIndex, FactMatch, USER};
 use crate::config::{FactFormat, Home};
-use crate::language::tokenize::{ByCode, Codes, Words};
+use crate::language::stop_words::is_stop;
+use crate::language::tokenize::{ByCode, Codes, Words, each_word};
 use crate::memory::facts;
 use crate::memory::facts::Fact;
 use crate::memory::facts::commitments::Commitment;
@@ -314,15 +315,22 @@ fn episode_text(one: &Episode, with_tone: bool) -> String {
     format!("{}{tone}: {}{decided}", one.date, one.summary)
 }
 
-/// Returns `message` without greetings, thanks and the like, which would find older ones; empty when there is nothing
-/// else.
+/// Returns `message` without greetings, thanks and the like, which would find older ones; empty when nothing else is there
+/// but words that say nothing ("how are you?"). A name may be one of them ("who is Will?").
 pub(crate) fn without_small_talk(message: &str) -> String {
     let bare = |word: &str| {
         word.trim_matches(|c: char| !c.is_alphanumeric())
             .to_lowercase()
     };
-    let words = message
-        .split_whitespace()
-        .filter(|word| SMALL_TALK.split(' ').all(|small| small != bare(word)));
-    words.collect::<Vec<_>>().join(" ")
+    let words = message.split_whitespace();
+    let words = words.filter(|word| SMALL_TALK.split(' ').all(|small| small != bare(word)));
+    let words: Vec<&str> = words.collect();
+    // "I'm" is no name.
+    let is_name = |word: &&str| {
+        word.starts_with(char::is_uppercase) && word.chars().nth(1).is_some_and(char::is_alphabetic)
+    };
+    let mut tells = words.iter().skip(1).any(is_name);
+    let words = words.join(" ");
+    each_word(&words, |word| tells |= !is_stop(word));
+    if tells { words } else { String::new() }
 }

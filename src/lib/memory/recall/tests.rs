@@ -650,6 +650,24 @@ fn facts_are_found_by_whom_they_are_about_under_any_name() {
 }
 
 #[test]
+fn a_message_without_a_telling_word_is_searched_for_nothing() {
+    let check = |message: &str, expected: &str| {
+        assert_eq!(without_small_talk(message), expected, "{message}")
+    };
+    for message in [
+        "Hello!",
+        "How are you?",
+        "Can you do that for me, please?",
+        "I'm here",
+        "Und was ist das?",
+    ] {
+        check(message, "");
+    }
+    check("Who is Will?", "Who is Will?");
+    check("Thanks, where is my car?", "where is my car?");
+}
+
+#[test]
 fn a_name_that_is_somebody_elses_in_another_scope_stays_apart() {
     let house = House::new();
     house.fact(&Scope::Owner, "Robert|alias|Bob", 0);
