@@ -176,6 +176,7 @@ pub(super) fn compose(
     settings: &config::Recall,
     known: impl Fn(&str) -> bool,
 ) -> Option<Recalled> {
+    let zone = relevant.zone.unwrap_or(Tz::UTC);
     let commitments = relevant.commitments.into_iter();
     let commitments = commitments.map(|line| Candidate::bullet(Kind::Commitment, line));
     let episodes = relevant.episodes.into_iter();
@@ -195,7 +196,7 @@ pub(super) fn compose(
     let mut facts = relevant.facts.iter();
     let lines = facts
         .by_ref()
-        .map(|(score, fact)| relevance::fact_line(fact, *score, settings.fact_format))
+        .map(|(score, fact)| relevance::fact_line(fact, *score, settings.fact_format, zone))
         .map(|line| Candidate::bullet(Kind::Fact, line))
         .filter(|one| !known(&one.line.text));
     candidates.extend(lines.take(settings.max_facts));

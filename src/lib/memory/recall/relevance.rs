@@ -7,6 +7,7 @@ use chrono_tz::Tz;
 
 use super::Request;
 use super::fact_index::{FactIndex, FactMatch, USER};
+use crate::clock;
 use crate::config::{FactFormat, Home};
 use crate::language::stop_words::is_stop;
 use crate::language::tokenize::{ByCode, Codes, Words, each_word};
@@ -15,7 +16,6 @@ use crate::memory::facts::Fact;
 use crate::memory::facts::commitments::Commitment;
 use crate::memory::facts::episodes::Episode;
 use crate::memory::scope::Viewer;
-use crate::{clock, text};
 
 /// Facts about the user at the beginning of a conversation, whatever its topic.
 const AT_FIRST: usize = 8;
@@ -40,6 +40,8 @@ pub(crate) struct Relevant<'a> {
     /// With their scores.
     pub(super) facts: Vec<(f64, &'a Fact)>,
     pub(super) episodes: Vec<Line>,
+    /// In which the days of facts are told: the agent's; `None` is UTC.
+    pub(super) zone: Option<Tz>,
 }
 
 /// A memory as a line of text.
@@ -105,6 +107,7 @@ impl Recall {
             commitments: self.commitments(request, &said, viewer),
             facts: self.facts(request, &said, viewer),
             episodes: self.episodes(request, &said, viewer),
+            zone: Some(request.zone),
         })
     }
 
@@ -279,12 +282,12 @@ fn commitment_text(one: &Commitment, is_overdue: bool, zone: Tz) -> String {
     format!("commitment {}, {}: {}{until}", one.id, one.who, one.what)
 }
 
-/// Returns a fact as a line.
-pub(super) fn fact_line(fact: &Fact, score: f64, format: FactFormat) -> Line {
+/// Returns a fact as a line, with the day of `zone` on which it was said.
+pub(super) fn fact_line(fact: &Fact, score: f64, format: FactFormat, zone: Tz) -> Line {
     let stated = format!("{}: {} {}", fact.entity, fact.attribute, fact.value);
     Line {
         text: match format {
-            FactFormat::Natural => format!("{stated} ({})", source(fact)),
+            FactFormat::Natural => format!("{stated} ({})", source(fact, zone)),
             FactFormat::Compact => stated,
         },
         place: format!("{}:{}", fact.source, fact.source_line),
@@ -294,9 +297,9 @@ pub(super) fn fact_line(fact: &Fact, score: f64, format: FactFormat) -> Line {
 }
 
 /// Returns where a fact is from. The path of a transcript is longer than the fact and tells less than the day.
-fn source(fact: &Fact) -> String {
+fn source(fact: &Fact, zone: Tz) -> String {
     match fact.source.starts_with("state/sessions/") {
-        true => format!("said {}", text::head(&clock::rfc3339(fact.valid_from), 10)),
+        true => format!("said {}", clock::local_date(fact.valid_from, zone)),
         false => format!("{}:{}", fact.source, fact.source_line),
     }
 }

@@ -265,6 +265,7 @@ fn a_piece_says_what_is_known_and_from_where() {
         }],
         facts: vec![(1.23456, &ana)],
         episodes: vec![line("2026-11-20: They met.")],
+        zone: None,
     };
     let piece = compose(
         relevant.clone(),
@@ -389,6 +390,7 @@ fn kinds_share_the_budget_and_facts_are_dropped_first() {
                 .iter()
                 .map(|text| line(text))
                 .collect(),
+            zone: None,
         };
         let piece = compose(
             relevant.clone(),
@@ -463,7 +465,7 @@ fn how_much_of_what_is_recalled_is_what_the_settings_say() {
     let relevant = Relevant {
         facts: facts.iter().map(|fact| (1.0, fact)).collect(),
         episodes: (0..9).map(|n| line(&format!("{n} {long}"))).collect(),
-        commitments: Vec::new(),
+        ..Relevant::default()
     };
     let recalled = |settings: config::Recall| {
         let piece = compose(relevant.clone(), &[], &settings, |_| false).expect("a piece");
@@ -536,6 +538,28 @@ fn facts_and_episodes_stand_as_the_settings_say() {
         piece(&config::Recall::default(), met()),
         "- Ana: lives in Porto (workspace/x.md:7)\n- 2026-11-20: They met."
     );
+}
+
+#[test]
+fn what_was_said_is_of_the_day_that_it_was_where_the_agent_is() {
+    let evening = Fact {
+        source: "state/sessions/s.2026-05-05.jsonl".into(),
+        // 2026-05-05T02:00:00Z
+        valid_from: 1_777_946_400_000,
+        ..fact("Ana", "Porto")
+    };
+    let said = |zone| {
+        let relevant = Relevant {
+            facts: vec![(1.0, &evening)],
+            zone,
+            ..Relevant::default()
+        };
+        let piece = compose(relevant, &[], &config::Recall::default(), |_| false);
+        piece.expect("a piece").body
+    };
+    assert_eq!(said(None), "- Ana: lives in Porto (said 2026-05-05)");
+    let here = Some(chrono_tz::America::Los_Angeles);
+    assert_eq!(said(here), "- Ana: lives in Porto (said 2026-05-04)");
 }
 
 #[test]
