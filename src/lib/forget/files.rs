@@ -113,6 +113,8 @@ impl Files<'_> {
         let words = self.words;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let is_hit = || words.are_in(&name) || words.are_in_bytes(&bytes);
+        let is_ours = !matches!(rule, Rule::Left(_));
+        self.survey.with_value += usize::from(is_ours && words.have_value_in(&bytes));
         match rule {
             Rule::Passed => {}
             Rule::Left(why) => {

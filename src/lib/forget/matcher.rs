@@ -186,6 +186,12 @@ impl Words {
         self.are_in(&String::from_utf8_lossy(bytes))
     }
 
+    /// Returns true when the value of a fact stands in `bytes`, whoever it is of and in whatever words.
+    pub(super) fn have_value_in(&self, bytes: &[u8]) -> bool {
+        !self.value.is_empty()
+            && text::has_word(&squeezed(&String::from_utf8_lossy(bytes)), &self.value)
+    }
+
     /// Returns true when the download `name` belongs to what was found.
     pub(super) fn have_met(&self, name: &str) -> bool {
         self.met.lock().contains(name)

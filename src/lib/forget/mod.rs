@@ -44,7 +44,7 @@ use crate::people::People;
 use crate::sys;
 use crate::sys::{jsonl, lock};
 use crate::workspace::Marks;
-use crate::{clock, queue, session};
+use crate::{clock, queue, session, text};
 use files::Files;
 use matcher::Words;
 
@@ -114,6 +114,8 @@ pub struct Survey {
     pub left: BTreeMap<String, &'static str>,
     /// Files that were read.
     pub searched: usize,
+    /// Those of the agent's with the value of the fact, whoever it is of and in whatever words.
+    pub with_value: usize,
     /// Why the index was not made again.
     pub index_error: Option<String>,
 }
@@ -145,8 +147,16 @@ impl Survey {
             return Err(Error::Left(stores.join("; ")));
         }
         let index = self.index_error.as_ref();
+        let value = match self.with_value {
+            0 => String::new(),
+            // Nobody but a person can tell which of these it is.
+            count => format!(
+                "its value stands in {} still, of somebody else or in other words; ",
+                text::counted(count, "file")
+            ),
+        };
         Ok(format!(
-            "nothing left in {} files; backups are yours to look through{}",
+            "nothing left in {} files; {value}backups are yours to look through{}",
             self.searched,
             index.map_or_else(String::new, |why| format!("; {why}"))
         ))
