@@ -98,11 +98,14 @@ impl Recall {
             self.replace(stated);
         }
         let words = without_small_talk(request.words);
-        let said = if words.is_empty() {
-            Codes::default()
-        } else {
-            codes(&mut self.words, &words)
-        };
+        let mut said = Codes::default();
+        if !words.is_empty() {
+            said = codes(&mut self.words, &words);
+            // "What does Will like?"
+            for name in capitals(&words) {
+                said.extend(codes(&mut self.words, name));
+            }
+        }
         Ok(Relevant {
             commitments: self.commitments(request, &said, viewer),
             facts: self.facts(request, &said, viewer),
@@ -327,13 +330,15 @@ pub(crate) fn without_small_talk(message: &str) -> String {
     };
     let words = message.split_whitespace();
     let words = words.filter(|word| SMALL_TALK.split(' ').all(|small| small != bare(word)));
-    let words: Vec<&str> = words.collect();
-    // "I'm" is no name.
-    let is_name = |word: &&str| {
-        word.starts_with(char::is_uppercase) && word.chars().nth(1).is_some_and(char::is_alphabetic)
-    };
-    let mut tells = words.iter().skip(1).any(is_name);
-    let words = words.join(" ");
+    let words = words.collect::<Vec<_>>().join(" ");
+    let mut tells = capitals(&words).next().is_some();
     each_word(&words, |word| tells |= !is_stop(word));
     if tells { words } else { String::new() }
+}
+
+/// Returns the words behind the first that are written as names are, which may say nothing otherwise. "I'm" is none.
+fn capitals(message: &str) -> impl Iterator<Item = &str> {
+    message.split_whitespace().skip(1).filter(|word| {
+        word.starts_with(char::is_uppercase) && word.chars().nth(1).is_some_and(char::is_alphabetic)
+    })
 }

@@ -629,6 +629,7 @@ fn facts_are_found_by_whom_they_are_about_under_any_name() {
         "Robert|alias|Bob",
         "Robert|works at|harbour of Kiel",
         "user|brother|Tom",
+        "Will|plays|cello",
     ] {
         house.fact(&mine, fact, 0);
     }
@@ -660,6 +661,9 @@ fn facts_are_found_by_whom_they_are_about_under_any_name() {
         false,
         &["Tom: likes tea", "user: brother Tom"],
     );
+    // A name that is a word without a meaning of its own.
+    check("Is the house of Will far?", false, &["Will: plays cello"]);
+    check("Will it be far to the house?", false, &[]);
     let boss = house.recalled(&owner(), "Who is my boss?", false);
     assert!(
         boss.contains(&robert[1].to_owned()) && boss.contains(&"user: boss Bob".to_owned()),
