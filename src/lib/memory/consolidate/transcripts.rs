@@ -537,6 +537,7 @@ mod tests {
             check("A fine town.", next, &[]);
         }
         check("Is it hot there?", "Not really.", &["2 Rome"]);
+        check("A fine town.", "Kidding?", &["2 Rome"]);
         check("A fine town.", "Just a moment.", &["2 Rome"]);
         check("A fine town.", "That was a joke that I read.", &["2 Rome"]);
     }

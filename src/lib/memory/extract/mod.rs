@@ -118,7 +118,7 @@ pub fn confirmed(asked: &str, answer: &str) -> Vec<Claim> {
 
 /// Returns true for a message that does nothing but take back what the same person said in the one before: "Just kidding!"
 pub fn takes_back(text: &str) -> bool {
-    statement::only_takes_back(&words::words(text))
+    !text.contains(['?', '？']) && statement::only_takes_back(&words::words(text))
 }
 
 /// Returns what a person promises in `text`, one message of theirs, said at `said_at_ms`
