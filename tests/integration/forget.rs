@@ -288,6 +288,19 @@ fn the_copies_for_a_second_machine_are_named() {
 }
 
 #[test]
+fn what_many_share_is_named_among_what_is_left() {
+    let shared = "[memory.collections.docs]\nurl = \"postgres://agent@db.example.org/docs\"\n";
+    let sandbox = Sandbox::new().config(shared);
+    let told = consolidate(
+        &sandbox,
+        &["forget", "person:Rosalind", "--hard", "--dry-run", "--json"],
+    );
+    assert_eq!(told.code, 0, "{told:?}");
+    let left = told.json()["left"].clone();
+    assert_eq!(left[0]["path"], "collection docs", "{left}");
+}
+
+#[test]
 fn a_fact_is_erased_with_its_words_and_the_agent_goes_on() {
     let sandbox = stop(lived_in());
     assert!(!standing(&sandbox, "march 1934").is_empty());

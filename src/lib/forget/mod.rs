@@ -327,6 +327,14 @@ impl<'a> Erasure<'a> {
         let rows = facts::erase(&path, &hit(Words::are_in), fact, !erase, now)?;
         survey.count_rows("memory.db", rows);
         self.people(erase, &mut survey)?;
+        let config = config::load(home, self.env, &[]).map(|loaded| loaded.config);
+        let collections = config
+            .iter()
+            .flat_map(|config| config.memory.collections.keys());
+        for name in collections {
+            let why = "documents that many share, which are not searched";
+            survey.leave(format!("collection {name}"), why);
+        }
         Ok(survey)
     }
 
