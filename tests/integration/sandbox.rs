@@ -899,7 +899,7 @@ fn a_user_without_privileges_has_the_same_walls() {
     std::os::unix::fs::chown(&workspace, Some(65534), Some(65534)).unwrap();
     for walls in ["Namespaces", "Landlock"] {
         let plan = format!(
-            r#"{{"walls":"{walls}","cpu_secs":5,"service":false,"exit":false,"trial":false,"spec":{{"command":"id -u; touch made && stat -c %u made; cat /etc/shadow 2>/dev/null; ls /root 2>/dev/null; chmod 700 made; echo x >/usr/x","cwd":"{0}","workspace":"{0}","writable":[],"hidden":[],"read_only":[],"env":[["PATH","/usr/bin"]],"timeout":{{"secs":5,"nanos":0}},"max_output":1000,"off":false}}}}"#,
+            r#"{{"walls":"{walls}","cpu_secs":5,"service":false,"exit":false,"trial":false,"closed":["/etc/shadow"],"spec":{{"command":"id -u; touch made && stat -c %u made; cat /etc/shadow 2>/dev/null; ls /root 2>/dev/null; chmod 700 made; echo x >/usr/x","cwd":"{0}","workspace":"{0}","writable":[],"hidden":[],"read_only":[],"env":[["PATH","/usr/bin"]],"timeout":{{"secs":5,"nanos":0}},"max_output":1000,"off":false}}}}"#,
             workspace.display()
         );
         let mut child = std::process::Command::new("setpriv")
