@@ -142,6 +142,31 @@ fn every_flag_that_a_page_names_exists() {
 }
 
 #[test]
+fn a_quotation_of_a_page_ends_where_it_should() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("man");
+    for page in std::fs::read_dir(dir).expect("man") {
+        let page = page.expect("a page").path();
+        let text = std::fs::read_to_string(&page).expect("a page is text");
+        for (line, number) in text.lines().zip(1..) {
+            let Some(line) = line
+                .strip_prefix('.')
+                .filter(|line| !line.starts_with('\\'))
+            else {
+                continue;
+            };
+            // Behind \" all is a comment, and Ql quotes the rest of its line, other macros included.
+            let quoted = line.split_once("Ql ").map_or("", |(_, rest)| rest);
+            let runs_on = quoted.split(' ').any(|word| ["No", "Ql"].contains(&word));
+            let page = page.display();
+            assert!(
+                !line.contains("\\\"") && !runs_on,
+                "{page}:{number}: {line}"
+            );
+        }
+    }
+}
+
+#[test]
 fn exit_codes_of_a_page_exist_and_those_of_the_help_are_in_it() {
     const EXITS: [Exit; 10] = [
         Exit::Ok,
