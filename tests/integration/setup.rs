@@ -238,6 +238,15 @@ fn a_key_alone_gives_the_agent_a_model_and_check_says_why() {
         told.stderr
     };
     assert!(said(&sandbox).contains("no provider is set up: agent-daemon login anthropic"));
+    let local = b"type = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [0, 0, 0, 0]\n";
+    sandbox.put("providers.d/local.toml", local);
+    let told = said(&sandbox);
+    assert!(
+        told.contains(
+            "providers.d/local.toml is not loaded; write `load = [\"local\"]` below [providers] in"
+        ),
+        "{told}"
+    );
     sandbox.put(".env", b"GEMINI_API_KEY=sk-not-a-key\n");
     let told = said(&sandbox);
     assert!(

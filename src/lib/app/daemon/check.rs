@@ -11,7 +11,7 @@ use crate::app::http;
 use crate::app::llm_client;
 use crate::auth::Keys;
 use crate::config;
-use crate::config::{Loaded, Origin};
+use crate::config::{Home, Loaded, Origin};
 use crate::prompt;
 use crate::skills::Skills;
 
@@ -44,8 +44,28 @@ fn all_told(mut failures: Vec<Failure>, json: bool) -> Option<Failure> {
     Some(last)
 }
 
+/// Says what gives the agent a model: the file of a server without a key that nobody loads, else a vendor's key.
+fn no_provider(home: &Home) -> Result<String, Failure> {
+    let wants_no_key = |name: &String| {
+        // What is wrong with a file is told when it is loaded.
+        let provider = config::provider(home, name).ok().flatten();
+        provider.is_some_and(|provider| provider.api_key_env.is_none() && provider.oauth.is_none())
+    };
+    let there = config::provider_files(home)?.into_iter().find(wants_no_key);
+    Ok(match there {
+        Some(name) => format!(
+            "no provider is set up: providers.d/{name}.toml is not loaded; write `load = [{name:?}]` below [providers] in {}",
+            home.config_file().display()
+        ),
+        None => format!(
+            "no provider is set up: {} gives the agent a model",
+            cli::command("agent-daemon", "login anthropic")
+        ),
+    })
+}
+
 /// Says who answers and who listens, and why just these.
-fn models_in_use(loaded: &Loaded) -> Vec<String> {
+fn models_in_use(home: &Home, loaded: &Loaded) -> Result<Vec<String>, Failure> {
     let said = |role: &str, what: &str| {
         let model = loaded.models.for_role(role)?;
         let provider = &model.provider.name;
@@ -55,10 +75,7 @@ fn models_in_use(loaded: &Loaded) -> Vec<String> {
         ))
     };
     let answers = match loaded.origin("providers.load") {
-        Origin::Default => Some(format!(
-            "no provider is set up: {} gives the agent a model",
-            cli::command("agent-daemon", "login anthropic")
-        )),
+        Origin::Default => Some(no_provider(home)?),
         origin => said("cli", "answers").map(|answers| {
             format!(
                 "{answers}; providers.load = {:?}: {origin}",
@@ -67,7 +84,7 @@ fn models_in_use(loaded: &Loaded) -> Vec<String> {
         }),
     };
     let listens = said("speech_to_text", "listens to recordings");
-    answers.into_iter().chain(listens).collect()
+    Ok(answers.into_iter().chain(listens).collect())
 }
 
 pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Exit, Failure> {
@@ -110,7 +127,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
         return Err(failure);
     }
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
-    let models = models_in_use(&loaded);
+    let models = models_in_use(&home, &loaded)?;
     let hooks = http::hook_lines(&loaded.config.http);
     if json {
         let settings: Vec<_> = loaded
