@@ -415,7 +415,7 @@ fn given_a_key(sandbox: &Sandbox, model: &FakeModel) -> Option<Running> {
     sandbox.put("providers.d/anthropic.toml", here.as_bytes());
     let running = shell_on_terminal(sandbox, "agent-daemon init; echo code=$?")?;
     running.wait_said("Which [1]: ");
-    running.write("anthropic (API key)\r");
+    running.write("anthropic\r");
     running.wait_said("API key (it is not shown, Enter skips): ");
     running.write("sk-not-a-key\r");
     Some(running)

@@ -76,7 +76,7 @@ pub(super) fn yes(question: &str, usual: bool) -> Result<bool, Stop> {
     }
 }
 
-/// Asks for one of `choices`, by its number or its name; Enter alone is the choice number `usual`.
+/// Asks for one of `choices`, by its number, its name or the first word of that; Enter alone is the choice number `usual`.
 pub(super) fn one_of(question: &str, choices: &[String], usual: usize) -> Result<usize, Stop> {
     for (number, choice) in choices.iter().enumerate() {
         crate::app::cli::err(&format!("  {:>3}  {choice}", number + 1));
@@ -99,9 +99,12 @@ fn chosen(answer: &str, choices: &[String]) -> Option<usize> {
         .ok()
         .and_then(|number| number.checked_sub(1));
     let by_name = || {
-        choices
-            .iter()
-            .position(|choice| choice.eq_ignore_ascii_case(answer))
+        choices.iter().position(|choice| {
+            let first = choice.split(' ').next().unwrap_or_default();
+            [choice.as_str(), first]
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(answer))
+        })
     };
     by_number.filter(|at| *at < choices.len()).or_else(by_name)
 }
@@ -123,12 +126,13 @@ mod tests {
 
     #[test]
     fn a_choice_is_a_number_or_a_name() {
-        let choices = ["Ollama".to_owned(), "gpt-4.1".to_owned()];
+        let choices = ["Ollama".to_owned(), "openai (API key)".to_owned()];
         let at = |answer: &str| chosen(answer, &choices);
         assert_eq!(
-            [at("1"), at("2"), at("ollama"), at("gpt-4.1")],
+            [at("1"), at("2"), at("ollama"), at("OpenAI")],
             [Some(0), Some(1), Some(0), Some(1)]
         );
+        assert_eq!(at("openai (API key)"), Some(1));
         assert_eq!([at("0"), at("3"), at("x")], [None; 3]);
     }
 }

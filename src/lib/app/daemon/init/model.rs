@@ -43,6 +43,9 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
         )
     });
     let choices: Vec<String> = own.chain(vendors).collect();
+    cli::err(
+        "  a server that is not in this list: s, then its file providers.d/NAME.toml (man agent.toml)",
+    );
     let chosen = ask::one_of("Which", &choices, 0).inspect_err(|stop| {
         if matches!(stop, Stop::Skipped) {
             cli::err(
