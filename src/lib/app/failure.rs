@@ -164,7 +164,7 @@ impl From<auth::Error> for Failure {
 impl From<sys::Error> for Failure {
     fn from(error: sys::Error) -> Self {
         use std::io::ErrorKind::{
-            AlreadyExists, PermissionDenied, ReadOnlyFilesystem, StorageFull,
+            AlreadyExists, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull,
         };
         let message = error.to_string();
         match error.source.kind() {
@@ -176,6 +176,14 @@ impl From<sys::Error> for Failure {
             }
             AlreadyExists => Self::io(message)
                 .hint("move it away and start the daemon again: it makes its own and touches nothing else"),
+            NotADirectory => {
+                let is_other = |path: &&Path| path.exists() && !path.is_dir();
+                let other = error.path.ancestors().find(is_other).unwrap_or(&error.path);
+                Self::io(message).hint(format!(
+                    "{} is not a directory: move it away, or choose another home with --home",
+                    quote(other)
+                ))
+            }
             _ => Self::io(message).hint("look at that path with ls -ld, and at the file system with df"),
         }
     }
@@ -203,6 +211,10 @@ fn who_may_of(path: &Path, owner: Option<u32>, around: Option<u32>, own: u32) ->
             "it belongs to {}, what is around it to you: sudo chown -R {}: {}",
             name(owner),
             quote(name(own)),
+            quote(path)
+        ),
+        Some(owner) if owner == own => format!(
+            "it is yours, and its mode keeps you out: chmod u+rwX {}",
             quote(path)
         ),
         _ => {
@@ -237,6 +249,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_file_where_a_directory_must_be_is_named() {
+        let dir = tempfile::tempdir().expect("dir");
+        let file = dir.path().join("notes");
+        std::fs::File::create_new(&file).expect("it can be made");
+        let below = file.join("state/queue.db");
+        let error = std::fs::metadata(&below).map_err(sys::Error::at("read", &below));
+        let failure = Failure::from(error.expect_err("a file has nothing below it"));
+        let hint = failure.hint.unwrap_or_default();
+        let named = format!("{} is not a directory", file.display());
+        assert!(
+            failure.exit == Exit::Io && hint.starts_with(&named),
+            "{hint}"
+        );
+    }
+
+    #[test]
     fn a_file_of_somebody_else_amid_ones_own_is_named_with_chown() {
         let path = Path::new("/home/ada/my notes/plan.md");
         // No user has this id, so that it is named by its number.
@@ -244,11 +272,12 @@ mod tests {
         let hint = who_may_of(path, Some(0), Some(own), own);
         let command = format!("sudo chown -R {own}: '/home/ada/my notes/plan.md'");
         assert!(hint.ends_with(&command), "{hint}");
-        for (owner, around) in [
-            (Some(0), Some(0)),
-            (Some(own), Some(own)),
-            (None, Some(own)),
-        ] {
+        let hint = who_may_of(path, Some(own), Some(own), own);
+        assert!(
+            hint.ends_with("chmod u+rwX '/home/ada/my notes/plan.md'"),
+            "{hint}"
+        );
+        for (owner, around) in [(Some(0), Some(0)), (None, Some(own))] {
             let hint = who_may_of(path, owner, around, own);
             assert!(hint.starts_with("run it as the user"), "{hint}");
         }

@@ -196,10 +196,14 @@ impl Error {
             Self::Io { path, source, .. } if is_refusal(source) => {
                 format!("run it as the owner of {0}: `sudo -u agent …`, or give the owner access: `ls -ld {0}`", path.display())
             }
-            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Self::Io { action: "read", source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 "correct the name behind --config, or leave it out".to_owned()
             }
-            Self::Io { path, .. } => format!("look at it: `ls -ld {0}` and `df {0}`", path.display()),
+            Self::Io { path, .. } => {
+                // What was to be made is not there yet: neither ls(1) nor df(1) knows it.
+                let there = path.ancestors().find(|path| path.exists()).unwrap_or(path);
+                format!("look at it: `ls -ld {0}` and `df {0}`", there.display())
+            }
             Self::Syntax { file, line, .. } => format!("correct line {line} of {}, then `agent-daemon check`", file.display()),
             Self::Twice { file, section, first, second } => format!(
                 "merge the two: in {}, move what stands below line {second} up into [{section}] of line {first}, a key once, and delete line {second}",

@@ -45,9 +45,11 @@ impl Error {
         match self {
             Self::Home(error) => error.hint(),
             Self::Write { path, .. } => {
+                // Only what is not there is written.
+                let dir = path.parent().unwrap_or(path);
                 format!(
                     "look at it: `ls -ld {0}` and `df {0}`, then `agent-daemon init` again",
-                    path.display()
+                    dir.display()
                 )
             }
         }

@@ -564,6 +564,20 @@ fn a_file_named_by_the_flag_must_exist() {
     let home = Home::resolve(flags, &|_| None).expect("home");
     let error = load(&home, &Environment::default(), &[]).expect_err("gone");
     assert!(error.to_string().contains("gone.toml"), "{error}");
+    assert!(error.hint().contains("--config"), "{}", error.hint());
+}
+
+#[test]
+fn what_could_not_be_made_is_looked_for_where_something_is() {
+    let dir = tempfile::tempdir().expect("dir");
+    let gone = dir.path().join("not there/home");
+    let why = std::fs::create_dir(&gone).expect_err("its parent is missing");
+    let hint = Error::io("create", &gone)(why).hint();
+    let here = format!(
+        "look at it: `ls -ld {0}` and `df {0}`",
+        dir.path().display()
+    );
+    assert_eq!(hint, here);
 }
 
 #[test]
