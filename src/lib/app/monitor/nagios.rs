@@ -11,7 +11,7 @@ use super::numbers::{dollars, span};
 use super::styled_line::clean;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
-use crate::monitor_state::STALE_MS;
+use crate::monitor_state::{ProviderState, STALE_MS};
 use crate::{clock, text};
 
 /// Some read the first 4096 bytes, many show a line on a page: what is wrong is cut here.
@@ -132,7 +132,9 @@ fn troubles(view: &View) -> Vec<(Level, String)> {
     let down: Vec<&str> = down.map(|one| one.name.as_str()).collect();
     if !down.is_empty() {
         let words = format!("down: {}", down.join(", "));
-        found.push((grave(down.len() == providers.len()), words));
+        // `offline` is never down, and answers in nobody's place.
+        let answers = |one: &ProviderState| one.state == "ok" && one.name != "offline";
+        found.push((grave(!providers.iter().any(answers)), words));
     }
     if totals.queue.dead > 0 {
         found.push((
@@ -188,7 +190,7 @@ mod tests {
     use super::*;
     use crate::app::monitor::Totals;
     use crate::app::monitor::health::Health;
-    use crate::monitor_state::{ChannelState, ProviderState, Queue, State};
+    use crate::monitor_state::{ChannelState, Queue, State};
 
     const NOW: i64 = 1_700_000_000_000;
 
@@ -282,6 +284,12 @@ mod tests {
             Level::Critical,
             all,
         );
+        let local = State {
+            providers: vec![provider("local", "down"), provider("offline", "ok")],
+            ..State::default()
+        };
+        let none = "AGENT CRITICAL - down: local; idle, up 2m 5s | ";
+        check(local, Queue::default(), (0.0, 0.0), Level::Critical, none);
     }
 
     #[test]
