@@ -286,10 +286,8 @@ fn the_same_id_is_the_same_message_and_other_files_under_it_are_refused() {
         "other words",
     ]);
     let again = again.end();
-    assert!(
-        again.code == 65 && again.stderr.contains("id same belongs to another message"),
-        "{again:?}"
-    );
+    let both = "id same belongs to another message; nothing was sent\n  first: cli \"hello\" and 1 file\n  now:   cli \"other words\" and 2 files\n";
+    assert!(again.code == 65 && again.stderr.contains(both), "{again:?}");
     model.go_on();
     for told in [
         sending.end(),

@@ -346,8 +346,12 @@ fn who_gives_up_waiting_gets_the_id_and_the_answer_later() {
         started.elapsed()
     );
 
-    let told = sandbox.send(&["--result", "slow"]);
+    let home = sandbox.home().display().to_string();
+    let told = sandbox.send(&["--home", &home, "--result", "slow"]);
     assert_eq!((told.code, told.stdout.as_str()), (75, ""), "{told:?}");
+    // The command in a hint leads to the same agent.
+    let again = format!("agent-send --home {home} --result slow --wait");
+    assert!(told.stderr.contains(&again), "{told:?}");
     assert_eq!(
         sandbox
             .send(&["--result", "slow", "--wait=0", "--json"])

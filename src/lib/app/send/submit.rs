@@ -71,8 +71,13 @@ impl Said {
     fn by(command: &Command) -> Self {
         let value = serde_json::to_value(command).unwrap_or_default();
         let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+        let verb = match command {
+            // As the queue calls it, whose message may stand beside it.
+            Command::User { .. } => Source::Cli.as_str().to_owned(),
+            _ => text("cmd"),
+        };
         Self {
-            verb: text("cmd"),
+            verb,
             text: text("text"),
             files: value["attachments"].as_array().map_or(0, Vec::len),
         }
@@ -82,7 +87,7 @@ impl Said {
         let words = text::shorten(&text::visible(&self.text), 200);
         let files = match self.files {
             0 => String::new(),
-            count => format!(" and {count} files"),
+            count => format!(" and {}", text::counted(count, "file")),
         };
         format!("{} {words:?}{files}", self.verb)
     }
@@ -95,8 +100,9 @@ fn clash(id: &Id, first: Option<Said>, now: &Said) -> Failure {
         "id {id} belongs to another message; nothing was sent\n  first: {shown}\n  now:   {}",
         now.show()
     );
+    let result = cli::command("agent-send", &format!("--result {id}"));
     Failure::data(what).hint(format!(
-        "choose another --id; agent-send --result {id} shows the answer to the first"
+        "choose another --id; {result} shows the answer to the first"
     ))
 }
 

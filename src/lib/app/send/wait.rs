@@ -92,7 +92,7 @@ pub(super) fn result(
             }
             Asks::default().tell(&reply, false);
             Err(Failure::try_again(format!("{id} is not answered yet"))
-                .hint(format!("agent-send --result {id} --wait")))
+                .hint(cli::command("agent-send", &format!("--result {id} --wait"))))
         }
         None if spooled.exists() => Err(Failure::try_again(format!(
             "{id} waits in the spool for the daemon"
@@ -158,8 +158,9 @@ impl Waiting {
                 } else {
                     cli::out(id.as_str());
                     cli::err(&format!(
-                        "agent-send: no reply within {} s; ask again: agent-send --result {id} --wait",
-                        limit.as_secs()
+                        "agent-send: no reply within {} s; ask again: {}",
+                        limit.as_secs(),
+                        cli::command("agent-send", &format!("--result {id} --wait"))
                     ));
                 }
                 Ok(Exit::TryAgain)
@@ -284,8 +285,10 @@ pub(super) fn wait(
             return Ok(Ended::Interrupted);
         }
         if show.person && typed::has_hung_up() {
-            return Err(Failure::io("the terminal is gone")
-                .hint(format!("agent-send --result {id} --wait has the answer")));
+            return Err(Failure::io("the terminal is gone").hint(cli::command(
+                "agent-send",
+                &format!("--result {id} --wait has the answer"),
+            )));
         }
         screen.read(home, answer.as_ref());
         if listens {
@@ -469,7 +472,10 @@ pub(super) fn print(reply: &Reply, json: bool) -> Result<Exit, Failure> {
     if let Some(error) = &reply.error {
         let failure = Failure::failed(error.clone());
         return Err(match &reply.run_id {
-            Some(_) => failure.hint(format!("agent-send --explain {}", reply.id)),
+            Some(_) => failure.hint(cli::command(
+                "agent-send",
+                &format!("--explain {}", reply.id),
+            )),
             None => failure,
         });
     }

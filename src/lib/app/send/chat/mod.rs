@@ -173,9 +173,8 @@ impl Chat<'_> {
             Ended::TimedOut | Ended::Interrupted if !submit::is_running(home)? => {
                 let what =
                     format!("no daemon runs that could be stopped; message {id} waits for it");
-                Err(Failure::try_again(what).hint(format!(
-                    "agent-send --result {id} --wait has its answer later"
-                )))
+                let later = format!("--result {id} --wait has its answer later");
+                Err(Failure::try_again(what).hint(cli::command("agent-send", &later)))
             }
             Ended::TimedOut | Ended::Interrupted => {
                 cli::words("\n");
