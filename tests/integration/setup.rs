@@ -238,6 +238,9 @@ fn a_key_alone_gives_the_agent_a_model_and_check_says_why() {
         told.stderr
     };
     assert!(said(&sandbox).contains("no provider is set up: agent-daemon login anthropic"));
+    let told = sandbox.run("agent-daemon", &["login", "openai", "sk-not-a-key"], "");
+    let tip = "a key is never an argument: it is asked for, or comes through a pipe";
+    assert!(told.code == 2 && told.stderr.contains(tip), "{told:?}");
     let local = b"type = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [0, 0, 0, 0]\n";
     sandbox.put("providers.d/local.toml", local);
     let told = said(&sandbox);

@@ -171,12 +171,10 @@ pub(super) fn arguments() -> Vec<String> {
 /// The exit code with which to end at once.
 pub fn parse<T: Parser + CommandFactory>() -> Result<T, ExitCode> {
     T::try_parse().map_err(|mut error| {
-        if T::command().get_name() == "agent-send" && is_loose_word(&error) {
-            let quoted =
-                "quote words with spaces: agent-send 'hello world'; join the seconds: --wait=10";
+        if let Some(tip) = tip(T::command().get_name(), &error) {
             error.insert(
                 ContextKind::Suggested,
-                ContextValue::StyledStrs(vec![quoted.into()]),
+                ContextValue::StyledStrs(vec![tip.into()]),
             );
         }
         let wrong = error.use_stderr();
@@ -227,6 +225,20 @@ pub(super) fn quote(word: impl AsRef<OsStr>) -> String {
 /// Returns false when the user wants no escape codes: `NO_COLOR` is set and not empty (no-color.org).
 pub fn escapes() -> bool {
     !Environment::of_process().has("NO_COLOR")
+}
+
+/// Returns what is probably meant by a word too many.
+fn tip(program: &str, error: &clap::Error) -> Option<&'static str> {
+    if !is_loose_word(error) {
+        return None;
+    }
+    if program == "agent-send" {
+        return Some(
+            "quote words with spaces: agent-send 'hello world'; join the seconds: --wait=10",
+        );
+    }
+    let is_login = std::env::args_os().any(|word| word == "login");
+    is_login.then_some("a key is never an argument: it is asked for, or comes through a pipe")
 }
 
 /// Returns true when a word too many stands in the line, as of a text without quotes.
