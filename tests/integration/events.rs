@@ -442,6 +442,9 @@ fn what_cannot_be_delivered_fails_at_once_and_a_script_that_writes_the_fifo_find
     });
     // The status may say so before the model is asked.
     assert_eq!(model.wait_requests(1, SOON).len(), 1);
+    let told = sandbox.send(&["--job", "add", "tidy up", "--every", "1h", "--deliver"]);
+    let unheard = "\nNobody would hear it now: every channel is off (`enabled` in agent.toml).\n";
+    assert!(told.code == 0 && told.stdout.ends_with(unheard), "{told:?}");
 }
 
 #[test]

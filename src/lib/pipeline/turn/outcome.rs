@@ -241,9 +241,7 @@ impl Pipeline {
         let unheard =
             envelope.source == Source::Notify && envelope.route.is_none() && outcome.text.is_some();
         let ended = match outcome.ended {
-            Ended::Done if unheard => {
-                Ended::Dead("not delivered: no Telegram owner configured".to_owned())
-            }
+            Ended::Done if unheard => Ended::Dead("not delivered: no owner configured".to_owned()),
             ended => ended,
         };
         let now = clock::now_ms();

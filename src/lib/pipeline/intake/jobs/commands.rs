@@ -52,7 +52,10 @@ impl Pipeline {
                 let unheard = self
                     .why_unheard(id.unwrap_or(order.job()))
                     .await
-                    .map(|why| format!("\nNobody would hear it now: {why}."));
+                    .map(|why| {
+                        let why = why.trim_start_matches("not delivered: ");
+                        format!("\nNobody would hear it now: {why}.")
+                    });
                 said(
                     envelope,
                     &format!("{text}{}", unheard.unwrap_or_default()),
