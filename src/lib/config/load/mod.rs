@@ -184,8 +184,15 @@ pub fn providers_wanted(home: &Home, env: &Environment) -> Result<(Vec<String>, 
 pub(super) const LOAD: &str = "providers.load";
 const SPEECH: &str = "speech_to_text";
 
+/// Returns where a key stands; of a table, where a key of it does.
 fn origin_text(origins: &BTreeMap<String, Origin>, key: &str) -> String {
-    origins.get(key).unwrap_or(&Origin::Default).to_string()
+    let below = format!("{key}.");
+    let within = || {
+        let (path, origin) = origins.range(below.clone()..).next()?;
+        path.starts_with(&below).then_some(origin)
+    };
+    let origin = origins.get(key).or_else(within);
+    origin.unwrap_or(&Origin::Default).to_string()
 }
 
 struct Layers {

@@ -539,6 +539,21 @@ fn a_bot_that_nobody_may_write_to_is_a_warning() {
 }
 
 #[test]
+fn a_webhook_of_which_nobody_hears_is_told_with_its_line() {
+    let told = |channel: &str| {
+        let hook = "[http.hooks.ci]\ntemplate = \"x\"\n";
+        let place = Place::new(&format!("[http]\nenabled = true\n{hook}{channel}"));
+        let warnings = place.load(&[]).expect("load").warnings;
+        let told: Vec<String> = warnings.iter().map(|one| place.short(one)).collect();
+        told.join("\n")
+    };
+    let nobody = "agent.toml:4: `http.hooks.ci` reaches nobody";
+    assert!(told("").starts_with(nobody), "{}", told(""));
+    let by_mail = told("[channels.mail]\nenabled = true\nowner = [\"ada@example.org\"]\n");
+    assert!(!by_mail.contains("reaches nobody"), "{by_mail}");
+}
+
+#[test]
 fn the_file_is_never_touched() {
     let place = Place::new("[agent\n");
     place.load(&[]).expect_err("broken");

@@ -189,8 +189,8 @@ fn unheard_hooks(config: &Config) -> Vec<(String, &'static str)> {
     let unheard = |(name, hook): (&String, &Hook)| {
         let message = if !config.http.enabled {
             "has no effect: `http.enabled` is false"
-        } else if hook.deliver != Deliver::Nothing && !config.telegram.enabled {
-            "reaches nobody: its words go to the owner by Telegram, and `telegram.enabled` is false; `deliver = \"nothing\"` lets the agent read them"
+        } else if hook.deliver != Deliver::Nothing && config.open_channels().next().is_none() {
+            "reaches nobody: its words go to the owner, and every channel is off (`telegram.enabled`); `deliver = \"nothing\"` lets the agent read them"
         } else {
             return None;
         };
