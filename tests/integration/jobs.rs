@@ -321,6 +321,12 @@ fn an_order_waits_for_a_daemon_unless_it_is_not_to() {
     let mut times = Times::asleep("");
     let told = times.job(&["add", "--no-queue", "--every", "1h", "--text", "look"]);
     assert_eq!(told.code, 69, "{told:?}");
+    // What every daemon would refuse waits for none: nobody would hear of it.
+    let told = times.job(&["add", "look", "--every", "1h", "--model", "nosuch"]);
+    assert!(
+        told.code == 1 && told.stderr.contains("no model \"nosuch\""),
+        "{told:?}"
+    );
     assert_eq!(times.sandbox.spooled(), [] as [&str; 0]);
     let told = times.job(&[
         "add",

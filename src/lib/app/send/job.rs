@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::arguments::{Arguments, parse_id};
+use super::message;
 use super::submit;
 use super::submit::{COMMAND_WAIT, Posted};
 use super::wait;
@@ -131,6 +132,7 @@ fn checked(context: &Context<'_>, id: &Id, order: JobOrder) -> Result<JobOrder, 
     if let Some(to) = &ask.to {
         submit::check_recipient(context, to)?;
     }
+    message::check_model(context, ask.model.as_deref())?;
     let zone = config::load_config(context.home, context.env)?
         .agent
         .timezone

@@ -127,14 +127,7 @@ pub(super) fn check_names(context: &Context<'_>, flags: &MessageFlags) -> Result
         (_, Some(to)) => check_recipient(context, to)?,
         _ => {}
     }
-    // Settings that are broken now may not be those of the daemon that runs.
-    if let Some(name) = &flags.model
-        && let Ok(loaded) = config::load(home, context.env, &[])
-        && loaded.models.get(name, "--model").is_err()
-    {
-        let names: Vec<&str> = loaded.models.names().collect();
-        return Err(unknown("model", name, &names));
-    }
+    check_model(context, flags.model.as_deref())?;
     if !(flags.tier.is_some() || flags.raw || flags.notify) {
         return Ok(());
     }
@@ -169,6 +162,19 @@ pub(super) fn check_names(context: &Context<'_>, flags: &MessageFlags) -> Result
         return Ok(());
     };
     Err(Failure::failed(format!("not delivered: {}", lacks.0)).hint(lacks.1))
+}
+
+/// Refuses a model that the settings do not have.
+pub(super) fn check_model(context: &Context<'_>, name: Option<&str>) -> Result<(), Failure> {
+    // Settings that are broken now may not be those of the daemon that runs.
+    if let Some(name) = name
+        && let Ok(loaded) = config::load(context.home, context.env, &[])
+        && loaded.models.get(name, "--model").is_err()
+    {
+        let names: Vec<&str> = loaded.models.names().collect();
+        return Err(unknown("model", name, &names));
+    }
+    Ok(())
 }
 
 fn is_name(text: &str) -> bool {
