@@ -151,7 +151,9 @@ fn an_owner_takes_a_run_back_byte_for_byte_in_the_chat_and_in_the_shell() {
     let unknown = sandbox.send(&["--undo", "none"]);
     assert_eq!(unknown.code, 1);
     assert!(
-        unknown.stderr.contains("no run \"none\"")
+        unknown
+            .stderr
+            .contains("no run \"none\" that changed files. There are:")
             && unknown.stderr.contains(&format!("undo-{run}")),
         "{unknown:?}"
     );

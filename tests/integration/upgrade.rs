@@ -139,6 +139,10 @@ fn another_program_moves_in_while_no_daemon_runs() {
     assert_eq!(sandbox.run("agent-index", &[], "").code, 0);
     let found = sandbox.run("agent-index", &["search", "where is the boat"], "");
     assert!(found.stdout.contains("Lisbon"), "{found:?}");
+    // A slip: the workspace in its place.
+    let slip = format!("{dir}/workspace");
+    let told = sandbox.run("agent-daemon", &["import", "openclaw", &slip], "");
+    assert!(told.stderr.contains("nothing to take in"), "{told:?}");
     let none = sandbox.run("agent-daemon", &["import", "hermes", "/nonexistent"], "");
     assert_eq!(none.code, 74, "{none:?}");
 }

@@ -80,6 +80,12 @@ pub(super) fn import(shared: &Shared, wanted: &Import, json: bool) -> Result<Exi
             home.config_file().display()
         ));
     }
+    if !shared.quiet && taken.is_empty() && left.is_empty() {
+        cli::err(&format!(
+            "nothing to take in {}: DIR is the program's own directory, such as ~/.openclaw or ~/.hermes",
+            wanted.dir.display()
+        ));
+    }
     if !shared.quiet && taken.iter().any(|what| what.contains("imported/skills")) {
         cli::err(
             "skills are not in force: read each, then move it from workspace/imported/skills to workspace/skills",

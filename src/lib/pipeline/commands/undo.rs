@@ -84,7 +84,7 @@ impl Pipeline {
             Some(Err(Error::Unknown(run))) => declined(
                 envelope,
                 &format!(
-                    "no run {run:?} that changed files; {}",
+                    "no run {run:?} that changed files. {}",
                     choice(&runs, &when)
                 ),
             ),
