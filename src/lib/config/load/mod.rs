@@ -313,14 +313,20 @@ impl Layers {
         if key.contains("__") {
             return self.add_text(&key.replace("__", "."), value, origin);
         }
-        if key_names::sections().contains(&key) {
-            let message = format!("is a table and not a setting; a setting is `{name}__…`");
-            self.warnings.push(Warning {
-                origin: origin.to_string(),
-                key,
-                message,
-            });
-        }
+        let is_meant = |known: &String| key.contains('_') && known.replace('.', "_") == key;
+        let message = if key_names::sections().contains(&key) {
+            format!("is a table and not a setting; a setting is `{name}__…`")
+        } else if let Some(meant) = key_names::all().into_iter().find(is_meant) {
+            let meant = meant.replace('.', "__").to_uppercase();
+            format!("is not a setting; with two underscores it is: `AGENT_{meant}`")
+        } else {
+            return Ok(());
+        };
+        self.warnings.push(Warning {
+            origin: origin.to_string(),
+            key,
+            message,
+        });
         Ok(())
     }
 

@@ -243,6 +243,15 @@ fn a_variable_that_names_a_table_is_pointed_out() {
         told,
         ["$AGENT_LOG: `log` is a table and not a setting; a setting is `AGENT_LOG__…`"]
     );
+    let variables = [("AGENT_COST_DAY_USD", "5"), ("AGENT_HTTP_TOKEN", "t")];
+    let warnings = loaded("", &variables).warnings;
+    let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "$AGENT_COST_DAY_USD: `cost_day_usd` is not a setting; with two underscores it is: `AGENT_COST__DAY_USD`"
+        ]
+    );
 }
 
 #[test]
