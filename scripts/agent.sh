@@ -59,4 +59,10 @@ command -v agent-daemon >/dev/null || {
     log_info 'scripts/install puts it there'
     exit 1
 }
+# The directory of the log would pass for a home, and a daemon would run in it without settings and limits.
+if [[ ${1-} =~ ^(start|stop|restart)$ && ! -d $state ]]; then
+    code=0
+    agent-monitor >/dev/null || code=$?
+    ((code != 78)) || exit 1
+fi
 main "$@"

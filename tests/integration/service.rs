@@ -83,6 +83,22 @@ fn the_agent_starts_once_survives_a_kill_and_stops() {
 }
 
 #[test]
+fn a_home_that_nobody_made_is_not_made_by_a_start() {
+    let sandbox = Sandbox::new();
+    fs::remove_dir_all(sandbox.home()).expect("it is there");
+    let agent = script("agent.sh");
+    let _stop = OnDrop(|| drop(run(&agent, &sandbox, "stop")));
+    for command in ["stop", "start", "restart"] {
+        let ran = run(&agent, &sandbox, command);
+        assert!(
+            ran.code == 1 && ran.stderr.contains("agent-daemon init makes one"),
+            "{command}: {ran:?}"
+        );
+        assert!(!sandbox.home().exists(), "{command} made it");
+    }
+}
+
+#[test]
 fn a_service_that_does_not_listen_is_killed_and_five_logs_are_kept() {
     let sandbox = Sandbox::new();
     let stub = sandbox.put(
