@@ -313,10 +313,12 @@ impl Layers {
         if key.contains("__") {
             return self.add_text(&key.replace("__", "."), value, origin);
         }
-        let is_meant = |known: &String| key.contains('_') && known.replace('.', "_") == key;
+        let is_meant = |known: &String| known.replace('.', "_") == key;
         let message = if key_names::sections().contains(&key) {
             format!("is a table and not a setting; a setting is `{name}__…`")
-        } else if let Some(meant) = key_names::all().into_iter().find(is_meant) {
+        } else if key.contains('_')
+            && let Some(meant) = key_names::all().into_iter().find(is_meant)
+        {
             let meant = meant.replace('.', "__").to_uppercase();
             format!("is not a setting; with two underscores it is: `AGENT_{meant}`")
         } else {
