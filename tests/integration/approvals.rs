@@ -182,6 +182,10 @@ fn a_command_runs_after_the_owners_tap_and_not_before() {
         (house.telegram.calls_of("answerCallbackQuery").len() >= 5).then_some(())
     });
     assert_eq!(house.model.requests().len(), 2);
+    let closes = house.telegram.calls_of("editMessageText");
+    let messages = closes.iter().map(|call| &call.params["message_id"]);
+    let closed = &closed.params["message_id"];
+    assert_eq!(messages.filter(|message| *message == closed).count(), 1);
 }
 
 #[test]

@@ -134,18 +134,13 @@ impl Asking {
             })
             .await;
         pipeline.audit_ends(&withdrawn.unwrap_or_default(), "withdrawn");
-        // What a stop took back is shown here as well.
+        // What a stop took back is shown here as well; what somebody answered was shown then.
         let mut ended = Vec::new();
         for id in asked {
-            ended.extend(
-                pipeline
-                    .queue
-                    .batch(id)
-                    .await
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(|(request, _)| request),
-            );
+            let batch = pipeline.queue.batch(id).await.unwrap_or_default();
+            let is_over = |state: &str| ["withdrawn", "expired"].contains(&state);
+            let over = batch.into_iter().filter(|(_, state)| is_over(state));
+            ended.extend(over.map(|(request, _)| request));
         }
         pipeline.show_ends(&ended).await;
     }
