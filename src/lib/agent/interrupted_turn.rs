@@ -44,7 +44,7 @@ pub async fn break_off(
                 .map(|(call, began)| result(run_id, call, 0, not_run(why(*began)))),
         );
         let text = format!("(I broke off here: {reason})");
-        events.push(message(run_id, Role::Assistant, Block::Text { text }));
+        events.push(message(run_id, Role::Assistant, Block::text(text)));
     }
     events.push(Kind::Error {
         run_id: run_id.to_owned(),

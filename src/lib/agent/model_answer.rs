@@ -82,7 +82,7 @@ impl Running<'_> {
                 }))
             }
         };
-        let content = ours.map_or(message.content, |text| vec![Block::Text { text }]);
+        let content = ours.map_or(message.content, |text| vec![Block::text(text)]);
         let provenance = self.provenance_of(&content);
         let untrusted = provenance.iter().any(Provenance::is_untrusted);
         let spoken = Kind::Message(Spoken {
@@ -100,18 +100,13 @@ impl Running<'_> {
             return self.take_calls(spoken, stop, calls).await;
         }
         if stop == StopReason::Pause {
-            let go_on = self.message(
-                Role::User,
-                Block::Context {
-                    text: GO_ON.to_owned(),
-                },
-            );
+            let go_on = self.message(Role::User, Block::context(GO_ON));
             self.session.append(vec![spoken, go_on], true).await?;
             return Ok(None);
         }
         if let Formed::Unreadable(why) = formed {
             let text = format!("{UNREADABLE}{why}; write it again, all of it⟧");
-            let told = self.message(Role::User, Block::Context { text });
+            let told = self.message(Role::User, Block::context(text));
             self.session.append(vec![spoken, told], true).await?;
             return Ok(None);
         }
@@ -133,9 +128,7 @@ impl Running<'_> {
             .map(|entry| entry.message.plain_text())
             .into_iter()
             .collect();
-        let pause = [Block::Context {
-            text: GO_ON.to_owned(),
-        }];
+        let pause = [Block::context(GO_ON)];
         while entries
             .next()
             .is_some_and(|entry| entry.message.content == pause)

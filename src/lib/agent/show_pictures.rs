@@ -35,7 +35,7 @@ fn show_pictures_of_tools(message: &mut Message) {
                 data: None,
             });
             let text = text.to_owned();
-            std::iter::once(Block::Context { text })
+            std::iter::once(Block::context(text))
                 .chain(pictures)
                 .collect()
         }

@@ -22,7 +22,7 @@ impl Running<'_> {
             let text = format!(
                 "This has taken {HARD} steps. If it is likely to be asked again, propose a skill ({SKILL_PROPOSE}) before you answer; else go on."
             );
-            message(self.order.run_id, Role::User, Block::Context { text })
+            message(self.order.run_id, Role::User, Block::context(text))
         })
     }
 }

@@ -384,7 +384,7 @@ impl Running<'_> {
 
     /// Ends the turn with words of ours.
     pub(super) async fn conclude(&mut self, text: String) -> Result<String, Break> {
-        let content = vec![Block::Text { text: text.clone() }];
+        let content = vec![Block::text(text.clone())];
         // It may name what was done at the wish of others.
         self.is_exposed = self.session.state().exposure().any();
         let spoken = Kind::Message(Spoken {
@@ -474,7 +474,7 @@ impl Running<'_> {
                 1 => "This is the last step of this turn: answer now, without tools.".to_owned(),
                 left => format!("{left} steps are left in this turn: come to an end."),
             };
-            self.message(Role::User, Block::Context { text })
+            self.message(Role::User, Block::context(text))
         })
     }
 

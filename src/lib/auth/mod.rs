@@ -69,3 +69,13 @@ pub enum Error {
         reason: String,
     },
 }
+
+impl Error {
+    /// Returns the trouble that `host` has.
+    fn trouble(host: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Trouble {
+            host: host.into(),
+            reason: reason.into(),
+        }
+    }
+}

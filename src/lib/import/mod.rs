@@ -184,7 +184,7 @@ impl Plan {
         let kinds = said.into_iter().map(|(ts, role, text)| {
             (
                 ts,
-                Kind::Message(Spoken::new(role, vec![Block::Text { text }], RUN)),
+                Kind::Message(Spoken::new(role, vec![Block::text(text)], RUN)),
             )
         });
         let mut bytes = Vec::new();

@@ -75,7 +75,31 @@ pub struct Purpose<'a> {
     pub share_usd: Option<f64>,
 }
 
-impl Purpose<'_> {
+impl Prompt {
+    /// Returns a question that is answered with words, without tools.
+    pub fn plain(system: Vec<SystemBlock>, messages: Vec<Message>) -> Self {
+        Self {
+            system,
+            tools: [].into(),
+            may_call: false,
+            messages,
+            schema: None,
+        }
+    }
+}
+
+impl<'a> Purpose<'a> {
+    /// Returns a purpose without a budget of its own.
+    pub fn new(run_id: &'a str, session_id: &'a str, source: &'static str) -> Self {
+        Self {
+            run_id,
+            session_id,
+            source,
+            budget_usd: None,
+            share_usd: None,
+        }
+    }
+
     /// Returns the call of `model` to be written into the ledger; `bound` is the most it can cost.
     fn call(self, model: &Model, kind: Kind, bound: Option<i64>) -> NewCall {
         NewCall {

@@ -95,9 +95,7 @@ impl Pictures {
 
 /// Returns words that stand for a picture.
 fn unseen(what: &str) -> Block {
-    Block::Context {
-        text: format!("⟦{what}⟧"),
-    }
+    Block::context(format!("⟦{what}⟧"))
 }
 
 #[cfg(test)]

@@ -136,6 +136,14 @@ pub struct Skipped {
 }
 
 impl Skipped {
+    /// Returns the file or directory `path`, left out because of `why`.
+    pub(crate) fn new(path: impl Into<String>, why: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            why: why.into(),
+        }
+    }
+
     /// Returns true when `path` is this or below it: whether it is gone is unknown.
     pub(crate) fn hides(&self, path: &str) -> bool {
         path.strip_prefix(&self.path)
@@ -284,10 +292,8 @@ impl<'a> Listing<'a> {
     }
 
     fn skip(&mut self, path: &Path, why: &str) {
-        self.skipped.push(Skipped {
-            path: self.home.display(path),
-            why: why.to_owned(),
-        });
+        self.skipped
+            .push(Skipped::new(self.home.display(path), why));
     }
 }
 
@@ -308,12 +314,7 @@ impl<'a> Reader<'a> {
     /// Returns the bytes of a file. In the workspace links are never followed out of it: programs of the agent may replace
     /// a directory by a link at any moment.
     pub(crate) fn read(&self, file: &Candidate) -> Result<Vec<u8>, Unread> {
-        let failed = |why: String| {
-            Unread::Failed(Skipped {
-                path: file.shown.clone(),
-                why,
-            })
-        };
+        let failed = |why: String| Unread::Failed(Skipped::new(file.shown.clone(), why));
         let in_workspace = file
             .path
             .strip_prefix(self.home.workspace())

@@ -98,6 +98,17 @@ pub struct Sender {
     pub username: Option<String>,
 }
 
+impl Sender {
+    /// Returns a sender without a username.
+    pub fn new(id: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            username: None,
+        }
+    }
+}
+
 /// Where a reply goes on its channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChatRef {
@@ -106,6 +117,16 @@ pub struct ChatRef {
     /// The forum topic, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
+}
+
+impl ChatRef {
+    /// Returns the chat itself, none of its topics.
+    pub fn new(chat: impl Into<String>) -> Self {
+        Self {
+            chat: chat.into(),
+            topic: None,
+        }
+    }
 }
 
 /// The way to somebody: a channel and a chat on it.
@@ -119,6 +140,14 @@ pub struct Route {
 }
 
 impl Route {
+    /// Returns the way to `chat` on `channel`.
+    pub fn new(channel: impl Into<String>, chat: ChatRef) -> Self {
+        Self {
+            channel: channel.into(),
+            chat,
+        }
+    }
+
     /// Returns the chat as text that names its channel, such as `1001` or `matrix:!room:example.org`.
     pub fn to(&self) -> String {
         match Address::new(&self.channel, &self.chat.chat) {

@@ -44,12 +44,14 @@ pub struct Message {
 }
 
 impl Message {
+    /// Returns a message of these blocks.
+    pub fn new(role: Role, content: Vec<Block>) -> Self {
+        Self { role, content }
+    }
+
     /// Returns a message of one text block.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
-        Self {
-            role,
-            content: vec![Block::Text { text: text.into() }],
-        }
+        Self::new(role, vec![Block::text(text)])
     }
 
     /// Returns the text blocks joined by newlines, without the context head.
@@ -114,6 +116,18 @@ pub enum Block {
     ToolCall(ToolCall),
     /// What the tool answered (user messages only).
     ToolResult(ToolResult),
+}
+
+impl Block {
+    /// Returns a block of words.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    /// Returns a dynamic head.
+    pub fn context(text: impl Into<String>) -> Self {
+        Self::Context { text: text.into() }
+    }
 }
 
 /// A piece of a model's thinking, as its vendor wants it back: unchanged, and only by the model that made it.

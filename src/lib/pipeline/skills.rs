@@ -237,11 +237,7 @@ fn refused(skills: &Skills, open: &Open, now: i64) -> Result<(), String> {
 /// Returns as whose wish it is asked.
 fn envelope(open: &Open, after: Option<Envelope>) -> Envelope {
     let key = SessionKey(format!("{BESIDE_TURNS}{}", open.name()));
-    let sender = Sender {
-        id: "skills".to_owned(),
-        name: "skills".to_owned(),
-        username: None,
-    };
+    let sender = Sender::new("skills", "skills");
     let own = Envelope {
         from_owner: true,
         trust: Trust::Owner,

@@ -97,11 +97,7 @@ impl Sending {
         }
         let now = clock::now_ms();
         let envelope = self.envelope(id, errand, waits, now);
-        let arrival = Arrival {
-            digest: None,
-            key: id.to_owned(),
-            verdict: Verdict::Accept(vec![envelope]),
-        };
+        let arrival = Arrival::new(id, Verdict::Accept(vec![envelope]));
         let (accepted, _) = queue
             .accept(vec![arrival], None, now)
             .await
@@ -150,11 +146,7 @@ impl Sending {
             bounds,
         };
         let own = format!("subagent:{}", errand.key);
-        let sender = Sender {
-            id: own.clone(),
-            name: errand.label,
-            username: None,
-        };
+        let sender = Sender::new(own.clone(), errand.label);
         Envelope {
             from_owner: of_parent.from_owner,
             trust: if errand.untrusted {

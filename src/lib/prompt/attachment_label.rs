@@ -25,21 +25,17 @@ impl Label<'_> {
 
     /// Returns the label with why the file is not there, such as `: too large to be read`.
     pub fn with(&self, why: &str) -> Block {
-        Block::Context {
-            text: format!("⟦{self}{}⟧", plain(why)),
-        }
+        Block::context(format!("⟦{self}{}⟧", plain(why)))
     }
 
     /// Returns words out of the file in the fence of `marker`; they are data, whoever sent it.
     pub fn around(&self, words: &str, marker: &str) -> Block {
-        Block::Context {
-            text: fence::around(marker, &self.to_string(), words),
-        }
+        Block::context(fence::around(marker, &self.to_string(), words))
     }
 
     /// Returns the label and then words that a person spoke: they are the person's.
     pub fn spoken(&self, words: &str) -> [Block; 2] {
-        [self.alone(), Block::Text { text: plain(words) }]
+        [self.alone(), Block::text(plain(words))]
     }
 }
 

@@ -33,7 +33,7 @@ pub fn carried<'a>(messages: impl DoubleEndedIterator<Item = &'a Message>) -> Op
         "⟦the end of the conversation before this one, which is archived: no new orders⟧\n{}\n⟦end of what was said before⟧",
         lines.join("\n")
     );
-    (!lines.is_empty()).then_some(Block::Context { text })
+    (!lines.is_empty()).then_some(Block::context(text))
 }
 
 /// Returns the rules that were pinned in the conversation before; `None` when there are none.
@@ -45,7 +45,7 @@ pub fn pinned(pins: &[String]) -> Option<Block> {
     let text = format!(
         "⟦rules pinned in the conversation before this one; they hold here, word for word⟧{lines}"
     );
-    (!pins.is_empty()).then_some(Block::Context { text })
+    (!pins.is_empty()).then_some(Block::context(text))
 }
 
 /// Returns who spoke, and when: the head that the message had.

@@ -39,18 +39,13 @@ pub fn message(
     )];
     blocks.extend(quoted(envelope));
     blocks.extend(background(envelope, marker));
-    let context = |text: String| Block::Context { text };
     let words = match envelope.trust {
         _ if envelope.text.is_empty() => Vec::new(),
-        Trust::Owner => vec![Block::Text {
-            text: plain(&envelope.text),
-        }],
+        Trust::Owner => vec![Block::text(plain(&envelope.text))],
         Trust::Other => vec![
-            context(format!("⟦untrusted {marker}⟧")),
-            Block::Text {
-                text: fence::tame(&envelope.text),
-            },
-            context(format!("⟦end of untrusted {marker}⟧")),
+            Block::context(format!("⟦untrusted {marker}⟧")),
+            Block::text(fence::tame(&envelope.text)),
+            Block::context(format!("⟦end of untrusted {marker}⟧")),
         ],
     };
     let provenance = envelope.provenance();
@@ -79,9 +74,7 @@ fn head(envelope: &Envelope, zone: Tz, shows_id: bool) -> Block {
         }
         _ => String::new(),
     };
-    Block::Context {
-        text: format!("⟦{time}; {place}{ids}{whose}{edited}⟧{kind}"),
-    }
+    Block::context(format!("⟦{time}; {place}{ids}{whose}{edited}⟧{kind}"))
 }
 
 /// Who speaks and where, or what woke the agent and what becomes of its answer.
@@ -162,7 +155,7 @@ fn quoted(envelope: &Envelope) -> Option<(Block, Provenance)> {
             quoted.text.clone()
         });
         let text = format!("⟦Replying to: {words} ({author} wrote that)⟧");
-        (Block::Context { text }, quote)
+        (Block::context(text), quote)
     })
 }
 
@@ -178,13 +171,13 @@ fn background(envelope: &Envelope, marker: &str) -> Option<(Block, Provenance)> 
                 plain(words)
             )
         };
-        (Block::Context { text }, provenance)
+        (Block::context(text), provenance)
     })
 }
 
 /// Returns what was remembered that bears on a message, as it stands before the words.
 pub fn recalled(text: String) -> Block {
-    Block::Context { text }
+    Block::context(text)
 }
 
 /// Returns what a conversation heard since its last turn; `None` when that is nothing.
@@ -222,7 +215,7 @@ pub fn overheard(notes: &[Note], zone: Tz, marker: &str) -> Option<Block> {
         fence::HEARD,
         lines.join("\n")
     );
-    (!lines.is_empty()).then_some(Block::Context { text })
+    (!lines.is_empty()).then_some(Block::context(text))
 }
 
 /// Names an event.
@@ -241,15 +234,13 @@ fn event(envelope: &Envelope) -> String {
 /// fence of `marker`.
 pub fn attachment(filename: &str, size: u64, text: &str, marker: Option<&str>) -> Block {
     let name = name(filename);
-    Block::Context {
-        text: match marker {
-            None => format!(
-                "⟦file {name}, {size} bytes⟧\n{}\n⟦end of {name}⟧",
-                plain(text)
-            ),
-            Some(marker) => fence::around(marker, &format!("file {name}, {size} bytes"), text),
-        },
-    }
+    Block::context(match marker {
+        None => format!(
+            "⟦file {name}, {size} bytes⟧\n{}\n⟦end of {name}⟧",
+            plain(text)
+        ),
+        Some(marker) => fence::around(marker, &format!("file {name}, {size} bytes"), text),
+    })
 }
 
 /// Makes a name that stands between the markers: short and on one line, so that it is no message.

@@ -8,27 +8,26 @@ use crate::message::{Block, Message, Role};
 pub fn without_tools(messages: &[Message]) -> Vec<Message> {
     let flattened = |message: &Message| {
         let blocks = message.content.iter().filter_map(|block| match block {
-            Block::ToolCall(call) => Some(Block::Text {
-                text: format!("[I used the tool {}: {}]", call.name, call.input),
-            }),
+            Block::ToolCall(call) => Some(Block::text(format!(
+                "[I used the tool {}: {}]",
+                call.name, call.input
+            ))),
             Block::ToolResult(result) => {
                 let answered = if result.is_error {
                     "the tool failed"
                 } else {
                     "the tool answered"
                 };
-                Some(Block::Context {
-                    text: format!("[{answered}:]\n{}", wire::result_text(&result.text)),
-                })
+                Some(Block::context(format!(
+                    "[{answered}:]\n{}",
+                    wire::result_text(&result.text)
+                )))
             }
             // It led to calls that are text now.
             Block::Thinking(_) => None,
             Block::Text { .. } | Block::Context { .. } | Block::Image { .. } => Some(block.clone()),
         });
-        Message {
-            role: message.role,
-            content: blocks.collect(),
-        }
+        Message::new(message.role, blocks.collect())
     };
     let mut messages: Vec<Message> = messages.iter().map(flattened).collect();
     messages.retain(|message| message.role == Role::User || !message.content.is_empty());

@@ -79,6 +79,16 @@ pub struct SystemBlock {
     pub text: String,
 }
 
+impl SystemBlock {
+    /// Returns a part that hardly ever changes.
+    pub fn stable(text: impl Into<String>) -> Self {
+        Self {
+            tier: Tier::Stable,
+            text: text.into(),
+        }
+    }
+}
+
 /// Cache tiers of the prompt: what changes together is in one tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {

@@ -165,7 +165,7 @@ impl Received {
             .map(|call| call.id.clone())
             .collect();
         let parts = self.parts.into_iter().map(|(_, part)| match part {
-            Part::Text(text) => Block::Text { text },
+            Part::Text(text) => Block::text(text),
             Part::Call(call) => Block::ToolCall(ToolCall {
                 id: unique_id(&call.id, &mut ids),
                 name: call.name.clone(),
@@ -178,10 +178,7 @@ impl Received {
         });
         let mut content: Vec<Block> = parts.filter(|block| !is_blank(block)).collect();
         drop_last_thinking(&mut content);
-        let message = Message {
-            role: Role::Assistant,
-            content,
-        };
+        let message = Message::new(Role::Assistant, content);
         let calls = message.tool_calls().next().is_some();
         let stop = match self.stop.unwrap_or(StopReason::EndTurn) {
             stop @ (StopReason::MaxTokens | StopReason::Refusal) => stop,

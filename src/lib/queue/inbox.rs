@@ -32,6 +32,17 @@ pub struct Arrival {
     pub verdict: Verdict,
 }
 
+impl Arrival {
+    /// Returns an input that its key alone tells from others.
+    pub fn new(key: impl Into<String>, verdict: Verdict) -> Self {
+        Self {
+            key: key.into(),
+            digest: None,
+            verdict,
+        }
+    }
+}
+
 /// What access decided.
 #[derive(Debug, Clone)]
 pub enum Verdict {

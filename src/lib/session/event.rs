@@ -205,10 +205,7 @@ impl Spoken {
 
     /// Returns the message as the model sees it.
     pub fn message(&self) -> Message {
-        Message {
-            role: self.role,
-            content: self.content.clone(),
-        }
+        Message::new(self.role, self.content.clone())
     }
 
     /// Returns true when untrusted words are in it, or the model had read some when it said this.

@@ -305,10 +305,7 @@ impl State {
             format!("\n\nPinned rules, word for word:{pins}")
         };
         let text = format!("{SUMMARY_HEAD}\n{summary}{rules}");
-        let message = Message {
-            role: Role::User,
-            content: vec![Block::Context { text }],
-        };
+        let message = Message::new(Role::User, vec![Block::context(text)]);
         // Its number is lower than that of any message: it is what came before them.
         self.entries.insert(
             0,
@@ -341,10 +338,7 @@ impl State {
                 last.message.content.push(block)
             }
             _ => {
-                let message = Message {
-                    role: Role::User,
-                    content: vec![block],
-                };
+                let message = Message::new(Role::User, vec![block]);
                 self.entries.push(Entry {
                     seq,
                     trust: None,

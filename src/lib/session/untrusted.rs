@@ -371,14 +371,12 @@ impl Entry {
     }
 
     fn without_untrusted(&self) -> Message {
-        let left_out = |what: &str| Block::Text {
-            text: format!("⟦{what}, left out here⟧"),
-        };
+        let left_out = |what: &str| Block::text(format!("⟦{what}, left out here⟧"));
         let role = self.message.role;
         if role == Role::Assistant && self.is_untrusted() {
             // Its calls go, too: their arguments may be somebody else's choice.
             let content = vec![left_out("an answer that rests on untrusted words")];
-            return Message { role, content };
+            return Message::new(role, content);
         }
         let mut content = Vec::new();
         for (number, block) in self.message.content.iter().enumerate() {
@@ -402,7 +400,7 @@ impl Entry {
                 block => content.push(block.clone()),
             }
         }
-        Message { role, content }
+        Message::new(role, content)
     }
 }
 

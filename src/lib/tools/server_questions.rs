@@ -12,7 +12,7 @@ use crate::config::Sampling;
 use crate::llm::{self, Client, Prompt, Purpose};
 use crate::mcp::{Address, Caller, Elicited, Form, SampleRequest, Sampled};
 use crate::message::{Block, Message, Role, StopReason, Wanted};
-use crate::provider::{SystemBlock, Tier};
+use crate::provider::SystemBlock;
 use crate::secret;
 
 /// How often the owner is asked again because their words do not fit.
@@ -207,22 +207,12 @@ fn prompt(request: &SampleRequest) -> Prompt {
         } else {
             Role::User
         },
-        content: vec![Block::Text {
-            text: words.clone(),
-        }],
+        content: vec![Block::text(words.clone())],
     };
-    Prompt {
-        system: system
-            .map(|text| SystemBlock {
-                tier: Tier::Stable,
-                text,
-            })
-            .collect(),
-        tools: [].into(),
-        may_call: false,
-        messages: request.messages.iter().map(message).collect(),
-        schema: None,
-    }
+    Prompt::plain(
+        system.map(SystemBlock::stable).collect(),
+        request.messages.iter().map(message).collect(),
+    )
 }
 
 impl Caller for Questions {

@@ -70,13 +70,7 @@ impl Speaker {
                 let model = model.ok_or(
                     "nobody speaks here ([routing] text_to_speech or [media] speak in agent.toml)",
                 )?;
-                let purpose = Purpose {
-                    run_id,
-                    session_id,
-                    source: "text_to_speech",
-                    budget_usd: None,
-                    share_usd: None,
-                };
+                let purpose = Purpose::new(run_id, session_id, "text_to_speech");
                 let asked = self.client.speak(purpose, &model.name, text);
                 let asked = cancel.run_until_cancelled(asked).await;
                 asked

@@ -198,10 +198,7 @@ impl Flow {
     pub async fn exchange(&self, code: &Secret) -> Result<Granted, Error> {
         let http = net::client().map_err(|error| {
             let reason = format!("TLS cannot be set up: {}", error.without_url());
-            Error::Trouble {
-                host: "the issuer".to_owned(),
-                reason,
-            }
+            Error::trouble("the issuer", reason)
         })?;
         self.exchange_by(&http, code).await
     }
@@ -317,10 +314,7 @@ fn taken(mut tokens: Tokens, answer: &Value, began: i64) -> Option<Tokens> {
 
 /// Makes a request that is answered with JSON. Nothing of its URL or of a secret gets into an error.
 async fn ask(request: RequestBuilder, url: &Url) -> Result<Value, Error> {
-    let trouble = |reason: String| Error::Trouble {
-        host: host(url),
-        reason,
-    };
+    let trouble = |reason: String| Error::trouble(host(url), reason);
     let request = request.header("accept", "application/json");
     let (status, answer) = exchange(request, TIMEOUT, MAX_ANSWER)
         .await
@@ -390,17 +384,14 @@ pub(super) async fn exchange(
 }
 
 fn nonsense(url: &Url) -> Error {
-    Error::Trouble {
-        host: host(url),
-        reason: "the answer is none of OAuth 2.0: is the address right?".to_owned(),
-    }
+    Error::trouble(
+        host(url),
+        "the answer is none of OAuth 2.0: is the address right?",
+    )
 }
 
 fn parse(url: &str) -> Result<Url, Error> {
-    Url::parse(url).map_err(|error| Error::Trouble {
-        host: "the issuer".to_owned(),
-        reason: format!("no address: {error}"),
-    })
+    Url::parse(url).map_err(|error| Error::trouble("the issuer", format!("no address: {error}")))
 }
 
 pub(super) fn host(url: &Url) -> String {

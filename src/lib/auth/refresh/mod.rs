@@ -90,10 +90,10 @@ pub(super) async fn fresh(
     let renewal =
         running.spawn(async move { alone(&store, &http, &provider, refused.as_ref()).await });
     let broken = |_| {
-        Err(Error::Trouble {
-            host: "the renewal".to_owned(),
-            reason: "it broke down; this is a bug of agent-toolkit".to_owned(),
-        })
+        Err(Error::trouble(
+            "the renewal",
+            "it broke down; this is a bug of agent-toolkit",
+        ))
     };
     renewal.await.unwrap_or_else(broken)
 }
@@ -125,10 +125,7 @@ async fn alone(
         tokens.renewing_at = Some(clock::now_ms())
     })? {
         let reason = "state/auth.json changed at the same moment; try again".to_owned();
-        return Err(Error::Trouble {
-            host: "the renewal".to_owned(),
-            reason,
-        });
+        return Err(Error::trouble("the renewal", reason));
     }
     let renewed = oauth::renew(http, &old, refresh).await;
     match renewed {
@@ -217,10 +214,7 @@ async fn lock(store: &Store, provider: &str) -> Result<Lock, Error> {
             let reason = format!(
                 "another process has held auth.{provider}.lock for {secs} s; is one stopped?"
             );
-            return Err(Error::Trouble {
-                host: "the renewal".to_owned(),
-                reason,
-            });
+            return Err(Error::trouble("the renewal", reason));
         }
         tokio::time::sleep(LOCK_PAUSE).await;
     }

@@ -304,17 +304,12 @@ fn parameter(header: &str, name: &str) -> Option<String> {
 }
 
 fn parse(url: &str) -> Result<Url, Error> {
-    Url::parse(url).map_err(|error| Error::Trouble {
-        host: net::server_text(url),
-        reason: format!("no address: {error}"),
-    })
+    Url::parse(url)
+        .map_err(|error| Error::trouble(net::server_text(url), format!("no address: {error}")))
 }
 
 fn trouble(url: &Url, reason: String) -> Error {
-    Error::Trouble {
-        host: oauth::host(url),
-        reason,
-    }
+    Error::trouble(oauth::host(url), reason)
 }
 
 #[cfg(test)]

@@ -43,10 +43,10 @@ impl Place {
         if is_named || url.starts_with("https://") {
             return Ok(());
         }
-        Err(Error::Trouble {
-            host: crate::net::server_text(url),
-            reason: "it is not reached by https, and you did not write it (issuer)".to_owned(),
-        })
+        Err(Error::trouble(
+            crate::net::server_text(url),
+            "it is not reached by https, and you did not write it (issuer)",
+        ))
     }
 
     /// Returns a request to what others named, at an address that was checked.
@@ -93,10 +93,7 @@ impl Place {
 
 fn refused(url: &str, error: &crate::net::Error) -> Error {
     let host = Url::parse(url).map_or_else(|_| "the issuer".to_owned(), |url| oauth::host(&url));
-    Error::Trouble {
-        host,
-        reason: error.to_string(),
-    }
+    Error::trouble(host, error.to_string())
 }
 
 /// The sign-ins of one home.

@@ -11,7 +11,7 @@ use crate::cost;
 use crate::cost::Rates;
 use crate::llm::{self, Client, Prompt, Purpose};
 use crate::message::{Message, Role, Usage};
-use crate::provider::{Error as Refused, SystemBlock, Tier};
+use crate::provider::{Error as Refused, SystemBlock};
 use crate::text;
 
 /// The role, and the source of these calls in the ledger.
@@ -63,23 +63,11 @@ impl MeteredModel {
 
 impl Model for MeteredModel {
     fn ask(&mut self, session: &str, system: &str, question: &str) -> Result<String, NoAnswer> {
-        let prompt = Prompt {
-            system: vec![SystemBlock {
-                tier: Tier::Stable,
-                text: system.to_owned(),
-            }],
-            tools: [].into(),
-            may_call: false,
-            messages: vec![Message::text(Role::User, question)],
-            schema: None,
-        };
-        let purpose = Purpose {
-            run_id: &self.run_id,
-            session_id: session,
-            source: ROLE,
-            budget_usd: None,
-            share_usd: None,
-        };
+        let prompt = Prompt::plain(
+            vec![SystemBlock::stable(system)],
+            vec![Message::text(Role::User, question)],
+        );
+        let purpose = Purpose::new(&self.run_id, session, ROLE);
         let call = self
             .client
             .complete(purpose, &self.model.name, &prompt, &|_| {}, &|_| {});

@@ -8,7 +8,7 @@ use crate::config::{ProviderType, Synthesis};
 use crate::llm::{Client, Prompt, Purpose};
 use crate::memory::consolidate;
 use crate::message::{Message, Role, StopReason};
-use crate::provider::{SystemBlock, Tier};
+use crate::provider::SystemBlock;
 use crate::text;
 
 /// The source of these calls in the ledger.
@@ -46,26 +46,14 @@ pub(crate) async fn rewrite(
         style(settings.synthesis)?,
         consolidate::reader(client.models())?,
     );
-    let prompt = Prompt {
-        system: vec![SystemBlock {
-            tier: Tier::Stable,
-            text: format!("{SYSTEM}{style}"),
-        }],
-        tools: [].into(),
-        may_call: false,
-        messages: vec![Message::text(
+    let prompt = Prompt::plain(
+        vec![SystemBlock::stable(format!("{SYSTEM}{style}"))],
+        vec![Message::text(
             Role::User,
             format!("⟦notes\n{}\n⟧", recalled.body),
         )],
-        schema: None,
-    };
-    let purpose = Purpose {
-        run_id,
-        session_id,
-        source: SOURCE,
-        budget_usd: None,
-        share_usd: None,
-    };
+    );
+    let purpose = Purpose::new(run_id, session_id, SOURCE);
     let call = client.complete(purpose, &model.name, &prompt, &|_| {}, &|_| {});
     let why = match tokio::time::timeout(TIMEOUT, call).await {
         Ok(Ok(paid)) => {

@@ -20,11 +20,7 @@ impl Pipeline {
         route: &Route,
     ) -> Result<(), db::Error> {
         let now = clock::now_ms();
-        let sender = Sender {
-            id: part.to_owned(),
-            name: part.to_owned(),
-            username: None,
-        };
+        let sender = Sender::new(part, part);
         let envelope = Envelope {
             from_owner: true,
             trust: Trust::Owner,
@@ -48,11 +44,7 @@ impl Pipeline {
     /// See [`db::Error`]; then it is to be tried again.
     pub(crate) async fn say_once(self: &Arc<Self>, words: Envelope) -> Result<(), db::Error> {
         let now = words.received_at;
-        let arrival = Arrival {
-            digest: None,
-            key: words.id.clone(),
-            verdict: Verdict::Accept(vec![words]),
-        };
+        let arrival = Arrival::new(words.id.clone(), Verdict::Accept(vec![words]));
         let (accepted, _) = self.queue.accept(vec![arrival], None, now).await?;
         let _ = self.signals.send(Signal::Accepted(accepted));
         Ok(())

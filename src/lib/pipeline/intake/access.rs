@@ -110,10 +110,7 @@ impl Pipeline {
             return self.judge_in_group(item, sender, &id, config, channel, now);
         }
         let notice = |text: String| {
-            let route = Route {
-                channel: channel.to_owned(),
-                chat: item.chat.clone(),
-            };
+            let route = Route::new(channel, item.chat.clone());
             Verdict::Refuse(Some(NewPart::plain(route, text)))
         };
         // A code that somebody else wrote is not the sender's to redeem, and who is another one each time redeems none.
@@ -137,10 +134,7 @@ impl Pipeline {
                 code: own_words.trim().to_owned(),
                 meaning,
                 key: item.key.clone(),
-                route: Route {
-                    channel: channel.to_owned(),
-                    chat: item.chat.clone(),
-                },
+                route: Route::new(channel, item.chat.clone()),
             };
             after.note_code(sent, &people, now);
             Verdict::Refuse(None)
@@ -346,10 +340,7 @@ fn envelope(
         } else {
             Trust::Other
         },
-        route: Some(Route {
-            channel: channel.to_owned(),
-            chat: item.chat,
-        }),
+        route: Some(Route::new(channel, item.chat)),
         // The id of a press is that of no message, where the press cannot be answered itself.
         reply_to: (source == Source::Telegram || item.press.is_none()).then_some(item.message_id),
         kind: item.kind,

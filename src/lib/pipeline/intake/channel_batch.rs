@@ -172,11 +172,10 @@ impl Pipeline {
         let words = format!(
             "{name} (id {id}) asks to talk to me. To let them in, within an hour:\n\nagent-send --pair approve {code}"
         );
-        let notice = Arrival {
-            digest: None,
-            key: format!("pairing/{id}/{code}"),
-            verdict: Verdict::Refuse(Some(NewPart::plain(route, words))),
-        };
+        let notice = Arrival::new(
+            format!("pairing/{id}/{code}"),
+            Verdict::Refuse(Some(NewPart::plain(route, words))),
+        );
         match self.queue.accept(vec![notice], None, now).await {
             Ok((_, notices)) => self.deliver(notices),
             Err(error) => tracing::error!(%error, "the owner could not be told of a request"),
@@ -226,10 +225,11 @@ impl Pipeline {
         said: Vec<(&'static str, Route, String)>,
         now: i64,
     ) {
-        let notice = |(what, route, words): (&str, Route, String)| Arrival {
-            digest: None,
-            key: format!("{key}/{what}"),
-            verdict: Verdict::Refuse(Some(NewPart::plain(route, words))),
+        let notice = |(what, route, words): (&str, Route, String)| {
+            Arrival::new(
+                format!("{key}/{what}"),
+                Verdict::Refuse(Some(NewPart::plain(route, words))),
+            )
         };
         let notices = said.into_iter().map(notice).collect();
         match self.queue.accept(notices, None, now).await {

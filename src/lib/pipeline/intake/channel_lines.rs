@@ -156,11 +156,7 @@ impl Pipeline {
         Ok(Incoming {
             key: line.key.clone(),
             digest: Some(line.digest.clone()),
-            sender: address(&heard.sender.id).map(|id| Sender {
-                id,
-                name: heard.sender.name.clone(),
-                username: None,
-            }),
+            sender: address(&heard.sender.id).map(|id| Sender::new(id, heard.sender.name.clone())),
             chat: ChatRef {
                 chat: heard.chat.clone(),
                 topic: heard.thread.clone(),
@@ -185,13 +181,7 @@ impl Pipeline {
 
     /// Returns what a message answers: of our own messages we know the words ourselves.
     async fn quoted(&self, answered: &Answered, heard: &Heard) -> Result<Quoted, db::Error> {
-        let route = Route {
-            channel: heard.channel.clone(),
-            chat: ChatRef {
-                chat: heard.chat.clone(),
-                topic: None,
-            },
-        };
+        let route = Route::new(heard.channel.clone(), ChatRef::new(heard.chat.clone()));
         let own = self
             .queue
             .words_sent_as(route, answered.message_id.clone())

@@ -119,11 +119,5 @@ pub(crate) fn address(config: &Config, text: &str) -> Option<Address> {
 
 /// Returns the way to the chat that is called like a person or a group.
 pub(super) fn way_to(address: &Address) -> Route {
-    Route {
-        channel: address.channel().to_owned(),
-        chat: ChatRef {
-            chat: address.id().into_owned(),
-            topic: None,
-        },
-    }
+    Route::new(address.channel(), ChatRef::new(address.id()))
 }

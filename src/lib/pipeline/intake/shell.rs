@@ -157,22 +157,12 @@ impl Pipeline {
                 "cli",
                 None,
             );
-            let route = Route {
-                channel: Source::Cli.as_str().to_owned(),
-                chat: ChatRef {
-                    chat: "stdout".to_owned(),
-                    topic: None,
-                },
-            };
+            let route = Route::new(Source::Cli.as_str(), ChatRef::new("stdout"));
             let envelope = envelope.map(|envelope| Envelope {
                 route: Some(route),
                 ..envelope
             });
-            Arrival {
-                digest: None,
-                key: id.clone(),
-                verdict: Verdict::Accept(envelope.into_iter().collect()),
-            }
+            Arrival::new(id.clone(), Verdict::Accept(envelope.into_iter().collect()))
         };
         let arrivals: Vec<Arrival> = lines.into_iter().map(arrival).collect();
         let accept = async || {
@@ -535,11 +525,7 @@ pub(crate) struct Input<'a> {
 impl Input<'_> {
     /// Whoever can write the spool, or holds the token of the API, is the owner, whatever name they give.
     fn envelope(&self, source: Source, sender: &str, key: SessionKey, words: &str) -> Envelope {
-        let sender = Sender {
-            id: sender.to_owned(),
-            name: sender.to_owned(),
-            username: None,
-        };
+        let sender = Sender::new(sender, sender);
         let envelope = Envelope::new(
             self.id.to_owned(),
             source,

@@ -58,10 +58,7 @@ impl History {
                 Reading::Broken(_) => String::new(),
             },
         };
-        (!text.is_empty()).then(|| Message {
-            role: Role::Assistant,
-            content: vec![Block::Text { text }],
-        })
+        (!text.is_empty()).then(|| Message::new(Role::Assistant, vec![Block::text(text)]))
     }
 
     fn line(&self, told: &Told) -> Option<String> {

@@ -111,21 +111,15 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
             true => of_files,
             false => place.envelope.provenance(),
         };
-        files
-            .blocks
-            .push((Block::Context { text: kept }, provenance));
+        files.blocks.push((Block::context(kept), provenance));
     }
     if !files.lost.is_empty() {
         let text = format!("⟦not saved for your tools: {}⟧", files.lost.join("; "));
-        files
-            .blocks
-            .push((Block::Context { text }, Provenance::Owner));
+        files.blocks.push((Block::context(text), Provenance::Owner));
     }
     if is_cancelled {
         let text = "⟦the turn ended before its files were read⟧".to_owned();
-        files
-            .blocks
-            .push((Block::Context { text }, Provenance::Owner));
+        files.blocks.push((Block::context(text), Provenance::Owner));
     }
     files
 }

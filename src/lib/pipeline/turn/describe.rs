@@ -18,7 +18,7 @@ use crate::message::{Block, FileIdentity, Media, MediaKind, Message, Role};
 use crate::pipeline::Pipeline;
 use crate::pipeline::plan::is_planned;
 use crate::prompt::Label;
-use crate::provider::{SystemBlock, Tier};
+use crate::provider::SystemBlock;
 use crate::trust::fence;
 
 /// Files that one message may have looked at (specification §18); what is known costs nothing.
@@ -197,19 +197,17 @@ impl Place<'_> {
                 "nobody can look at such a file",
             ));
         };
-        let ask = Message {
-            role: Role::User,
-            content: vec![
-                Block::Text {
-                    text: "What is this?".to_owned(),
-                },
+        let ask = Message::new(
+            Role::User,
+            vec![
+                Block::text("What is this?"),
                 Block::Image {
                     file: path.clone(),
                     content_type: content_type.to_owned(),
                     data: None,
                 },
             ],
-        };
+        );
         let filled = crate::sys::blocking(move || {
             let mut messages = vec![ask];
             Pictures::new(downloads).fill(&mut messages);
@@ -267,23 +265,8 @@ impl Place<'_> {
         let Some(model) = client.models().for_role("vision") else {
             return Err(later("no vision model is configured".to_owned()));
         };
-        let prompt = Prompt {
-            system: vec![SystemBlock {
-                tier: Tier::Stable,
-                text: ASK.to_owned(),
-            }],
-            tools: [].into(),
-            may_call: false,
-            messages,
-            schema: None,
-        };
-        let purpose = Purpose {
-            run_id: self.run_id,
-            session_id: self.session_id,
-            source: "vision",
-            budget_usd: None,
-            share_usd: None,
-        };
+        let prompt = Prompt::plain(vec![SystemBlock::stable(ASK)], messages);
+        let purpose = Purpose::new(self.run_id, self.session_id, "vision");
         let call = client.complete(purpose, &model.name, &prompt, &|_| {}, &|_| {});
         let answer = match tokio::time::timeout(TIMEOUT, call).await {
             Err(_) => return Err(later(format!("no answer within {} s", TIMEOUT.as_secs()))),

@@ -33,11 +33,7 @@ impl Pipeline {
             while let Some((words, untrusted)) = waiting.recv().await {
                 number += 1;
                 let id = format!("{run_id}/said-{number}");
-                let agent = Sender {
-                    id: "agent".to_owned(),
-                    name: "agent".to_owned(),
-                    username: None,
-                };
+                let agent = Sender::new("agent", "agent");
                 let now = clock::now_ms();
                 let said = Envelope {
                     from_owner: true,
@@ -50,11 +46,7 @@ impl Pipeline {
                     command: Some(Command::Deliver { emoji: None }),
                     ..Envelope::new(id.clone(), Source::System, agent, key.clone(), words, now)
                 };
-                let arrival = Arrival {
-                    digest: None,
-                    key: id,
-                    verdict: Verdict::Accept(vec![said]),
-                };
+                let arrival = Arrival::new(id, Verdict::Accept(vec![said]));
                 match pipeline.queue.accept(vec![arrival], None, now).await {
                     Ok((accepted, _)) => {
                         let _ = pipeline.signals.send(Signal::Accepted(accepted));

@@ -116,13 +116,7 @@ async fn ask(
         bytes: &bytes,
         filename: &filename,
     };
-    let purpose = Purpose {
-        run_id,
-        session_id,
-        source: "speech_to_text",
-        budget_usd: None,
-        share_usd: None,
-    };
+    let purpose = Purpose::new(run_id, session_id, "speech_to_text");
     let heard = client.transcribe(purpose, &model.name, recording, seconds);
     heard.await.map_err(|error| match error.away() {
         Ok(away) => Unheard::Away(Waits {

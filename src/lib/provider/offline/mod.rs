@@ -92,10 +92,7 @@ impl Provider for Offline {
             } else {
                 StopReason::EndTurn
             };
-            let message = Message {
-                role: Role::Assistant,
-                content: vec![block],
-            };
+            let message = Message::new(Role::Assistant, vec![block]);
             let usage = Usage {
                 input_tokens: estimate_input(request),
                 output_tokens: estimate_output(&message),
@@ -118,9 +115,7 @@ fn reply(request: &Request) -> Block {
         .is_some_and(|block| block.text.starts_with(SUMMARISE))
     {
         let words: Vec<String> = request.messages.iter().map(Message::plain_text).collect();
-        return Block::Text {
-            text: of_talk(&words.join("\n")),
-        };
+        return Block::text(of_talk(&words.join("\n")));
     }
     let turn = Turn::of(request);
     let act = match turn.results.is_empty() {
@@ -133,7 +128,7 @@ fn reply(request: &Request) -> Block {
             name: tool.to_owned(),
             input,
         }),
-        Act::Say(text) => Block::Text { text },
+        Act::Say(text) => Block::text(text),
     }
 }
 

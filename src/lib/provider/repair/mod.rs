@@ -46,10 +46,7 @@ pub fn repair(messages: &[Message]) -> Vec<Message> {
         repaired.append(&mut turn);
     }
     if !open.is_empty() {
-        repaired.push(Message {
-            role: Role::User,
-            content: missing_results(&mut open),
-        });
+        repaired.push(Message::new(Role::User, missing_results(&mut open)));
     }
     if repaired
         .first()
@@ -90,10 +87,7 @@ fn without_misfits(message: &Message) -> Option<Message> {
         .cloned()
         .collect();
     drop_last_thinking(&mut content);
-    (!content.is_empty()).then_some(Message {
-        role: message.role,
-        content,
-    })
+    (!content.is_empty()).then_some(Message::new(message.role, content))
 }
 
 /// Makes the call ids of an assistant turn unique and returns its calls in order.

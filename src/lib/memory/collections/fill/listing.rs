@@ -97,10 +97,7 @@ impl Listing<'_> {
     }
 
     fn skip(&mut self, path: &Path, why: String) {
-        self.skipped.push(Skipped {
-            path: shown(path),
-            why,
-        });
+        self.skipped.push(Skipped::new(shown(path), why));
     }
 }
 

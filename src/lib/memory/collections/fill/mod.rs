@@ -357,7 +357,7 @@ impl Run<'_> {
             // Its old text can still be found.
             Err(listing::Unread::Failed(why)) => {
                 let path = document.path.clone();
-                self.report.skipped.push(Skipped { path, why });
+                self.report.skipped.push(Skipped::new(path, why));
                 return Ok(());
             }
         };

@@ -130,11 +130,7 @@ impl Document {
             if runs.noted.contains(&spoken.run_id) {
                 continue;
             }
-            let words = Message {
-                role: spoken.role,
-                content: spoken.content,
-            }
-            .plain_text();
+            let words = Message::new(spoken.role, spoken.content).plain_text();
             let words = match spoken.role {
                 Role::Assistant => said(&words).into_owned(),
                 Role::User => words,

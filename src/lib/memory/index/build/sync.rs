@@ -377,7 +377,7 @@ impl<'a> Walk<'a> {
                     "{error}; facts are found as they were; agent-daemon doctor says what helps"
                 );
                 let path = fact_lines::SHOWN.to_owned();
-                self.report.skipped.push(Skipped { path, why });
+                self.report.skipped.push(Skipped::new(path, why));
                 return Ok(false);
             }
         };

@@ -21,11 +21,7 @@ impl Pipeline {
     pub(super) async fn input_of(&self, job: &Job, at: i64, now: i64) -> Option<Envelope> {
         let live = self.live();
         let known = self.everybody().await.ok()?;
-        let sender = Sender {
-            id: format!("job:{}", job.id),
-            name: job.name.clone(),
-            username: None,
-        };
+        let sender = Sender::new(format!("job:{}", job.id), job.name.clone());
         let own = SessionKey(sender.id.clone());
         let input = Envelope {
             from_owner: true,

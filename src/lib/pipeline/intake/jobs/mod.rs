@@ -304,11 +304,7 @@ impl Pipeline {
         let Some(envelope) = self.input_of(job, at, now).await else {
             return Claim::NotNow;
         };
-        let arrival = Arrival {
-            digest: None,
-            key: job.key_of_run(at),
-            verdict: Verdict::Accept(vec![envelope]),
-        };
+        let arrival = Arrival::new(job.key_of_run(at), Verdict::Accept(vec![envelope]));
         match self.queue.accept(vec![arrival], None, now).await {
             Ok((accepted, _)) if accepted.is_empty() => Claim::Gone,
             Ok((accepted, _)) => {

@@ -115,11 +115,7 @@ pub fn least_usd(
 
 /// Returns the input that a heartbeat at `now` is, without a name and a way to anybody.
 pub fn heartbeat(now: i64) -> Envelope {
-    let sender = Sender {
-        id: "heartbeat".to_owned(),
-        name: "heartbeat".to_owned(),
-        username: None,
-    };
+    let sender = Sender::new("heartbeat", "heartbeat");
     let own = SessionKey(sender.id.clone());
     let envelope = Envelope::new(
         String::new(),
@@ -229,11 +225,7 @@ impl Pipeline {
             budget_usd: (limit > 0.0).then_some(limit - spent),
             ..heartbeat(now)
         };
-        let arrival = Arrival {
-            digest: None,
-            key,
-            verdict: Verdict::Accept(vec![envelope]),
-        };
+        let arrival = Arrival::new(key, Verdict::Accept(vec![envelope]));
         let (accepted, _) = self
             .queue
             .accept(vec![arrival], None, now)
