@@ -427,14 +427,17 @@ pub(crate) fn date_in(text: &str) -> Option<chrono::NaiveDate> {
         .find_map(|ten| chrono::NaiveDate::parse_from_str(ten, "%Y-%m-%d").ok())
 }
 
+/// Returns when the day began, in UTC, that the name of a file says.
+pub(crate) fn day_of(path: &str) -> Option<i64> {
+    let date = date_in(path.rsplit('/').next().unwrap_or_default())?;
+    Some(date.and_hms_opt(0, 0, 0)?.and_utc().timestamp_millis())
+}
+
 /// Returns when a file was last changed, clamped to the date in its name if there is one. Milliseconds since 1970 UTC.
 pub(crate) fn time_of(shown: &str, stamp: Stamp) -> i64 {
     const DAY_MS: i64 = 24 * 3_600_000;
     let changed = stamp.times.0 / 1_000_000;
-    let day = date_in(shown.rsplit('/').next().unwrap_or_default())
-        .and_then(|date| date.and_hms_opt(0, 0, 0));
-    let midnight = day.map(|time| time.and_utc().timestamp_millis());
-    midnight.map_or(changed, |midnight| {
+    day_of(shown).map_or(changed, |midnight| {
         changed.clamp(midnight, midnight + DAY_MS - 1)
     })
 }

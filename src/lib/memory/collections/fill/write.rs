@@ -30,9 +30,7 @@ pub(super) struct File {
 impl File {
     pub(super) fn of(document: &listing::Document, text: &str, now: i64) -> Self {
         let path = document.path.clone();
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let day = sources::date_in(name).and_then(|date| date.and_hms_opt(0, 0, 0));
-        let day = day.map(|time| time.and_utc().timestamp_millis());
+        let day = sources::day_of(&path);
         let read = Document::of_markdown(text);
         let changed = document.stamp.times.0 / 1_000_000;
         Self {

@@ -8,12 +8,15 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 
 use super::claim::Owner;
-use super::{Error, Means, Options, Report, watermarks};
+use super::model_reader::Extracted;
+use super::transcripts::{Speaker, Utterance};
+use super::{Error, Means, NoAnswer, Options, Report, model_reader, watermarks};
 use crate::config::Home;
 use crate::memory::Progress;
 use crate::memory::facts;
 use crate::memory::facts::store::Applied;
 use crate::memory::facts::{Change, Fact, Places};
+use crate::memory::scope::Scope;
 use crate::memory::sources;
 use crate::memory::sources::Skipped;
 use crate::{db, session};
@@ -46,6 +49,17 @@ pub(super) fn all(
         let _ = run.write(|connection| watermarks::release(connection, &owner));
     }
     worked.map(|()| run.report)
+}
+
+/// Words of the owner's below which rules read as well as any model.
+const LEAST_WORDS: usize = 8;
+/// Names that a model is told.
+const MAX_NAMES: usize = 60;
+
+fn says_enough(lines: &[Utterance]) -> bool {
+    let own = lines.iter().filter(|line| line.speaker == Speaker::Owner);
+    let words: usize = own.map(|line| line.words.split_whitespace().count()).sum();
+    words >= LEAST_WORDS
 }
 
 struct Run<'a, 'm> {
@@ -93,6 +107,30 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Has the model read lines; `source` stands in the ledger. A dry run only counts what it would cost.
+    fn ask_model(
+        &mut self,
+        source: &str,
+        lines: &[Utterance],
+    ) -> Result<Result<Extracted, NoAnswer>, Error> {
+        let (zone, owner) = (self.means.zone, Scope::Owner.to_string());
+        let names = watermarks::names(&self.connection, &owner, MAX_NAMES).map_err(self.fail())?;
+        let Some(model) = self.means.model.as_mut() else {
+            return Ok(Err(NoAnswer::NotYet));
+        };
+        let question = model_reader::question(lines, &names, zone);
+        self.report.asked += 1;
+        if self.options.dry_run {
+            let cost = model.cost_usd(model_reader::SYSTEM, &question);
+            self.report.cost_usd = self.report.cost_usd.zip(cost).map(|(sum, one)| sum + one);
+            return Ok(Err(NoAnswer::NotYet));
+        }
+        let answer = model.ask(source, model_reader::SYSTEM, &question);
+        Ok(answer.and_then(|answer| {
+            model_reader::read(&answer, lines, source, zone).map_err(NoAnswer::Failed)
+        }))
+    }
+
     fn write<T>(
         &mut self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -104,10 +142,7 @@ impl Run<'_, '_> {
     }
 
     fn skip(&mut self, path: &str, why: &str) {
-        self.report.skipped.push(Skipped {
-            path: path.to_owned(),
-            why: why.to_owned(),
-        });
+        self.report.skipped.push(Skipped::new(path, why));
     }
 
     fn fail(&self) -> impl Fn(rusqlite::Error) -> Error + use<> {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Run;
+use super::{Run, says_enough};
 use crate::clock;
 use crate::memory::consolidate::model_reader::Extracted;
-use crate::memory::consolidate::{Asks, Error, NoAnswer, model_reader, notes, watermarks};
+use crate::memory::consolidate::{Asks, Error, NoAnswer, notes, watermarks};
 use crate::memory::facts::store;
 use crate::memory::facts::store::{Part, Statement};
 use crate::memory::scope::Scope;
@@ -23,10 +23,6 @@ const MAX_FILE: i64 = 1 << 20;
 const BY_MODEL: &[u8] = b"\0by a model";
 /// Under which name its calls stand in the ledger.
 const NOTES: &str = "notes";
-/// Words below which rules read a note as well as any model.
-const LEAST_WORDS: usize = 8;
-/// Names that a model is told.
-const MAX_NAMES: usize = 60;
 
 /// A file that changed or is gone.
 struct Changed {
@@ -102,7 +98,7 @@ impl Run<'_, '_> {
                 continue;
             }
             let read_as = (stamp, sha256, of_model);
-            batch.push(self.changed(file, &bytes, row.sha256, read_as, by_model));
+            batch.push(self.changed(file, &bytes, row.sha256, read_as, by_model)?);
             bytes_of_batch += bytes.len();
             if batch.len() >= BATCH_FILES || bytes_of_batch >= BATCH_BYTES {
                 self.commit(&batch)?;
@@ -131,23 +127,23 @@ impl Run<'_, '_> {
         before: Option<Vec<u8>>,
         (stamp, sha256, of_model): (Stamp, Vec<u8>, Vec<u8>),
         by_model: bool,
-    ) -> Changed {
+    ) -> Result<Changed, Error> {
         let rules = notes::statements(file, bytes);
         let (statements, sha256) = match by_model {
             false => (rules, sha256),
-            true => match self.ask_about(file, bytes, rules) {
+            true => match self.ask_about(file, bytes, rules)? {
                 (statements, true) => (statements, of_model),
                 (statements, false) => (statements, sha256),
             },
         };
         let lines = bytes.split(|byte| *byte == b'\n').count();
-        Changed {
+        Ok(Changed {
             path: file.shown.clone(),
             before,
             now: Some((stamp, sha256)),
             lines: i64::try_from(lines).unwrap_or(i64::MAX),
             statements,
-        }
+        })
     }
 
     /// Returns the files of `known`, none of which was found, that are gone for good.
@@ -185,34 +181,12 @@ impl Run<'_, '_> {
         file: &Candidate,
         bytes: &[u8],
         rules: Vec<Statement>,
-    ) -> (Vec<Statement>, bool) {
+    ) -> Result<(Vec<Statement>, bool), Error> {
         let lines = notes::lines(file, bytes);
-        let words: usize = lines
-            .iter()
-            .map(|line| line.words.split_whitespace().count())
-            .sum();
-        if words < LEAST_WORDS {
-            return (rules, true);
+        if !says_enough(&lines) {
+            return Ok((rules, true));
         }
-        let zone = self.means.zone;
-        let names = watermarks::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES)
-            .unwrap_or_default();
-        let question = model_reader::question(&lines, &names, zone);
-        let Some(model) = self.means.model.as_mut() else {
-            return (rules, false);
-        };
-        self.report.asked += 1;
-        if self.options.dry_run {
-            let cost = model.cost_usd(model_reader::SYSTEM, &question);
-            self.report.cost_usd = self.report.cost_usd.zip(cost).map(|(sum, one)| sum + one);
-            return (rules, false);
-        }
-        let answer = model
-            .ask(NOTES, model_reader::SYSTEM, &question)
-            .and_then(|answer| {
-                model_reader::read(&answer, &lines, NOTES, zone).map_err(NoAnswer::Failed)
-            });
-        match answer {
+        Ok(match self.ask_model(NOTES, &lines)? {
             Ok(mut found) => {
                 // A note is no conversation: it holds as long as it stands there, and promises nothing.
                 for statement in &mut found.statements {
@@ -229,15 +203,14 @@ impl Run<'_, '_> {
                     // It is not to be paid for again and again.
                     NoAnswer::Failed(why) => (why, true),
                     NoAnswer::Later(why) => (why, false),
-                    NoAnswer::NotYet => return (rules, false),
+                    NoAnswer::NotYet => return Ok((rules, false)),
                 };
-                self.report.waits.push(Skipped {
-                    path: file.shown.clone(),
-                    why,
-                });
+                self.report
+                    .waits
+                    .push(Skipped::new(file.shown.clone(), why));
                 (rules, is_over)
             }
-        }
+        })
     }
 
     /// Commits what files state, together; one that another run read meanwhile is left to that.

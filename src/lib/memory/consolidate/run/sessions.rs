@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use rusqlite::Connection;
 
-use super::Run;
+use super::{Run, says_enough};
 use crate::clock;
 use crate::memory::consolidate::model_reader::Extracted;
-use crate::memory::consolidate::transcripts::{Span, Speaker, Transcript};
+use crate::memory::consolidate::transcripts::{Span, Transcript};
 use crate::memory::consolidate::watermarks::SpanEnd;
-use crate::memory::consolidate::{Asks, Error, NoAnswer, model_reader, watermarks};
+use crate::memory::consolidate::{Asks, Error, NoAnswer, watermarks};
 use crate::memory::facts::store;
 use crate::memory::facts::store::{Applied, Part};
 use crate::memory::facts::{commitments, episodes};
@@ -21,10 +21,6 @@ use crate::memory::sources::{Skipped, Stamp};
 
 /// Failures in a row after which a span is left to the rules (specification §13).
 const MAX_FAILURES: i64 = 3;
-/// Words of the owner's below which rules read a span as well as any model.
-const LEAST_WORDS: usize = 8;
-/// Names that a model is told.
-const MAX_NAMES: usize = 60;
 
 /// What became of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,10 +173,7 @@ impl Run<'_, '_> {
                 SpanResult::Parked => &mut self.report.parked,
                 _ => &mut self.report.waits,
             };
-            list.push(Skipped {
-                path: id.to_owned(),
-                why,
-            });
+            list.push(Skipped::new(id, why));
         }
         Ok(result)
     }
@@ -232,29 +225,15 @@ impl Run<'_, '_> {
             return Ok(Err(NoAnswer::NotYet));
         }
         // What guests say costs the owner nothing.
-        if transcript.scope != Some(Scope::Owner) {
+        if transcript.scope != Some(Scope::Owner) || self.means.model.is_none() {
             return Ok(Ok(Extracted::default()));
         }
-        let (zone, fail) = (self.means.zone, self.fail());
-        let Some(model) = self.means.model.as_mut() else {
-            return Ok(Ok(Extracted::default()));
-        };
         let lines = transcript.lines(span);
-        let own = lines.iter().filter(|line| line.speaker == Speaker::Owner);
-        let words: usize = own.map(|line| line.words.split_whitespace().count()).sum();
-        if words < LEAST_WORDS {
+        if !says_enough(&lines) {
             return Ok(Ok(Extracted::default()));
-        }
-        let names = watermarks::names(&self.connection, &Scope::Owner.to_string(), MAX_NAMES)
-            .map_err(fail)?;
-        let question = model_reader::question(&lines, &names, zone);
-        if self.options.dry_run {
-            self.report.asked += 1;
-            let cost = model.cost_usd(model_reader::SYSTEM, &question);
-            self.report.cost_usd = self.report.cost_usd.zip(cost).map(|(sum, one)| sum + one);
-            return Ok(Err(NoAnswer::NotYet));
         }
         let is_time = match self.means.asks {
+            _ if self.options.dry_run => true,
             Asks::Now => true,
             Asks::AtTheEnd => transcript.is_archived,
             Asks::Later => false,
@@ -265,14 +244,11 @@ impl Run<'_, '_> {
         if let Some(why) = &self.later {
             return Ok(Err(NoAnswer::Later(why.clone())));
         }
-        self.report.asked += 1;
-        let answer = model.ask(id, model_reader::SYSTEM, &question);
+        let answer = self.ask_model(id, &lines)?;
         if let Err(NoAnswer::Later(why)) = &answer {
             self.later = Some(why.clone());
         }
-        Ok(answer.and_then(|answer| {
-            model_reader::read(&answer, &lines, id, zone).map_err(NoAnswer::Failed)
-        }))
+        Ok(answer)
     }
 
     /// What was said in transcripts that were deleted is withdrawn, when everything is read again.

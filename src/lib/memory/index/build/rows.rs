@@ -375,11 +375,7 @@ pub(crate) fn texts_of(file: &Candidate, bytes: &[u8], before: Option<SessionPre
 
 /// Returns the time of a file, milliseconds since 1970 UTC: the date in its name, else its last change.
 fn time_of(file: &Candidate) -> i64 {
-    let named = sources::date_in(file.shown.rsplit('/').next().unwrap_or_default());
-    let midnight = named
-        .and_then(|date| date.and_hms_opt(0, 0, 0))
-        .map(|time| time.and_utc().timestamp_millis());
-    midnight.unwrap_or(file.stamp.times.0 / 1_000_000)
+    sources::day_of(&file.shown).unwrap_or(file.stamp.times.0 / 1_000_000)
 }
 
 /// Returns the next version of the blocks: it increases, also when the tables are recreated.
