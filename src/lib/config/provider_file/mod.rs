@@ -169,12 +169,7 @@ impl Models {
     /// [`Error::UnknownModel`] with the names there are; `asked_by` is the setting or flag named in
     /// it.
     pub fn get(&self, name: &str, asked_by: &str) -> Result<Arc<Model>, Error> {
-        let name = if name == "primary" {
-            &self.primary
-        } else {
-            name
-        };
-        self.by_name.get(name).cloned().ok_or_else(|| {
+        self.named(name).cloned().ok_or_else(|| {
             let known = self.names().collect::<Vec<_>>().join(", ");
             Error::UnknownModel {
                 origin: asked_by.to_owned(),
@@ -193,13 +188,15 @@ impl Models {
             None if is_off => return None,
             None => &self.primary,
         };
-        self.by_name
-            .get(if name == "primary" {
-                &self.primary
-            } else {
-                name
-            })
-            .cloned()
+        self.named(name).cloned()
+    }
+
+    fn named(&self, name: &str) -> Option<&Arc<Model>> {
+        let name = match name {
+            "primary" => self.primary.as_str(),
+            name => name,
+        };
+        self.by_name.get(name)
     }
 
     /// Returns the names of the models that can answer, sorted.
@@ -214,17 +211,10 @@ impl Models {
         names.extend(self.routing.values().cloned());
         let mut at = 0;
         while let Some(name) = names.get(at) {
-            let model = self.by_name.get(if name == "primary" {
-                &self.primary
-            } else {
-                name
-            });
-            let fallbacks = model
-                .map(|model| model.fallbacks.clone())
-                .unwrap_or_default();
-            for fallback in fallbacks {
-                if !names.contains(&fallback) {
-                    names.push(fallback);
+            let model = self.named(name);
+            for fallback in model.map_or(&[][..], |model| &model.fallbacks) {
+                if !names.contains(fallback) {
+                    names.push(fallback.clone());
                 }
             }
             at += 1;

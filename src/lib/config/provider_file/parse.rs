@@ -72,14 +72,7 @@ pub(super) fn provider(
     warnings: &mut Vec<Warning>,
     unknown: &mut Vec<UnknownKey>,
 ) -> Result<(Arc<Provider>, Vec<Model>), Error> {
-    let Some((source, path)) = source(home, name)? else {
-        return if name == "offline" {
-            let model = built_in();
-            Ok((model.provider.clone(), vec![model]))
-        } else {
-            Err(missing(home, name))
-        };
-    };
+    let (source, path) = source(home, name)?.ok_or_else(|| missing(home, name))?;
     let (file, strange): (File, _) = source.decode()?;
     unknown.extend(source.unknown(&strange, known_keys));
     Reader {
@@ -90,7 +83,7 @@ pub(super) fn provider(
     .models(file, warnings)
 }
 
-/// Returns the file of the provider `name` with its path; of a vendor without a file what is built in.
+/// Returns the file of the provider `name` with its path; without a file, what is built in.
 fn source(home: &Home, name: &str) -> Result<Option<(TomlFile, Option<PathBuf>)>, Error> {
     if !is_name(name) {
         return Ok(None);
@@ -99,11 +92,13 @@ fn source(home: &Home, name: &str) -> Result<Option<(TomlFile, Option<PathBuf>)>
     if let Some(file) = TomlFile::read(&path)? {
         return Ok(Some((file, Some(path))));
     }
-    let Some(vendor) = vendor(name) else {
-        return Ok(None);
+    let text = match vendor(name) {
+        Some(vendor) => vendor.text,
+        None if name == "offline" => OFFLINE,
+        None => return Ok(None),
     };
     let shown = PathBuf::from(format!("the built-in provider {name}"));
-    Ok(Some((TomlFile::built_in(&shown, vendor.text)?, None)))
+    Ok(Some((TomlFile::built_in(&shown, text)?, None)))
 }
 
 /// Returns whether the provider `name` has a file, or is built in.
@@ -142,36 +137,11 @@ pub(super) fn server(home: &Home, name: &str) -> Result<Arc<Provider>, Error> {
     ))
 }
 
-fn built_in() -> Model {
-    let provider = Provider {
-        name: "offline".to_owned(),
-        kind: ProviderType::Offline,
-        base_url: String::new(),
-        api_key_env: None,
-        oauth: None,
-        scripts_dir: None,
-        file: None,
-    };
-    Model {
-        name: "offline".to_owned(),
-        provider: Arc::new(provider),
-        model: "offline".to_owned(),
-        max_tokens: DEFAULT_MAX_TOKENS,
-        context_window: DEFAULT_WINDOW,
-        compact_at: 0,
-        rates: Some([0.0; 4]),
-        cost_per_minute: None,
-        cost_per_mchar: None,
-        voice: None,
-        cost_per_request: None,
-        cache: false,
-        cache_ttl: [Ttl::default(); 3],
-        vision: false,
-        thinking: false,
-        tools: true,
-        fallbacks: Vec::new(),
-    }
-}
+/// The provider without a server.
+const OFFLINE: &str = "type = \"offline\"
+[models.offline]
+cache_control = false
+";
 
 /// The example's numbers in SPEC.md, appendix A.
 const DEFAULT_MAX_TOKENS: u32 = 8192;
