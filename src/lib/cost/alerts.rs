@@ -14,6 +14,7 @@ use rusqlite::{Connection, Row};
 use super::ledger::Ledger;
 use super::rates::{dollars, nano, usd};
 use crate::config::Cost;
+use crate::db::Statements;
 use crate::{clock, db};
 
 /// Parts of a limit at which it is told, percent.
@@ -144,11 +145,10 @@ pub(super) fn spans(now: i64, zone: Tz, caps: &Cost) -> Vec<Span> {
 pub(super) fn note(connection: &Connection, spans: &[Span], now: i64) -> rusqlite::Result<bool> {
     let mut is_news = false;
     for span in spans {
-        let spent: i64 = connection
-            .prepare_cached(
-                "SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE ts >= ?1 AND ts < ?2 AND (ok IS NOT NULL OR ts < ?3)",
-            )?
-            .query_row((span.since, span.until, now - LOST_MS), |row| row.get(0))?;
+        let sql = "SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE ts >= ?1 AND ts < ?2 AND (ok IS NOT NULL OR ts < ?3)";
+        let spent: i64 = connection.one(sql, (span.since, span.until, now - LOST_MS), |row| {
+            row.get(0)
+        })?;
         let passed = |percent: &&i64| {
             i128::from(spent) * 100 >= i128::from(span.limit) * i128::from(**percent)
         };
@@ -179,11 +179,8 @@ fn insert(
     spent: i64,
     now: i64,
 ) -> rusqlite::Result<bool> {
-    let rows = connection
-        .prepare_cached(
-            "INSERT OR IGNORE INTO alerts(span, limit_nano_usd, percent, spent_nano_usd, at) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute((&span.name, span.limit, percent, spent, now))?;
+    let sql = "INSERT OR IGNORE INTO alerts(span, limit_nano_usd, percent, spent_nano_usd, at) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let rows = connection.change(sql, (&span.name, span.limit, percent, spent, now))?;
     Ok(rows > 0)
 }
 
@@ -196,12 +193,7 @@ impl Ledger {
         let sql =
             "SELECT * FROM alerts WHERE told_at IS NULL ORDER BY at, length(span) DESC, percent";
         self.writer
-            .read(move |connection| {
-                connection
-                    .prepare_cached(sql)?
-                    .query_map([], Alert::read)?
-                    .collect()
-            })
+            .read(move |connection| connection.all(sql, [], Alert::read))
             .await
     }
 
@@ -213,12 +205,7 @@ impl Ledger {
         let (span, limit, percent) = (alert.span.clone(), nano(alert.limit_usd), alert.percent);
         let sql = "UPDATE alerts SET told_at = ?4 WHERE span = ?1 AND limit_nano_usd = ?2 AND percent = ?3";
         self.writer
-            .write_lazily(move |connection| {
-                connection
-                    .prepare_cached(sql)?
-                    .execute((span, limit, percent, now))
-                    .map(drop)
-            })
+            .write_lazily(move |connection| connection.run(sql, (span, limit, percent, now)))
             .await
     }
 }
@@ -228,10 +215,7 @@ impl Ledger {
 /// # Errors
 /// See [`db::Error`].
 pub fn alerts(path: &Path, now: i64, zone: Tz, caps: &Cost) -> Result<Vec<Alert>, db::Error> {
-    let Some(connection) = db::open_read(path)? else {
-        return Ok(Vec::new());
-    };
-    let query = || -> rusqlite::Result<Vec<Alert>> {
+    db::read(path, |connection| {
         // A ledger that no newer program has opened yet.
         let known: i64 = connection.query_row(
             "SELECT count(*) FROM pragma_table_list WHERE name = 'alerts'",
@@ -240,16 +224,15 @@ pub fn alerts(path: &Path, now: i64, zone: Tz, caps: &Cost) -> Result<Vec<Alert>
         )?;
         let mut found = Vec::new();
         for span in spans(now, zone, caps).iter().filter(|_| known > 0) {
-            let mut statement = connection.prepare(
-                "SELECT * FROM alerts WHERE span = ?1 AND limit_nano_usd = ?2 ORDER BY percent",
-            )?;
-            found.extend(
-                statement
-                    .query_map((&span.name, span.limit), Alert::read)?
-                    .collect::<Result<Vec<_>, _>>()?,
-            );
+            let sql =
+                "SELECT * FROM alerts WHERE span = ?1 AND limit_nano_usd = ?2 ORDER BY percent";
+            found.extend(connection.all::<_, Vec<_>>(
+                sql,
+                (&span.name, span.limit),
+                Alert::read,
+            )?);
         }
         Ok(found)
-    };
-    query().map_err(|source| db::Error::of(path, source))
+    })
+    .map(Option::unwrap_or_default)
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use rusqlite::Row;
 
 use crate::db;
+use crate::db::Statements;
 use crate::message::Usage;
 
 /// A paid call.
@@ -37,27 +38,18 @@ pub struct Call {
 /// # Errors
 /// See [`db::Error`].
 pub fn calls(path: &Path, runs: &[&str]) -> Result<Vec<Call>, db::Error> {
-    let Some(connection) = db::open_read(path)? else {
-        return Ok(Vec::new());
-    };
-    let query = || -> rusqlite::Result<Vec<Call>> {
-        let mut query = connection.prepare(
-            "SELECT ts, run_id, coalesce(session_id, '') AS session_id, source, model, kind, input_tokens, output_tokens,
+    db::read(path, |connection| {
+        let sql = "SELECT ts, run_id, coalesce(session_id, '') AS session_id, source, model, kind, input_tokens, output_tokens,
                     cache_read_tokens, cache_write_tokens, cost_nano_usd, latency_ms, ok, estimated
-             FROM costs WHERE run_id = ?1 ORDER BY ts, rowid",
-        )?;
+             FROM costs WHERE run_id = ?1 ORDER BY ts, rowid";
         let mut found = Vec::new();
         for run in runs.iter().filter(|run| !run.is_empty()) {
-            found.extend(
-                query
-                    .query_map([run], call)?
-                    .collect::<rusqlite::Result<Vec<_>>>()?,
-            );
+            found.extend(connection.all::<_, Vec<Call>>(sql, [run], call)?);
         }
-        found.sort_by_key(|call: &Call| call.at);
+        found.sort_by_key(|call| call.at);
         Ok(found)
-    };
-    query().map_err(|source| db::Error::of(path, source))
+    })
+    .map(Option::unwrap_or_default)
 }
 
 fn call(row: &Row<'_>) -> rusqlite::Result<Call> {

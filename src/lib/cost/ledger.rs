@@ -19,6 +19,7 @@ use super::rates::nano;
 use crate::clock;
 use crate::config::Cost;
 use crate::db;
+use crate::db::Statements;
 use crate::message::Usage;
 
 const MIGRATIONS: &[&str] = &[
@@ -161,11 +162,9 @@ impl Ledger {
     /// See [`db::Error`].
     pub async fn spent_since(&self, since: i64, now: i64) -> Result<f64, db::Error> {
         let sql = "SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE ts >= ?1 AND ts < ?2";
-        let spent = self.writer.read(move |connection| {
-            connection
-                .prepare_cached(sql)?
-                .query_row([since, until(now)], |row| row.get(0))
-        });
+        let spent = self
+            .writer
+            .read(move |connection| connection.one(sql, [since, until(now)], |row| row.get(0)));
         spent.await.map(super::usd)
     }
 
@@ -205,12 +204,11 @@ impl Ledger {
                     };
                     return Ok((Err(refusal), is_news));
                 }
-                connection
-                    .prepare_cached(
-                        "INSERT INTO costs(ts, call_id, run_id, session_id, source, provider, model, kind, cost_nano_usd, estimated)
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1)",
-                    )?
-                    .execute((
+                let sql = "INSERT INTO costs(ts, call_id, run_id, session_id, source, provider, model, kind, cost_nano_usd, estimated)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1)";
+                connection.run(
+                    sql,
+                    (
                         now,
                         &call.call_id,
                         &call.run_id,
@@ -220,7 +218,8 @@ impl Ledger {
                         &call.model,
                         call.kind.as_str(),
                         call.bound,
-                    ))?;
+                    ),
+                )?;
                 // Known before the next call is judged; dropped, also when nobody waits for it any more, it is not.
                 let reserved = Reserved {
                     call_id: call.call_id.clone(),
@@ -321,12 +320,10 @@ fn book(
     latency_ms: i64,
 ) -> rusqlite::Result<()> {
     match outcome {
-        Outcome::Answered { usage, cost } => connection
-            .prepare_cached(
-                "UPDATE costs SET ok = 1, latency_ms = ?2, cost_nano_usd = ?3, input_tokens = ?4, output_tokens = ?5,
-                 cache_read_tokens = ?6, cache_write_tokens = ?7, estimated = ?8 WHERE call_id = ?1",
-            )?
-            .execute((
+        Outcome::Answered { usage, cost } => connection.change(
+            "UPDATE costs SET ok = 1, latency_ms = ?2, cost_nano_usd = ?3, input_tokens = ?4, output_tokens = ?5,
+             cache_read_tokens = ?6, cache_write_tokens = ?7, estimated = ?8 WHERE call_id = ?1",
+            (
                 call_id,
                 latency_ms,
                 cost,
@@ -335,16 +332,17 @@ fn book(
                 signed(usage.cache_read_tokens),
                 signed(usage.cache_write_tokens),
                 usage.estimated,
-            )),
-        Outcome::Free => connection
-            .prepare_cached(
-                "UPDATE costs SET ok = 0, latency_ms = ?2, estimated = 0,
-                 cost_nano_usd = CASE WHEN cost_nano_usd IS NULL THEN NULL ELSE 0 END WHERE call_id = ?1",
-            )?
-            .execute((call_id, latency_ms)),
-        Outcome::Unknown => connection
-            .prepare_cached("UPDATE costs SET ok = 0, latency_ms = ?2 WHERE call_id = ?1")?
-            .execute((call_id, latency_ms)),
+            ),
+        ),
+        Outcome::Free => connection.change(
+            "UPDATE costs SET ok = 0, latency_ms = ?2, estimated = 0,
+             cost_nano_usd = CASE WHEN cost_nano_usd IS NULL THEN NULL ELSE 0 END WHERE call_id = ?1",
+            (call_id, latency_ms),
+        ),
+        Outcome::Unknown => connection.change(
+            "UPDATE costs SET ok = 0, latency_ms = ?2 WHERE call_id = ?1",
+            (call_id, latency_ms),
+        ),
     }
     .map(drop)
 }

@@ -7,7 +7,9 @@ use chrono_tz::Tz;
 use rusqlite::types::ValueRef;
 
 use super::ledger::until;
-use crate::{clock, db};
+use crate::clock;
+use crate::db;
+use crate::db::Statements;
 
 /// Days are put together from these: local midnights fall on a quarter of an hour of UTC in every time
 /// zone of today.
@@ -130,9 +132,6 @@ fn report_between(
     (since, until): (i64, i64),
     group: Group,
 ) -> Result<Report, db::Error> {
-    let Some(connection) = db::open_read(path)? else {
-        return Ok(Report::default());
-    };
     let sql = format!(
         "SELECT model, {}, count(*), sum(cost_nano_usd IS NULL), sum(input_tokens), sum(output_tokens),
                 sum(cache_read_tokens), sum(cache_write_tokens), coalesce(sum(cost_nano_usd), 0),
@@ -141,7 +140,7 @@ fn report_between(
          FROM costs WHERE ts >= ?1 AND ts < ?2 GROUP BY 1, 2",
         group.column()
     );
-    let query = || -> rusqlite::Result<Report> {
+    db::read(path, |connection| {
         let (mut models, mut groups) = (BTreeMap::new(), BTreeMap::new());
         let mut statement = connection.prepare(&sql)?;
         let mut rows = statement.query([since, until])?;
@@ -173,8 +172,8 @@ fn report_between(
             groups = dearest_first(groups);
         }
         Ok(Report { models, groups })
-    };
-    query().map_err(|source| db::Error::of(path, source))
+    })
+    .map(Option::unwrap_or_default)
 }
 
 /// Returns what runs that `source` began cost from `since` to `now` (milliseconds since 1970 UTC), in US dollars: the calls of
@@ -187,9 +186,6 @@ pub fn spent_by_runs_of(
     (since, now): (i64, i64),
     source: &str,
 ) -> Result<f64, db::Error> {
-    let Some(connection) = db::open_read(path)? else {
-        return Ok(0.0);
-    };
     // A run may have begun before `since`: its own calls are looked for at any time. What sums a sub-agent's
     // conversation up has a run of its own, in the same session.
     let sql = "SELECT coalesce(sum(cost_nano_usd), 0) FROM costs AS call WHERE ts >= ?1 AND ts < ?3 AND (source = ?2
@@ -197,10 +193,11 @@ pub fn spent_by_runs_of(
                  OR (session_id != '' AND EXISTS (SELECT 1 FROM costs AS sub WHERE sub.session_id = call.session_id
                      AND sub.source IN ('subagent', 'sampling') AND sub.run_id != ''
                      AND EXISTS (SELECT 1 FROM costs WHERE run_id = sub.run_id AND source = ?2))))";
-    connection
-        .query_row(sql, (since, source, until(now)), |row| row.get(0))
-        .map(super::usd)
-        .map_err(|source| db::Error::of(path, source))
+    let values = (since, source, until(now));
+    let sum = db::read(path, |connection| {
+        connection.one(sql, values, |row| row.get(0))
+    });
+    Ok(super::usd(sum?.unwrap_or_default()))
 }
 
 /// Returns when the first call was made, milliseconds since 1970 UTC; `None` when there was none.
@@ -208,12 +205,9 @@ pub fn spent_by_runs_of(
 /// # Errors
 /// See [`db::Error`].
 pub fn first_call(path: &Path) -> Result<Option<i64>, db::Error> {
-    let Some(connection) = db::open_read(path)? else {
-        return Ok(None);
-    };
-    connection
-        .query_row("SELECT min(ts) FROM costs", [], |row| row.get(0))
-        .map_err(|source| db::Error::of(path, source))
+    let sql = "SELECT min(ts) FROM costs";
+    let first = db::read(path, |connection| connection.one(sql, [], |row| row.get(0)));
+    first.map(Option::flatten)
 }
 
 /// Returns what was spent from `since` to `now` (milliseconds since 1970 UTC), a line a model, dearest

@@ -1,5 +1,6 @@
 //! Erases words from a database: rows, and what deleted rows leave behind in the file and its log.
 
+use super::Statements;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -73,10 +74,7 @@ fn with_rows(
         },
     )?;
     let list = |sql: &str, of: &[&str]| -> rusqlite::Result<Vec<String>> {
-        connection
-            .prepare(sql)?
-            .query_map(rusqlite::params_from_iter(of), |row| row.get(0))?
-            .collect()
+        connection.all(sql, rusqlite::params_from_iter(of), |row| row.get(0))
     };
     let tables = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite%'";
     let mut counts = BTreeMap::new();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::Error;
 use super::read_only::open_read_within;
+use super::{Error, Statements, schema};
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,9 +31,7 @@ pub fn examine(path: &Path, migrations: &[&str], patience: Duration) -> Result<H
         return Ok(Health::Empty);
     };
     let fail = |source| Error::of(path, source);
-    let found: i64 = connection
-        .query_row("PRAGMA user_version", [], |row| row.get(0))
-        .map_err(fail)?;
+    let found = schema(&connection, path)?;
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     if found > known {
         return Err(Error::Newer {
@@ -54,10 +52,8 @@ pub fn examine(path: &Path, migrations: &[&str], patience: Duration) -> Result<H
 }
 
 pub(super) fn quick_check(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    connection
-        .prepare("PRAGMA quick_check(10)")?
-        .query_map([], |row| row.get(0))?
-        .collect()
+    let sql = "PRAGMA quick_check(10)";
+    connection.all(sql, [], |row| row.get(0))
 }
 
 /// Runs `work` and interrupts it when the time is over.

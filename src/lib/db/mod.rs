@@ -13,6 +13,7 @@ pub mod postgres;
 mod quarantine;
 mod read_only;
 mod snapshot;
+mod statements;
 mod writer;
 
 pub use erase::{Hit, count_rows, erase_rows, vacuum};
@@ -20,8 +21,9 @@ pub use foreign::foreign_rows;
 pub use integrity::{Health, examine};
 pub use log_check::{empty_log, lost_transactions};
 pub use quarantine::{BESIDE, beside, set_aside};
-pub use read_only::open_read;
+pub use read_only::{open_read, read};
 pub use snapshot::snapshot;
+pub use statements::Statements;
 pub use writer::{Writer, commits};
 
 use std::os::unix::fs::MetadataExt;
@@ -227,22 +229,27 @@ pub struct Migrated {
     pub to: i64,
 }
 
+/// Returns how many migrations the database has seen.
+///
+/// # Errors
+/// See [`Error`].
+pub(crate) fn schema(connection: &Connection, path: &Path) -> Result<i64, Error> {
+    connection
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(|source| Error::of(path, source))
+}
+
 /// Brings the database at `path` up to `migrations`; `None` when there is none.
 ///
 /// # Errors
 /// See [`Error`].
 pub fn bring_up(path: &Path, migrations: &[&str]) -> Result<Option<Migrated>, Error> {
-    let schema = |connection: &Connection| {
-        connection
-            .query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
-            .map_err(|source| Error::of(path, source))
-    };
     let Some(before) = open_read(path)? else {
         return Ok(None);
     };
-    let from = schema(&before)?;
+    let from = schema(&before, path)?;
     drop(before);
-    let to = schema(&open(path, migrations)?)?;
+    let to = schema(&open(path, migrations)?, path)?;
     Ok(Some(Migrated { from, to }))
 }
 
@@ -253,9 +260,7 @@ pub fn old_copy(path: &Path, schema: i64) -> PathBuf {
 
 /// Copies a database that is about to be migrated; a copy that is there already is older and stays.
 fn keep_old(connection: &Connection, path: &Path, migrations: &[&str]) -> Result<(), Error> {
-    let found: i64 = connection
-        .query_row("PRAGMA user_version", [], |row| row.get(0))
-        .map_err(|source| Error::of(path, source))?;
+    let found = schema(connection, path)?;
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     let to = old_copy(path, found);
     if found == 0 || found >= known || to.exists() {
@@ -300,10 +305,7 @@ pub(crate) fn migrate(
 ) -> Result<(), Error> {
     let fail = |source| Error::of(path, source);
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
-    let schema = |connection: &Connection| {
-        connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
-    };
-    let found = schema(connection).map_err(fail)?;
+    let found = schema(connection, path)?;
     if found > known {
         return Err(Error::Newer {
             path: path.to_owned(),
@@ -318,7 +320,7 @@ pub(crate) fn migrate(
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(fail)?;
     // Another process may have migrated while we waited for the lock.
-    let found = usize::try_from(schema(&transaction).map_err(fail)?).unwrap_or(0);
+    let found = usize::try_from(schema(&transaction, path)?).unwrap_or(0);
     for sql in migrations.iter().skip(found) {
         transaction.execute_batch(sql).map_err(fail)?;
     }

@@ -19,6 +19,19 @@ pub fn open_read(path: &Path) -> Result<Option<Connection>, Error> {
     open_read_within(path, BUSY)
 }
 
+/// Returns what `query` reads in the database at `path`; `None` when [`open_read`] finds none.
+///
+/// # Errors
+/// See [`Error`].
+pub fn read<T>(
+    path: &Path,
+    query: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> Result<Option<T>, Error> {
+    let connection = open_read(path)?;
+    let found = connection.map(|connection| query(&connection)).transpose();
+    found.map_err(|error| Error::of(path, error))
+}
+
 /// Opens like [`open_read`], waiting for no longer than `patience`.
 pub(super) fn open_read_within(
     path: &Path,

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
 use super::schema;
 use crate::db;
+use crate::db::Statements;
 use crate::message::Envelope;
 
 /// The key in `seen` whose time says until when the other machine may have answered.
@@ -54,22 +55,16 @@ pub(super) fn mark(connection: &Connection, envelope: &mut Envelope) -> rusqlite
     let Some(sent_at) = envelope.sent_at else {
         return Ok(());
     };
-    let until: Option<i64> = connection
-        .prepare_cached("SELECT at FROM seen WHERE key = ?1")?
-        .query_row([KEY], |row| row.get(0))
-        .optional()?;
+    let sql = "SELECT at FROM seen WHERE key = ?1";
+    let until: Option<i64> = connection.first(sql, [KEY], |row| row.get(0))?;
     envelope.perhaps_answered = until.is_some_and(|until| sent_at <= until);
     Ok(())
 }
 
 /// Returns how often a part of the answer to an input may have been sent before.
 pub(super) fn of(connection: &Connection, inbox_id: Option<&str>) -> rusqlite::Result<i64> {
-    let known: Option<bool> = connection
-        .prepare_cached(
-            "SELECT coalesce(iif(json_valid(envelope), envelope ->> '$.perhaps_answered', 0), 0) FROM inbox WHERE id = ?1",
-        )?
-        .query_row([inbox_id], |row| row.get(0))
-        .optional()?;
+    let sql = "SELECT coalesce(iif(json_valid(envelope), envelope ->> '$.perhaps_answered', 0), 0) FROM inbox WHERE id = ?1";
+    let known: Option<bool> = connection.first(sql, [inbox_id], |row| row.get(0))?;
     Ok(i64::from(known.unwrap_or(false)))
 }
 

@@ -6,11 +6,12 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 
 use super::{NewPart, Part};
-use super::{Store, outbox, tasks, view};
+use super::{Store, outbox, tasks};
 use crate::db;
+use crate::db::Statements;
 use crate::message::{Approval, Wanted, approval_reply};
 use crate::text::sha256_hex;
 
@@ -206,13 +207,10 @@ impl Store {
         but: String,
         since: i64,
     ) -> Result<i64, db::Error> {
+        let sql = "SELECT count(DISTINCT batch) FROM approvals WHERE session_key = ?1 AND inbox_id != ?2 AND created_at >= ?3";
         self.writer
             .read(move |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT count(DISTINCT batch) FROM approvals WHERE session_key = ?1 AND inbox_id != ?2 AND created_at >= ?3",
-                    )?
-                    .query_row((session_key, but, since), |row| row.get(0))
+                connection.one(sql, (session_key, but, since), |row| row.get(0))
             })
             .await
     }
@@ -224,15 +222,13 @@ impl Store {
     pub async fn standing(&self, ids: Vec<String>, now: i64) -> Result<Vec<Standing>, db::Error> {
         self.writer
             .read(move |connection| {
-                let mut query = connection.prepare_cached(
-                    "SELECT state, answer, expires_at, decided_at FROM approvals WHERE id = ?1",
-                )?;
+                let query =
+                    "SELECT state, answer, expires_at, decided_at FROM approvals WHERE id = ?1";
                 let one = |id: &String| {
-                    let row: Option<(String, Option<String>, i64, Option<i64>)> = query
-                        .query_row([id], |row| {
+                    let row: Option<(String, Option<String>, i64, Option<i64>)> = connection
+                        .first(query, [id], |row| {
                             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-                        })
-                        .optional()?;
+                        })?;
                     Ok(match row {
                         Some((state, _, expires_at, _))
                             if state == "pending" && now < expires_at =>
@@ -293,15 +289,13 @@ impl Store {
                 }
                 let state = if verdict == Approval::Deny { "denied" } else { "approved" };
                 for request in &open {
-                    connection
-                        .prepare_cached("UPDATE approvals SET state = ?2, answer = ?3, decided_at = ?4 WHERE id = ?1")?
-                        .execute((&request.id, state, &why, now))?;
+                    let sql = "UPDATE approvals SET state = ?2, answer = ?3, decided_at = ?4 WHERE id = ?1";
+                    connection.run(sql, (&request.id, state, &why, now))?;
                     if let (Approval::Session, Some((_, digest))) = (verdict, &request.rule)
                         && let Some(bound) = granted_to(connection, &request.inbox_id, digest)?
                     {
-                        connection
-                            .prepare_cached("INSERT OR REPLACE INTO grants(session_id, bound, at) VALUES (?1, ?2, ?3)")?
-                            .execute((&request.session_id, bound, now))?;
+                        let sql = "INSERT OR REPLACE INTO grants(session_id, bound, at) VALUES (?1, ?2, ?3)";
+                        connection.run(sql, (&request.session_id, bound, now))?;
                     }
                 }
                 Ok(Decided::Taken(open))
@@ -319,16 +313,10 @@ impl Store {
         why: String,
         now: i64,
     ) -> Result<Vec<Request>, db::Error> {
+        let sql = "UPDATE approvals SET state = 'denied', answer = ?2, decided_at = ?3
+             WHERE session_key = ?1 AND state = 'pending' AND expires_at > ?3 RETURNING *";
         self.writer
-            .write(move |connection| {
-                connection
-                    .prepare_cached(
-                        "UPDATE approvals SET state = 'denied', answer = ?2, decided_at = ?3
-                         WHERE session_key = ?1 AND state = 'pending' AND expires_at > ?3 RETURNING *",
-                    )?
-                    .query_map((session_key, why, now), request)?
-                    .collect()
-            })
+            .write(move |connection| connection.all(sql, (session_key, why, now), request))
             .await
     }
 
@@ -340,12 +328,8 @@ impl Store {
     pub async fn use_up(&self, id: String, now: i64) -> Result<bool, db::Error> {
         self.writer
             .write(move |connection| {
-                connection
-                    .prepare_cached(
-                        "UPDATE approvals SET state = 'used', answer = NULL WHERE id = ?1 AND state = 'approved' AND decided_at > ?2",
-                    )?
-                    .execute((id, now - GOOD_FOR_MS))
-                    .map(|rows| rows == 1)
+                let sql = "UPDATE approvals SET state = 'used', answer = NULL WHERE id = ?1 AND state = 'approved' AND decided_at > ?2";
+                connection.change(sql, (id, now - GOOD_FOR_MS)).map(|rows| rows == 1)
             })
             .await
     }
@@ -355,16 +339,10 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub async fn withdraw(&self, inbox_id: String, now: i64) -> Result<Vec<Request>, db::Error> {
+        let sql = "UPDATE approvals SET state = CASE WHEN expires_at <= ?2 THEN 'expired' ELSE 'withdrawn' END, decided_at = ?2
+             WHERE inbox_id = ?1 AND state = 'pending' RETURNING *";
         self.writer
-            .write(move |connection| {
-                connection
-                    .prepare_cached(
-                        "UPDATE approvals SET state = CASE WHEN expires_at <= ?2 THEN 'expired' ELSE 'withdrawn' END, decided_at = ?2
-                         WHERE inbox_id = ?1 AND state = 'pending' RETURNING *",
-                    )?
-                    .query_map((inbox_id, now), request)?
-                    .collect()
-            })
+            .write(move |connection| connection.all(sql, (inbox_id, now), request))
             .await
     }
 
@@ -373,12 +351,16 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub async fn where_asked(&self, batch: String) -> Result<Option<Asked>, db::Error> {
+        let sql = "SELECT channel, chat, message_id FROM outbox WHERE asks = ?1 AND message_id IS NOT NULL";
         self.writer
             .read(move |connection| {
-                connection
-                    .prepare_cached("SELECT channel, chat, message_id FROM outbox WHERE asks = ?1 AND message_id IS NOT NULL")?
-                    .query_row([batch], |row| Ok(Asked { channel: row.get(0)?, chat: row.get(1)?, message_id: row.get(2)? }))
-                    .optional()
+                connection.first(sql, [batch], |row| {
+                    Ok(Asked {
+                        channel: row.get(0)?,
+                        chat: row.get(1)?,
+                        message_id: row.get(2)?,
+                    })
+                })
             })
             .await
     }
@@ -396,10 +378,8 @@ impl Store {
 
 /// Takes back what is open of an input that is over.
 pub(super) fn take_back(connection: &Connection, inbox_id: &str, now: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("UPDATE approvals SET state = 'withdrawn', decided_at = ?2 WHERE inbox_id = ?1 AND state = 'pending'")?
-        .execute((inbox_id, now))
-        .map(drop)
+    let sql = "UPDATE approvals SET state = 'withdrawn', decided_at = ?2 WHERE inbox_id = ?1 AND state = 'pending'";
+    connection.run(sql, (inbox_id, now))
 }
 
 /// Forgets requests that ended before `before`, and old grants.
@@ -415,15 +395,13 @@ pub(super) fn prune(connection: &Connection, before: i64, now: i64) -> rusqlite:
 /// # Errors
 /// See [`db::Error`].
 pub fn approvals(path: &Path, now: i64) -> Result<Vec<Request>, db::Error> {
-    view::read(path, |connection| {
+    db::read(path, |connection| {
         // The file may be of a release before it asked anybody.
         if !connection.table_exists(None, "approvals")? {
             return Ok(Vec::new());
         }
-        connection
-            .prepare("SELECT * FROM approvals WHERE state = 'pending' AND expires_at > ?1 ORDER BY created_at, rowid")?
-            .query_map([now], request)?
-            .collect()
+        let sql = "SELECT * FROM approvals WHERE state = 'pending' AND expires_at > ?1 ORDER BY created_at, rowid";
+        connection.all(sql, [now], request)
     })
     .map(Option::unwrap_or_default)
 }
@@ -446,12 +424,9 @@ fn granted_to(
     inbox_id: &str,
     digest: &str,
 ) -> rusqlite::Result<Option<String>> {
-    let asker: Option<(bool, String)> = connection
-        .prepare_cached(
-            "SELECT envelope ->> '$.from_owner', envelope ->> '$.sender.id' FROM inbox WHERE id = ?1 AND json_valid(envelope)",
-        )?
-        .query_row([inbox_id], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
+    let sql = "SELECT envelope ->> '$.from_owner', envelope ->> '$.sender.id' FROM inbox WHERE id = ?1 AND json_valid(envelope)";
+    let asker: Option<(bool, String)> =
+        connection.first(sql, [inbox_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(asker.map(|(from_owner, id)| {
         let asker = (!from_owner).then_some(id);
         sha256_hex(serde_json::json!([asker, digest]).to_string().as_bytes())
@@ -462,33 +437,28 @@ fn is_granted(connection: &Connection, request: &Request, digest: &str) -> rusql
     let Some(bound) = granted_to(connection, &request.inbox_id, digest)? else {
         return Ok(false);
     };
+    let sql = "SELECT 1 FROM grants WHERE session_id = ?1 AND bound = ?2";
     connection
-        .prepare_cached("SELECT 1 FROM grants WHERE session_id = ?1 AND bound = ?2")?
-        .query_row((&request.session_id, bound), |_| Ok(()))
-        .optional()
+        .first(sql, (&request.session_id, bound), |_| Ok(()))
         .map(|found| found.is_some())
 }
 
 fn known(connection: &Connection, request: &Request) -> rusqlite::Result<Option<String>> {
-    connection
-        .prepare_cached(
-            "SELECT id FROM approvals WHERE inbox_id = ?1 AND call_id = ?2 AND bound = ?3",
-        )?
-        .query_row(
-            (&request.inbox_id, &request.call_id, &request.bound),
-            |row| row.get(0),
-        )
-        .optional()
+    let sql = "SELECT id FROM approvals WHERE inbox_id = ?1 AND call_id = ?2 AND bound = ?3";
+    connection.first(
+        sql,
+        (&request.inbox_id, &request.call_id, &request.bound),
+        |row| row.get(0),
+    )
 }
 
 fn insert(connection: &Connection, request: &Request) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO approvals(id, batch, session_key, session_id, inbox_id, run_id, call_id, tool, question, why, bound,
-               repeatable, created_at, expires_at, rule, rule_bound, wanted)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-        )?
-        .execute(rusqlite::params![
+    let sql = "INSERT INTO approvals(id, batch, session_key, session_id, inbox_id, run_id, call_id, tool, question, why, bound,
+           repeatable, created_at, expires_at, rule, rule_bound, wanted)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+    connection.run(
+        sql,
+        rusqlite::params![
             request.id,
             request.batch,
             request.session_key,
@@ -505,9 +475,12 @@ fn insert(connection: &Connection, request: &Request) -> rusqlite::Result<()> {
             request.expires_at,
             request.rule.as_ref().map(|(words, _)| words),
             request.rule.as_ref().map(|(_, digest)| digest),
-            request.wanted.as_ref().map(|wanted| serde_json::json!(wanted).to_string()),
-        ])
-        .map(drop)
+            request
+                .wanted
+                .as_ref()
+                .map(|wanted| serde_json::json!(wanted).to_string()),
+        ],
+    )
 }
 
 /// Returns the one request that is meant by a word that names none, or the ids of all that wait when it cannot be told. A
@@ -552,28 +525,24 @@ fn only(
 /// Returns the batch of the last question that whoever wrote a word had been shown, also when it has ended since; but for
 /// one that they knew to be answered.
 fn last_shown(connection: &Connection, written: Written) -> rusqlite::Result<Option<String>> {
-    connection
-        .prepare_cached(&format!(
-            "SELECT batch FROM approvals
-             WHERE {SHOWN} AND (state NOT IN ('approved', 'used', 'denied') OR decided_at > ?1 - ?3)
-             ORDER BY created_at DESC, rowid DESC LIMIT 1"
-        ))?
-        .query_row((written.at, written.in_chat, SKEW_MS), |row| row.get(0))
-        .optional()
+    let sql = format!(
+        "SELECT batch FROM approvals
+         WHERE {SHOWN} AND (state NOT IN ('approved', 'used', 'denied') OR decided_at > ?1 - ?3)
+         ORDER BY created_at DESC, rowid DESC LIMIT 1"
+    );
+    connection.first(&sql, (written.at, written.in_chat, SKEW_MS), |row| {
+        row.get(0)
+    })
 }
 
 fn of_id(connection: &Connection, id: &str) -> rusqlite::Result<Vec<(Request, String)>> {
-    let single = connection
-        .prepare_cached("SELECT * FROM approvals WHERE id = ?1")?
-        .query_map([id], |row| Ok((request(row)?, row.get("state")?)))?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let sql = "SELECT * FROM approvals WHERE id = ?1";
+    let single: Vec<_> = connection.all(sql, [id], |row| Ok((request(row)?, row.get("state")?)))?;
     if !single.is_empty() {
         return Ok(single);
     }
-    connection
-        .prepare_cached("SELECT * FROM approvals WHERE batch = ?1 ORDER BY rowid")?
-        .query_map([id], |row| Ok((request(row)?, row.get("state")?)))?
-        .collect()
+    let sql = "SELECT * FROM approvals WHERE batch = ?1 ORDER BY rowid";
+    connection.all(sql, [id], |row| Ok((request(row)?, row.get("state")?)))
 }
 
 /// Requests of before there were rules are bound to their own call.

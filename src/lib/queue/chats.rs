@@ -2,6 +2,7 @@
 
 use super::Store;
 use crate::db;
+use crate::db::Statements;
 
 /// What was said in a conversation, and the answer to it, if there was one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,28 +57,24 @@ impl Store {
                 let Some(reply) = chat.iter().rev().find_map(|one| one.reply.as_deref()) else {
                     return Ok(None);
                 };
-                let candidates: Vec<String> = connection
-                    .prepare_cached(
-                        "SELECT session_key FROM inbox WHERE session_key >= ?1 AND session_key < ?1 || x'7f'
-                           AND json_valid(result) AND trim(result ->> '$.reply', char(9, 10, 13, 32)) != ''
-                           AND instr(?2, trim(result ->> '$.reply', char(9, 10, 13, 32))) > 0
-                         GROUP BY session_key ORDER BY max(seq) DESC",
-                    )?
-                    .query_map((&prefix, reply), |row| row.get(0))?
-                    .collect::<rusqlite::Result<_>>()?;
-                let mut exchanges = connection.prepare_cached(
-                    "SELECT envelope ->> '$.text', CASE WHEN json_valid(result) THEN result ->> '$.reply' END FROM inbox
+                let sql = "SELECT session_key FROM inbox WHERE session_key >= ?1 AND session_key < ?1 || x'7f'
+                       AND json_valid(result) AND trim(result ->> '$.reply', char(9, 10, 13, 32)) != ''
+                       AND instr(?2, trim(result ->> '$.reply', char(9, 10, 13, 32))) > 0
+                     GROUP BY session_key ORDER BY max(seq) DESC";
+                let candidates: Vec<String> = connection.all(
+                    sql,
+                    (&prefix, reply),
+                    |row| row.get(0),
+                )?;
+                let exchanges = "SELECT envelope ->> '$.text', CASE WHEN json_valid(result) THEN result ->> '$.reply' END FROM inbox
                      WHERE session_key = ?1 AND CASE WHEN json_valid(envelope) THEN envelope ->> '$.command' IS NULL
                        AND envelope ->> '$.source' != 'report' AND coalesce(envelope ->> '$.text', '') NOT LIKE '/%' END
-                     ORDER BY seq",
-                )?;
+                     ORDER BY seq";
                 for key in candidates {
-                    let known: Vec<Exchange> = exchanges
-                        .query_map([&key], |row| {
+                    let known: Vec<Exchange> = connection.all(exchanges, [&key], |row| {
                             let said: Option<String> = row.get(0)?;
                             Ok(Exchange { said: said.unwrap_or_default(), reply: row.get(1)? })
-                        })?
-                        .collect::<rusqlite::Result<_>>()?;
+                        })?;
                     if Exchange::all_end(&chat, &known, &now) {
                         return Ok(Some(key));
                     }

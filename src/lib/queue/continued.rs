@@ -5,11 +5,12 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
-use super::{Store, view};
+use super::{Store, route};
 use crate::db;
-use crate::message::{ChatRef, Command, Envelope, Route, SessionKey};
+use crate::db::Statements;
+use crate::message::{Command, Envelope, Route, SessionKey};
 
 impl Store {
     /// Returns where the person of this place was last heard there; `None` for a place without a way back.
@@ -18,24 +19,9 @@ impl Store {
     /// See [`db::Error`].
     pub async fn route_of(&self, place: &SessionKey) -> Result<Option<Route>, db::Error> {
         let place = place.0.clone();
+        let sql = "SELECT channel, chat, topic FROM routes WHERE session_key = ?1";
         self.writer
-            .read(move |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT channel, chat, topic FROM routes WHERE session_key = ?1",
-                    )?
-                    .query_row([place], |row| {
-                        let chat = ChatRef {
-                            chat: row.get(1)?,
-                            topic: row.get(2)?,
-                        };
-                        Ok(Route {
-                            channel: row.get(0)?,
-                            chat,
-                        })
-                    })
-                    .optional()
-            })
+            .read(move |connection| connection.first(sql, [place], |row| route(row, 0)))
             .await
     }
 
@@ -50,12 +36,10 @@ impl Store {
     ) -> Result<bool, db::Error> {
         self.writer
             .write_lazily(move |connection| {
-                let all: Vec<[SessionKey; 2]> = connection
-                    .prepare("SELECT place, session_key FROM continued")?
-                    .query_map([], |row| {
+                let all: Vec<[SessionKey; 2]> =
+                    connection.all("SELECT place, session_key FROM continued", [], |row| {
                         Ok([SessionKey(row.get(0)?), SessionKey(row.get(1)?)])
-                    })?
-                    .collect::<rusqlite::Result<_>>()?;
+                    })?;
                 let (kept, parted): (Vec<_>, Vec<_>) =
                     all.into_iter().partition(|both| both.iter().all(&may));
                 for [place, _] in &parted {
@@ -72,11 +56,9 @@ impl Store {
 /// # Errors
 /// See [`db::Error`].
 pub fn places(path: &Path) -> Result<Vec<SessionKey>, db::Error> {
-    let read = view::read(path, |connection| {
-        connection
-            .prepare("SELECT place FROM continued ORDER BY at DESC")?
-            .query_map([], |row| Ok(SessionKey(row.get(0)?)))?
-            .collect()
+    let read = db::read(path, |connection| {
+        let sql = "SELECT place FROM continued ORDER BY at DESC";
+        connection.all(sql, [], |row| Ok(SessionKey(row.get(0)?)))
     });
     Ok(read?.unwrap_or_default())
 }
@@ -87,7 +69,7 @@ pub fn places(path: &Path) -> Result<Vec<SessionKey>, db::Error> {
 /// See [`db::Error`].
 pub fn conversation_of(path: &Path, place: &str) -> Result<String, db::Error> {
     let place = place.to_owned();
-    let read = view::read(path, |connection| {
+    let read = db::read(path, |connection| {
         // A file of an earlier version, before the next start of the daemon.
         if !connection.table_exists(None, "continued")? {
             return Ok(None);
@@ -140,27 +122,19 @@ fn names_another(envelope: &Envelope) -> bool {
 }
 
 fn goes_on(connection: &Connection, place: &str) -> rusqlite::Result<Option<String>> {
-    connection
-        .prepare_cached("SELECT session_key FROM continued WHERE place = ?1")?
-        .query_row([place], |row| row.get(0))
-        .optional()
+    let sql = "SELECT session_key FROM continued WHERE place = ?1";
+    connection.first(sql, [place], |row| row.get(0))
 }
 
 fn bind(connection: &Connection, place: &str, other: &str, at: i64) -> rusqlite::Result<()> {
     if place == other {
         return unbind(connection, place);
     }
-    connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO continued(place, session_key, at) VALUES (?1, ?2, ?3)",
-        )?
-        .execute((place, other, at))
-        .map(drop)
+    let sql = "INSERT OR REPLACE INTO continued(place, session_key, at) VALUES (?1, ?2, ?3)";
+    connection.run(sql, (place, other, at))
 }
 
 fn unbind(connection: &Connection, place: &str) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("DELETE FROM continued WHERE place = ?1")?
-        .execute([place])
-        .map(drop)
+    let sql = "DELETE FROM continued WHERE place = ?1";
+    connection.run(sql, [place])
 }

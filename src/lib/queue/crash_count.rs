@@ -1,5 +1,6 @@
 //! Turns that died with the daemon: how often, how long each waits before its next retry, and when it is given up.
 
+use crate::db::Statements;
 use rusqlite::Connection;
 
 /// How long a turn is suspended after its first death, its second …, milliseconds.
@@ -40,19 +41,17 @@ pub(super) fn note_deaths(connection: &Connection, now: i64) -> rusqlite::Result
         [],
         |row| row.get(0),
     )?;
-    let dead: Vec<(String, Deaths)> = connection
-        .prepare(
-            &format!("SELECT id, deaths + 1, deaths_alone + ?1, coalesce(first_death_at, ?2) FROM inbox WHERE {RUNNING} AND idle = 0"),
-        )?
-        .query_map((i64::from(runs == 1), now), |row| {
-            let deaths = Deaths {
-                count: row.get(1)?,
-                alone: row.get(2)?,
-                first_at: row.get(3)?,
-            };
-            Ok((row.get(0)?, deaths))
-        })?
-        .collect::<rusqlite::Result<_>>()?;
+    let sql = format!(
+        "SELECT id, deaths + 1, deaths_alone + ?1, coalesce(first_death_at, ?2) FROM inbox WHERE {RUNNING} AND idle = 0"
+    );
+    let dead: Vec<(String, Deaths)> = connection.all(&sql, (i64::from(runs == 1), now), |row| {
+        let deaths = Deaths {
+            count: row.get(1)?,
+            alone: row.get(2)?,
+            first_at: row.get(3)?,
+        };
+        Ok((row.get(0)?, deaths))
+    })?;
     for (id, deaths) in dead {
         let at = usize::try_from(deaths.count - 1).unwrap_or(0);
         let pause = match AFTER_DEATH.get(at).copied() {
@@ -66,11 +65,8 @@ pub(super) fn note_deaths(connection: &Connection, now: i64) -> rusqlite::Result
             alone,
             first_at,
         } = deaths;
-        connection
-            .prepare_cached(
-                "UPDATE inbox SET deaths = ?2, deaths_alone = ?3, first_death_at = ?4, wake_at = ?5, suspended = json_set(suspended, '$.on', 'time') WHERE id = ?1",
-            )?
-            .execute((id, count, alone, first_at, now + pause))?;
+        let sql = "UPDATE inbox SET deaths = ?2, deaths_alone = ?3, first_death_at = ?4, wake_at = ?5, suspended = json_set(suspended, '$.on', 'time') WHERE id = ?1";
+        connection.run(sql, (id, count, alone, first_at, now + pause))?;
     }
     connection
         .execute(

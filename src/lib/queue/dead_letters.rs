@@ -6,6 +6,7 @@ use super::inbox::Accepted;
 use super::outbox::Part;
 use super::{Store, inbox, outbox};
 use crate::db;
+use crate::db::Statements;
 
 /// Which rows of the inbox are meant: all, one with those that were one turn with it, or those of a session.
 const INPUTS: &str = "state = 'dead' AND (?2 IS NULL OR session_key = ?2) AND (?1 IS NULL OR id = ?1 OR 'in-' || seq = ?1
@@ -52,18 +53,14 @@ impl Store {
                     &format!("SELECT id FROM outbox WHERE {PARTS} ORDER BY id"),
                     values,
                 )?;
-                let mut revive = connection.prepare_cached(
-                    "UPDATE inbox SET state = 'pending', run_id = NULL, attempts = 0, finished_at = NULL, result = NULL, reason = NULL,
-                     wake_at = NULL, suspended = NULL, deaths = 0, deaths_alone = 0, first_death_at = NULL WHERE seq = ?1",
-                )?;
-                let mut resend = connection.prepare_cached(
-                    "UPDATE outbox SET state = 'pending', attempts = 0, unknowns = 0, reason = NULL WHERE id = ?1",
-                )?;
+                let revive = "UPDATE inbox SET state = 'pending', run_id = NULL, attempts = 0, finished_at = NULL, result = NULL, reason = NULL,
+                     wake_at = NULL, suspended = NULL, deaths = 0, deaths_alone = 0, first_death_at = NULL WHERE seq = ?1";
+                let resend = "UPDATE outbox SET state = 'pending', attempts = 0, unknowns = 0, reason = NULL WHERE id = ?1";
                 for seq in &inputs {
-                    revive.execute([seq])?;
+                    connection.run(revive, [seq])?;
                 }
                 for id in &parts {
-                    resend.execute([id])?;
+                    connection.run(resend, [id])?;
                 }
                 let mut retried = Retried {
                     inbox: inbox::open(connection)?,
@@ -102,8 +99,5 @@ fn ids(
     sql: &str,
     values: (&Option<String>, &Option<String>),
 ) -> rusqlite::Result<Vec<i64>> {
-    connection
-        .prepare(sql)?
-        .query_map(values, |row| row.get(0))?
-        .collect()
+    connection.all(sql, values, |row| row.get(0))
 }

@@ -1,6 +1,6 @@
 //! Accepted inputs: taking them in, starting and finishing their turns.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 
 use super::after_takeover;
 use super::approvals;
@@ -12,13 +12,13 @@ use super::overheard;
 use super::overheard::{Heard, Note};
 use super::subagents;
 use super::subagents::Ending;
-use super::suspend;
 use super::suspend::Suspended;
 use super::tasks;
 use super::tasks::NewTask;
-use super::{Store, from_json, remember, routes, to_json};
+use super::{Store, json, remember, routes, to_json};
 use crate::control::replies::{Reply, STOPPED};
 use crate::db;
+use crate::db::Statements;
 use crate::message::{Envelope, SessionKey, Source, Task};
 
 /// An input that stands at the door, with the key it is remembered by.
@@ -211,31 +211,35 @@ impl Store {
             .write(move |connection| {
                 let mut accepted = Vec::new();
                 let mut notices = Vec::new();
+                let take = |envelope: &Envelope| take_in(connection, envelope, now).transpose();
                 for arrival in &arrivals {
                     if !remember(connection, &arrival.key, arrival.digest.as_deref(), now)? {
                         continue;
                     }
                     match &arrival.verdict {
                         Verdict::Accept(envelopes) => {
-                            let new = envelopes
-                                .iter()
-                                .filter_map(|envelope| take_in(connection, envelope, now).transpose());
+                            let new = envelopes.iter().filter_map(take);
                             accepted.extend(new.collect::<Result<Vec<_>, _>>()?);
                         }
-                        Verdict::Note(session, note) => overheard::insert(connection, session, note)?,
-                        Verdict::Refuse(Some(notice)) => {
-                            notices.push(outbox::insert(connection, None, None, notice, (1, 1), now)?)
+                        Verdict::Note(session, note) => {
+                            overheard::insert(connection, session, note)?
                         }
+                        Verdict::Refuse(Some(notice)) => notices.push(outbox::insert(
+                            connection,
+                            None,
+                            None,
+                            notice,
+                            (1, 1),
+                            now,
+                        )?),
                         Verdict::Refuse(None) => {}
                     }
                 }
                 if let Some((bot, next)) = offset {
-                    connection
-                        .prepare_cached(
-                            "INSERT INTO offsets(bot, next_update_id, updated_at) VALUES (?1, ?2, ?3)
-                             ON CONFLICT(bot) DO UPDATE SET next_update_id = ?2, updated_at = ?3",
-                        )?
-                        .execute((bot, next, now))?;
+                    let sql =
+                        "INSERT INTO offsets(bot, next_update_id, updated_at) VALUES (?1, ?2, ?3)
+                         ON CONFLICT(bot) DO UPDATE SET next_update_id = ?2, updated_at = ?3";
+                    connection.run(sql, (bot, next, now))?;
                 }
                 Ok((accepted, notices))
             })
@@ -248,12 +252,9 @@ impl Store {
     /// See [`db::Error`].
     pub async fn knows(&self, key: &str) -> Result<bool, db::Error> {
         let key = key.to_owned();
+        let sql = "SELECT EXISTS (SELECT 1 FROM seen WHERE key = ?1)";
         self.writer
-            .read(move |connection| {
-                connection
-                    .prepare_cached("SELECT EXISTS (SELECT 1 FROM seen WHERE key = ?1)")?
-                    .query_row([key], |row| row.get(0))
-            })
+            .read(move |connection| connection.one(sql, [key], |row| row.get(0)))
             .await
     }
 
@@ -281,17 +282,11 @@ impl Store {
         ended: bool,
     ) -> Result<Option<String>, db::Error> {
         let digest = digest.to_owned();
+        let sql = "SELECT inbox.id FROM seen JOIN inbox ON inbox.id = substr(seen.key, 5)
+             WHERE seen.digest = ?1 AND seen.at >= ?2 AND (?3 OR inbox.state IN ('pending', 'running'))
+             ORDER BY seen.at DESC LIMIT 1";
         self.writer
-            .read(move |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT inbox.id FROM seen JOIN inbox ON inbox.id = substr(seen.key, 5)
-                         WHERE seen.digest = ?1 AND seen.at >= ?2 AND (?3 OR inbox.state IN ('pending', 'running'))
-                         ORDER BY seen.at DESC LIMIT 1",
-                    )?
-                    .query_row((digest, since, ended), |row| row.get(0))
-                    .optional()
-            })
+            .read(move |connection| connection.first(sql, (digest, since, ended), |row| row.get(0)))
             .await
     }
 
@@ -301,13 +296,9 @@ impl Store {
     /// See [`db::Error`].
     pub async fn session_of(&self, id: &str) -> Result<Option<String>, db::Error> {
         let id = id.to_owned();
+        let sql = "SELECT session_key FROM inbox WHERE id = ?1";
         self.writer
-            .read(move |connection| {
-                connection
-                    .prepare_cached("SELECT session_key FROM inbox WHERE id = ?1")?
-                    .query_row([id], |row| row.get(0))
-                    .optional()
-            })
+            .read(move |connection| connection.first(sql, [id], |row| row.get(0)))
             .await
     }
 
@@ -318,9 +309,8 @@ impl Store {
     pub async fn progress_of(&self, ids: Vec<String>) -> Result<Vec<Option<Progress>>, db::Error> {
         self.writer
             .read(move |connection| {
-                let mut query = connection
-                    .prepare_cached("SELECT state, reason, result, run_id, received_at, finished_at FROM inbox WHERE id = ?1")?;
-                ids.iter().map(|id| query.query_row([id], progress).optional()).collect()
+                let sql = "SELECT state, reason, result, run_id, received_at, finished_at FROM inbox WHERE id = ?1";
+                ids.iter().map(|id| connection.first(sql, [id], progress)).collect()
             })
             .await
     }
@@ -343,7 +333,7 @@ impl Store {
                 )?;
                 let mut rows = query.query((since, source.as_str()))?;
                 while let Some(row) = rows.next()? {
-                    let said: Vec<String> = from_json(row.get_ref(0)?.as_str()?, 0)?;
+                    let said: Vec<String> = json(row, 0)?;
                     if said == plain {
                         return Ok(true);
                     }
@@ -370,14 +360,12 @@ impl Store {
         let durable = inbox_ids.len() > 1;
         self.writer
             .write_if(durable, move |connection| {
-                let mut start = connection.prepare_cached(
-                    "UPDATE inbox SET state = 'running', run_id = coalesce(run_id, ?1), attempts = attempts + 1, wake_at = NULL, idle = 0
-                     WHERE id = ?2 AND state IN ('pending', 'running') RETURNING run_id",
-                )?;
+                let start = "UPDATE inbox SET state = 'running', run_id = coalesce(run_id, ?1), attempts = attempts + 1, wake_at = NULL, idle = 0
+                     WHERE id = ?2 AND state IN ('pending', 'running') RETURNING run_id";
                 let mut run: Option<String> = None;
                 let mut started = Vec::with_capacity(inbox_ids.len());
                 for id in inbox_ids {
-                    let named = start.query_row((run.as_ref().unwrap_or(&run_id), &id), |row| row.get(0)).optional()?;
+                    let named = connection.first(start, (run.as_ref().unwrap_or(&run_id), &id), |row| row.get(0))?;
                     if let Some(named) = named {
                         run.get_or_insert(named);
                         started.push(id);
@@ -418,19 +406,15 @@ impl Store {
         );
         self.writer
             .write(move |connection| {
-                let stopped: Vec<Stopped> = connection
-                    .prepare_cached(&sql)?
-                    .query_map((stop.before(), &name, now), |row| {
-                        let task: Option<String> = row.get(2)?;
-                        let task = task.map(|text| from_json(&text, 2)).transpose()?;
+                let stopped: Vec<Stopped> =
+                    connection.all(&sql, (stop.before(), &name, now), |row| {
                         Ok(Stopped {
                             inbox_id: row.get(0)?,
                             session_key: SessionKey(row.get(3)?),
                             wants_reply: row.get(1)?,
-                            task,
+                            task: json(row, 2)?,
                         })
-                    })?
-                    .collect::<rusqlite::Result<_>>()?;
+                    })?;
                 let tasks: Vec<&Task> = stopped
                     .iter()
                     .filter_map(|one| one.task.as_deref())
@@ -443,12 +427,14 @@ impl Store {
                     tasks::stop(connection, &stop, now)?;
                 }
                 for one in stopped.iter().filter(|one| one.wants_reply) {
-                    connection
-                        .prepare_cached("UPDATE inbox SET result = ?1 WHERE id = ?2")?
-                        .execute((
+                    let sql = "UPDATE inbox SET result = ?1 WHERE id = ?2";
+                    connection.run(
+                        sql,
+                        (
                             to_json(&Reply::error(&one.inbox_id, STOPPED))?,
                             &one.inbox_id,
-                        ))?;
+                        ),
+                    )?;
                 }
                 Ok(stopped)
             })
@@ -464,13 +450,11 @@ impl Store {
         let inbox_ids = inbox_ids.to_vec();
         self.writer
             .write(move |connection| {
-                let mut end = connection.prepare_cached(
-                    "UPDATE inbox SET state = 'done', reason = 'interrupted', finished_at = ?2, tainted = run_id IS NOT NULL
-                     WHERE id = ?1 AND state IN ('pending', 'running')",
-                )?;
+                let end = "UPDATE inbox SET state = 'done', reason = 'interrupted', finished_at = ?2, tainted = run_id IS NOT NULL
+                     WHERE id = ?1 AND state IN ('pending', 'running')";
                 inbox_ids.iter().try_for_each(|id| {
                     approvals::take_back(connection, id, now)?;
-                    end.execute((id, now)).map(drop)
+                    connection.run(end, (id, now))
                 })
             })
             .await
@@ -484,12 +468,10 @@ impl Store {
         let inbox_ids = inbox_ids.to_vec();
         self.writer
             .write(move |connection| {
-                let mut clean = connection.prepare_cached(
-                    "UPDATE inbox SET tainted = 0 WHERE id = ?1 AND reason IN ('stopped', 'interrupted')",
-                )?;
+                let clean = "UPDATE inbox SET tainted = 0 WHERE id = ?1 AND reason IN ('stopped', 'interrupted')";
                 inbox_ids
                     .iter()
-                    .try_for_each(|id| clean.execute([id]).map(drop))
+                    .try_for_each(|id| connection.run(clean, [id]))
             })
             .await
     }
@@ -503,13 +485,11 @@ impl Store {
         let inbox_ids = inbox_ids.to_vec();
         self.writer
             .write(move |connection| {
-                let mut release = connection.prepare_cached(
-                    "UPDATE inbox SET state = 'pending', attempts = max(attempts - 1, 0)
-                     WHERE id = ?1 AND state = 'running'",
-                )?;
+                let release = "UPDATE inbox SET state = 'pending', attempts = max(attempts - 1, 0)
+                     WHERE id = ?1 AND state = 'running'";
                 inbox_ids
                     .iter()
-                    .try_for_each(|id| release.execute([id]).map(drop))
+                    .try_for_each(|id| connection.run(release, [id]))
             })
             .await
     }
@@ -530,15 +510,12 @@ impl Store {
                     Ended::Dead(reason) => ("dead", Some(reason.as_str())),
                 };
                 let result = finish.result.as_ref().map(to_json).transpose()?;
-                let mut end = connection.prepare_cached(
-                    "UPDATE inbox SET state = ?1, reason = ?2, result = ?3, finished_at = ?4, run_id = coalesce(run_id, ?5), tainted = ?7, wake_at = NULL
-                     WHERE id = ?6 AND state IN ('pending', 'running') RETURNING run_id",
-                )?;
+                let end = "UPDATE inbox SET state = ?1, reason = ?2, result = ?3, finished_at = ?4, run_id = coalesce(run_id, ?5), tainted = ?7, wake_at = NULL
+                     WHERE id = ?6 AND state IN ('pending', 'running') RETURNING run_id";
                 let mut run: Option<String> = None;
                 for id in &finish.inbox_ids {
                     approvals::take_back(connection, id, now)?;
-                    let ended = end
-                        .query_row((state, reason, &result, now, &finish.run_id, id, finish.tainted), |row| row.get(0)).optional()?;
+                    let ended = connection.first(end, (state, reason, &result, now, &finish.run_id, id, finish.tainted), |row| row.get(0))?;
                     run = run.or(ended);
                 }
                 let (Some(run_id), Some(first)) = (run, finish.inbox_ids.first()) else { return Ok(None) };
@@ -567,10 +544,8 @@ impl Store {
 
 /// See [`Store::known`].
 pub(super) fn known(connection: &Connection, key: &str, digest: &str) -> rusqlite::Result<Known> {
-    let kept: Option<Option<String>> = connection
-        .prepare_cached("SELECT digest FROM seen WHERE key = ?1")?
-        .query_row([key], |row| row.get(0))
-        .optional()?;
+    let sql = "SELECT digest FROM seen WHERE key = ?1";
+    let kept: Option<Option<String>> = connection.first(sql, [key], |row| row.get(0))?;
     Ok(match kept {
         None => Known::New,
         Some(kept) if kept.as_deref().is_none_or(|kept| kept == digest) => Known::Same,
@@ -580,14 +555,9 @@ pub(super) fn known(connection: &Connection, key: &str, digest: &str) -> rusqlit
 
 /// Returns the newest row and when it was received; zeros when there is none.
 pub(super) fn newest(connection: &Connection) -> rusqlite::Result<(i64, i64)> {
-    connection
-        .query_row(
-            "SELECT seq, received_at FROM inbox ORDER BY seq DESC LIMIT 1",
-            [],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .optional()
-        .map(Option::unwrap_or_default)
+    let sql = "SELECT seq, received_at FROM inbox ORDER BY seq DESC LIMIT 1";
+    let newest = connection.first(sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
+    newest.map(Option::unwrap_or_default)
 }
 
 /// Inserts an envelope, before which the plan of its conversation makes way; `None` when it is there already.
@@ -615,9 +585,16 @@ pub(super) fn insert(
     connection: &Connection,
     envelope: &Envelope,
 ) -> rusqlite::Result<Option<Accepted>> {
-    let rows = connection
-        .prepare_cached("INSERT OR IGNORE INTO inbox(id, session_key, envelope, received_at) VALUES (?1, ?2, ?3, ?4)")?
-        .execute((&envelope.id, &envelope.session_key.0, to_json(envelope)?, envelope.received_at))?;
+    let sql = "INSERT OR IGNORE INTO inbox(id, session_key, envelope, received_at) VALUES (?1, ?2, ?3, ?4)";
+    let rows = connection.change(
+        sql,
+        (
+            &envelope.id,
+            &envelope.session_key.0,
+            to_json(envelope)?,
+            envelope.received_at,
+        ),
+    )?;
     let seq = connection.last_insert_rowid();
     Ok((rows == 1).then(|| Accepted {
         seq,
@@ -637,22 +614,18 @@ fn is_changed(
     place: &SessionKey,
     envelope: &Envelope,
 ) -> rusqlite::Result<bool> {
-    let before: Option<String> = connection
-        .prepare_cached(
-            "SELECT envelope FROM inbox WHERE session_key IN (?1, ?4) AND envelope ->> '$.reply_to' = ?2
-               AND envelope ->> '$.route.chat' = ?3 ORDER BY seq DESC LIMIT 1",
-        )?
-        .query_row(
-            (
-                &envelope.session_key.0,
-                &envelope.reply_to,
-                envelope.route.as_ref().map(|route| &route.chat.chat),
-                &place.0,
-            ),
-            |row| row.get(0),
-        )
-        .optional()?;
-    let before: Option<Envelope> = before.map(|text| from_json(&text, 0)).transpose()?;
+    let sql = "SELECT envelope FROM inbox WHERE session_key IN (?1, ?4) AND envelope ->> '$.reply_to' = ?2
+           AND envelope ->> '$.route.chat' = ?3 ORDER BY seq DESC LIMIT 1";
+    let before: Option<Envelope> = connection.first(
+        sql,
+        (
+            &envelope.session_key.0,
+            &envelope.reply_to,
+            envelope.route.as_ref().map(|route| &route.chat.chat),
+            &place.0,
+        ),
+        |row| json(row, 0),
+    )?;
     Ok(before.is_none_or(|before| before.text != envelope.text || before.kind != envelope.kind))
 }
 
@@ -661,7 +634,7 @@ const OPEN: &str = "SELECT seq, attempts, run_id, envelope, wake_at, suspended, 
     WHERE state IN ('pending', 'running') ORDER BY seq";
 
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Accepted>> {
-    connection.prepare(OPEN)?.query_map([], accepted)?.collect()
+    connection.all(OPEN, [], accepted)
 }
 
 /// Makes dead letters of open rows that cannot be read, so that they keep nothing else from being answered. Returns what to
@@ -688,11 +661,10 @@ pub(super) fn bury_unreadable(connection: &Connection, now: i64) -> rusqlite::Re
 }
 
 fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {
-    let result: Option<String> = row.get(2)?;
     Ok(Progress {
         state: row.get(0)?,
         reason: row.get(1)?,
-        result: result.map(|text| from_json(&text, 2)).transpose()?,
+        result: json(row, 2)?,
         run_id: row.get(3)?,
         received_at: row.get(4)?,
         finished_at: row.get(5)?,
@@ -700,18 +672,17 @@ fn progress(row: &Row<'_>) -> rusqlite::Result<Progress> {
 }
 
 fn accepted(row: &Row<'_>) -> rusqlite::Result<Accepted> {
-    let envelope = from_json(row.get_ref(3)?.as_str()?, 3)?;
     Ok(Accepted {
         seq: row.get(0)?,
         attempts: row.get(1)?,
         run_id: row.get(2)?,
         wake_at: row.get(4)?,
-        suspended: suspend::suspended(row.get(5)?, 5)?,
+        suspended: json(row, 5)?,
         deaths: Deaths {
             count: row.get(6)?,
             alone: row.get(7)?,
             first_at: row.get(8)?,
         },
-        envelope,
+        envelope: json(row, 3)?,
     })
 }

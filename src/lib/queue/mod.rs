@@ -64,9 +64,11 @@ pub use view::{
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
 use crate::db;
+use crate::db::Statements;
+use crate::message::{ChatRef, Route};
 
 /// How long keys of inputs and finished rows are kept (specification §3).
 pub const KEEP: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -115,13 +117,10 @@ impl Store {
     ) -> Result<Recovered, db::Error> {
         self.writer
             .write(move |connection| {
-                let mut known = connection.prepare_cached(
-                    "UPDATE outbox SET state = 'pending' WHERE id = ?1 AND created_at = ?2 AND channel = ?3 AND state = 'sending'",
-                )?;
+                let known = "UPDATE outbox SET state = 'pending' WHERE id = ?1 AND created_at = ?2 AND channel = ?3 AND state = 'sending'";
                 for part in &in_hand {
-                    known.execute((part.0, part.1, &part.2))?;
+                    connection.run(known, (part.0, part.1, &part.2))?;
                 }
-                drop(known);
                 let mut unreadable = inbox::bury_unreadable(connection, now)?;
                 unreadable.extend(outbox::bury_unreadable(connection)?);
                 // The second condition is that of the index of the open parts.
@@ -146,15 +145,10 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub async fn offset(&self, bot: i64) -> Result<Option<(i64, i64)>, db::Error> {
+        let sql = "SELECT next_update_id, updated_at FROM offsets WHERE bot = ?1";
         self.writer
             .read(move |connection| {
-                let mut query = connection.prepare_cached(
-                    "SELECT next_update_id, updated_at FROM offsets WHERE bot = ?1",
-                )?;
-                let mut rows = query.query([bot])?;
-                rows.next()?
-                    .map(|row| Ok((row.get(0)?, row.get(1)?)))
-                    .transpose()
+                connection.first(sql, [bot], |row| Ok((row.get(0)?, row.get(1)?)))
             })
             .await
     }
@@ -171,23 +165,17 @@ impl Store {
     ) -> Result<(i64, i64), db::Error> {
         self.writer
             .read(move |connection| {
-                let mut inputs = connection.prepare_cached(
-                    "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')
-                     AND coalesce(envelope ->> '$.route.channel', '') = ?1 AND coalesce(wake_at, 0) <= ?2",
-                )?;
-                let mut inbox = inputs.query_row(("", soon), |row| row.get::<_, i64>(0))?;
-                let mut parts = connection.prepare_cached(
-                    "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown') AND channel = ?1",
-                )?;
-                let mut tasks = connection.prepare_cached(
-                    "SELECT count(*) FROM tasks t JOIN inbox i ON i.id = t.inbox_id
-                     WHERE t.state IN ('blocked', 'ready') AND i.envelope ->> '$.route.channel' = ?1",
-                )?;
+                let inputs = "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')
+                     AND coalesce(envelope ->> '$.route.channel', '') = ?1 AND coalesce(wake_at, 0) <= ?2";
+                let mut inbox = connection.one(inputs, ("", soon), |row| row.get::<_, i64>(0))?;
+                let parts = "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown') AND channel = ?1";
+                let tasks = "SELECT count(*) FROM tasks t JOIN inbox i ON i.id = t.inbox_id
+                     WHERE t.state IN ('blocked', 'ready') AND i.envelope ->> '$.route.channel' = ?1";
                 let mut outbox = 0;
                 for channel in channels {
-                    outbox += tasks.query_row([&channel], |row| row.get::<_, i64>(0))?;
-                    inbox += inputs.query_row((&channel, soon), |row| row.get::<_, i64>(0))?;
-                    outbox += parts.query_row([&channel], |row| row.get::<_, i64>(0))?;
+                    outbox += connection.one(tasks, [&channel], |row| row.get::<_, i64>(0))?;
+                    inbox += connection.one(inputs, (&channel, soon), |row| row.get::<_, i64>(0))?;
+                    outbox += connection.one(parts, [&channel], |row| row.get::<_, i64>(0))?;
                 }
                 Ok((inbox, outbox))
             })
@@ -199,14 +187,9 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub async fn unanswered(&self, channel: String) -> Result<i64, db::Error> {
+        let sql = "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running') AND envelope ->> '$.route.channel' = ?1";
         self.writer
-            .read(move |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT count(*) FROM inbox WHERE state IN ('pending', 'running') AND envelope ->> '$.route.channel' = ?1",
-                    )?
-                    .query_row([channel], |row| row.get(0))
-            })
+            .read(move |connection| connection.one(sql, [channel], |row| row.get(0)))
             .await
     }
 
@@ -223,9 +206,9 @@ impl Store {
 
 /// Returns the first column of each row that `read` cannot make sense of, and why.
 fn unreadable(
-    connection: &rusqlite::Connection,
+    connection: &Connection,
     sql: &str,
-    read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<()>,
+    read: impl Fn(&Row<'_>) -> rusqlite::Result<()>,
 ) -> rusqlite::Result<Vec<(i64, String)>> {
     use rusqlite::Error::{FromSqlConversionFailure, InvalidColumnType};
     let mut found = Vec::new();
@@ -247,9 +230,21 @@ pub fn command_key(id: &str) -> String {
     format!("cmd:{id}")
 }
 
-/// Reads JSON that we wrote ourselves out of a column.
-fn from_json<T: serde::de::DeserializeOwned>(text: &str, column: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(text).map_err(|error| {
+/// Reads a channel, a chat and its topic, from the column `first` on.
+fn route(row: &Row<'_>, first: usize) -> rusqlite::Result<Route> {
+    Ok(Route {
+        channel: row.get(first)?,
+        chat: ChatRef {
+            chat: row.get(first + 1)?,
+            topic: row.get(first + 2)?,
+        },
+    })
+}
+
+/// Reads JSON that we wrote ourselves out of a column; NULL is JSON's null.
+fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text = row.get_ref(column)?.as_str_or_null()?;
+    serde_json::from_str(text.unwrap_or("null")).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(
             column,
             rusqlite::types::Type::Text,
@@ -270,9 +265,9 @@ fn remember(
     digest: Option<&str>,
     now: i64,
 ) -> rusqlite::Result<bool> {
+    let sql = "INSERT OR IGNORE INTO seen(key, at, digest) VALUES (?1, ?2, ?3)";
     connection
-        .prepare_cached("INSERT OR IGNORE INTO seen(key, at, digest) VALUES (?1, ?2, ?3)")?
-        .execute((key, now, digest))
+        .change(sql, (key, now, digest))
         .map(|rows| rows == 1)
 }
 

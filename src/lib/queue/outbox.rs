@@ -1,13 +1,14 @@
 //! Parts on their way out, and what is known of their arrival.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 
 use super::after_takeover;
 use super::overheard::Note;
-use super::{Store, from_json, to_json};
+use super::{Store, json, route, to_json};
 use super::{overheard, tasks};
 use crate::db;
-use crate::message::{Button, ChatRef, OutFile, Route, SessionKey};
+use crate::db::Statements;
+use crate::message::{Button, OutFile, Route, SessionKey};
 use crate::text;
 
 /// Parts that are looked through for one that somebody answers; what is older is not known any more. An index of all
@@ -119,16 +120,16 @@ impl Store {
         route: Route,
         message_id: String,
     ) -> Result<Option<bool>, db::Error> {
+        let sql = "SELECT coalesce(max(inbox.tainted OR inbox.state IN ('pending', 'running')), 0) FROM outbox LEFT JOIN inbox ON inbox.run_id = outbox.run_id
+             WHERE outbox.channel = ?1 AND outbox.chat = ?2 AND outbox.message_id = ?3
+               AND outbox.id > (SELECT max(id) FROM outbox) - ?4 GROUP BY outbox.id";
         self.writer
             .read(move |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT coalesce(max(inbox.tainted OR inbox.state IN ('pending', 'running')), 0) FROM outbox LEFT JOIN inbox ON inbox.run_id = outbox.run_id
-                         WHERE outbox.channel = ?1 AND outbox.chat = ?2 AND outbox.message_id = ?3
-                           AND outbox.id > (SELECT max(id) FROM outbox) - ?4 GROUP BY outbox.id",
-                    )?
-                    .query_row((route.channel, route.chat.chat, message_id, NEWEST), |row| row.get(0))
-                    .optional()
+                connection.first(
+                    sql,
+                    (route.channel, route.chat.chat, message_id, NEWEST),
+                    |row| row.get(0),
+                )
             })
             .await
     }
@@ -142,15 +143,15 @@ impl Store {
         route: Route,
         message_id: String,
     ) -> Result<Option<String>, db::Error> {
+        let sql = "SELECT plain FROM outbox WHERE channel = ?1 AND chat = ?2 AND message_id = ?3 AND state = 'sent'
+               AND id > (SELECT max(id) FROM outbox) - ?4 LIMIT 1";
         self.writer
             .read(move |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT plain FROM outbox WHERE channel = ?1 AND chat = ?2 AND message_id = ?3 AND state = 'sent'
-                           AND id > (SELECT max(id) FROM outbox) - ?4 LIMIT 1",
-                    )?
-                    .query_row((route.channel, route.chat.chat, message_id, NEWEST), |row| row.get(0))
-                    .optional()
+                connection.first(
+                    sql,
+                    (route.channel, route.chat.chat, message_id, NEWEST),
+                    |row| row.get(0),
+                )
             })
             .await
     }
@@ -169,12 +170,9 @@ impl Store {
     ) -> Result<bool, db::Error> {
         self.writer
             .write(move |connection| {
-                let rows = connection
-                    .prepare_cached(
-                        "UPDATE outbox SET state = 'sent', message_id = ?4, sent_at = ?5
-                         WHERE id = ?1 AND created_at = ?2 AND channel = ?3 AND state IN ('pending', 'sending', 'unknown')",
-                    )?
-                    .execute((id, created_at, channel, message_id, now))?;
+                let sql = "UPDATE outbox SET state = 'sent', message_id = ?4, sent_at = ?5
+                     WHERE id = ?1 AND created_at = ?2 AND channel = ?3 AND state IN ('pending', 'sending', 'unknown')";
+                let rows = connection.change(sql, (id, created_at, channel, message_id, now))?;
                 if rows == 1 {
                     go_on(connection, id, now)?;
                 }
@@ -192,13 +190,10 @@ impl Store {
         (id, created_at): (i64, i64),
         channel: String,
     ) -> Result<bool, db::Error> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM outbox WHERE id = ?1 AND created_at = ?2 AND channel = ?3)";
         self.writer
             .read(move |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT EXISTS (SELECT 1 FROM outbox WHERE id = ?1 AND created_at = ?2 AND channel = ?3)",
-                    )?
-                    .query_row((id, created_at, channel), |row| row.get(0))
+                connection.one(sql, (id, created_at, channel), |row| row.get(0))
             })
             .await
     }
@@ -210,13 +205,9 @@ impl Store {
     pub async fn came_whole(&self, id: i64) -> Result<bool, db::Error> {
         self.writer
             .read(move |connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT count(*) FROM outbox earlier JOIN outbox last ON last.id = ?1
-                         WHERE earlier.id < last.id AND earlier.id > last.id - last.part AND earlier.state != 'sent'",
-                    )?
-                    .query_row([id], |row| row.get::<_, i64>(0))
-                    .map(|missing| missing == 0)
+                let sql = "SELECT count(*) FROM outbox earlier JOIN outbox last ON last.id = ?1
+                     WHERE earlier.id < last.id AND earlier.id > last.id - last.part AND earlier.state != 'sent'";
+                connection.one(sql, [id], |row| row.get::<_, i64>(0)).map(|missing| missing == 0)
             })
             .await
     }
@@ -240,21 +231,23 @@ impl Store {
         self.writer
             .write(move |connection| {
                 match &aftermath {
-                    Aftermath::Sent { message_id } => connection
-                        .prepare_cached("UPDATE outbox SET state = 'sent', message_id = ?2, sent_at = ?3 WHERE id = ?1")?
-                        .execute((id, message_id, now))
+                    Aftermath::Sent { message_id } => connection.change(
+                        "UPDATE outbox SET state = 'sent', message_id = ?2, sent_at = ?3 WHERE id = ?1",
+                        (id, message_id, now),
+                    )
                         .and_then(|_| go_on(connection, id, now)),
                     Aftermath::NotSent => {
-                        connection.prepare_cached("UPDATE outbox SET state = 'pending' WHERE id = ?1")?.execute([id]).map(drop)
+                        let sql = "UPDATE outbox SET state = 'pending' WHERE id = ?1";
+                        connection.run(sql, [id])
                     }
-                    Aftermath::Plain => connection
-                        .prepare_cached("UPDATE outbox SET state = 'pending', markup = NULL WHERE id = ?1")?
-                        .execute([id])
-                        .map(drop),
-                    Aftermath::Unknown => connection
-                        .prepare_cached("UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE id = ?1")?
-                        .execute([id])
-                        .map(drop),
+                    Aftermath::Plain => connection.run(
+                        "UPDATE outbox SET state = 'pending', markup = NULL WHERE id = ?1",
+                        [id],
+                    ),
+                    Aftermath::Unknown => connection.run(
+                        "UPDATE outbox SET state = 'unknown', unknowns = unknowns + 1 WHERE id = ?1",
+                        [id],
+                    ),
                     Aftermath::Dead { reason } => {
                         give_up(connection, id, reason, now)?;
                         drop_what_followed(connection, id, now)?;
@@ -268,21 +261,15 @@ impl Store {
 
 /// See [`Store::sending`].
 pub(super) fn sending(connection: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "UPDATE outbox SET state = 'sending', sending_at = CASE WHEN unknowns > 0 THEN sending_at ELSE ?2 END, attempts = attempts + 1
-             WHERE id = ?1 AND state != 'sent'",
-        )?
-        .execute((id, now))
-        .map(drop)
+    let sql = "UPDATE outbox SET state = 'sending', sending_at = CASE WHEN unknowns > 0 THEN sending_at ELSE ?2 END, attempts = attempts + 1
+         WHERE id = ?1 AND state != 'sent'";
+    connection.run(sql, (id, now))
 }
 
 fn give_up(connection: &Connection, id: i64, reason: &str, now: i64) -> rusqlite::Result<()> {
     tell_the_agent(connection, id, reason, now)?;
-    connection
-        .prepare_cached("UPDATE outbox SET state = 'dead', reason = ?2 WHERE id = ?1")?
-        .execute((id, reason))
-        .map(drop)
+    let sql = "UPDATE outbox SET state = 'dead', reason = ?2 WHERE id = ?1";
+    connection.run(sql, (id, reason))
 }
 
 /// Makes the parts of a task that did not arrive dead letters.
@@ -300,31 +287,21 @@ pub(super) fn give_up_task(
 
 /// Nobody sends the parts of a task until it is done again.
 pub(super) fn hold(connection: &Connection, task: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "UPDATE outbox SET state = 'pending' WHERE task = ?1 AND state IN ('pending', 'sending', 'unknown')",
-        )?
-        .execute([task])
-        .map(drop)
+    let sql = "UPDATE outbox SET state = 'pending' WHERE task = ?1 AND state IN ('pending', 'sending', 'unknown')";
+    connection.run(sql, [task])
 }
 
 /// The plan of a part whose sending is over goes on.
 fn go_on(connection: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
-    let task: Option<i64> = connection
-        .prepare_cached("SELECT task FROM outbox WHERE id = ?1")?
-        .query_row([id], |row| row.get(0))
-        .optional()?
-        .flatten();
+    let sql = "SELECT task FROM outbox WHERE id = ?1";
+    let task: Option<i64> = connection.first(sql, [id], |row| row.get(0))?.flatten();
     task.map_or(Ok(()), |task| tasks::unblock_after(connection, task, now))
 }
 
 /// Cancels what a plan would do after words that did not arrive. A reaction that is refused is no loss.
 fn drop_what_followed(connection: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
-    let task: Option<i64> = connection
-        .prepare_cached("SELECT task FROM outbox WHERE id = ?1 AND reaction IS NULL")?
-        .query_row([id], |row| row.get(0))
-        .optional()?
-        .flatten();
+    let sql = "SELECT task FROM outbox WHERE id = ?1 AND reaction IS NULL";
+    let task: Option<i64> = connection.first(sql, [id], |row| row.get(0))?.flatten();
     task.map_or(Ok(()), |task| tasks::cancel_after(connection, task, now))
 }
 
@@ -336,12 +313,9 @@ fn tell_the_agent(
     reason: &str,
     now: i64,
 ) -> rusqlite::Result<()> {
-    let lost: Option<(String, String)> = connection
-        .prepare_cached(
-            "SELECT i.session_key, o.plain FROM outbox o JOIN inbox i ON i.id = o.inbox_id WHERE o.id = ?1 AND o.state != 'dead'",
-        )?
-        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
+    let sql = "SELECT i.session_key, o.plain FROM outbox o JOIN inbox i ON i.id = o.inbox_id WHERE o.id = ?1 AND o.state != 'dead'";
+    let lost: Option<(String, String)> =
+        connection.first(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let Some((session, words)) = lost else {
         return Ok(());
     };
@@ -371,12 +345,11 @@ pub(super) fn insert(
     now: i64,
 ) -> rusqlite::Result<Part> {
     let unknowns = after_takeover::of(connection, inbox_id)?;
-    connection
-        .prepare_cached(
-            "INSERT INTO outbox(inbox_id, run_id, channel, chat, topic, reply_to, part, parts, markup, plain, created_at, files, reaction, buttons, asks, unknowns)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-        )?
-        .execute(rusqlite::params![
+    let sql = "INSERT INTO outbox(inbox_id, run_id, channel, chat, topic, reply_to, part, parts, markup, plain, created_at, files, reaction, buttons, asks, unknowns)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    connection.run(
+        sql,
+        rusqlite::params![
             inbox_id,
             run_id,
             content.route.channel,
@@ -388,12 +361,17 @@ pub(super) fn insert(
             content.markup,
             content.plain,
             now,
-            (!content.files.is_empty()).then(|| to_json(&content.files)).transpose()?,
+            (!content.files.is_empty())
+                .then(|| to_json(&content.files))
+                .transpose()?,
             content.reaction,
-            (!content.buttons.is_empty()).then(|| to_json(&content.buttons)).transpose()?,
+            (!content.buttons.is_empty())
+                .then(|| to_json(&content.buttons))
+                .transpose()?,
             content.asks,
             unknowns
-        ])?;
+        ],
+    )?;
     Ok(Part {
         id: connection.last_insert_rowid(),
         content: content.clone(),
@@ -428,43 +406,32 @@ pub(super) fn bury_unreadable(connection: &Connection) -> rusqlite::Result<Vec<S
 
 /// Returns what is to be sent. The parts of a task that is to be tried again are sent when it is done.
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<Vec<Part>> {
-    connection
-        .prepare(&format!(
-            "SELECT {COLUMNS} FROM outbox WHERE state IN ('pending', 'sending', 'unknown')
-               AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.seq = outbox.task AND t.state IN ('blocked', 'ready')) ORDER BY id",
-        ))?
-        .query_map([], part)?
-        .collect()
+    let sql = format!(
+        "SELECT {COLUMNS} FROM outbox WHERE state IN ('pending', 'sending', 'unknown')
+           AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.seq = outbox.task AND t.state IN ('blocked', 'ready')) ORDER BY id",
+    );
+    connection.all(&sql, [], part)
 }
 
 /// Returns what of a task is to be sent.
 pub(super) fn open_of_task(connection: &Connection, task: i64) -> rusqlite::Result<Vec<Part>> {
-    connection
-        .prepare(&format!(
-            "SELECT {COLUMNS} FROM outbox WHERE task = ?1 AND state IN ('pending', 'sending', 'unknown') ORDER BY id",
-        ))?
-        .query_map([task], part)?
-        .collect()
+    let sql = format!(
+        "SELECT {COLUMNS} FROM outbox WHERE task = ?1 AND state IN ('pending', 'sending', 'unknown') ORDER BY id",
+    );
+    connection.all(&sql, [task], part)
 }
 
 fn part(row: &Row<'_>) -> rusqlite::Result<Part> {
-    let (files, buttons): (Option<String>, Option<String>) = (row.get(10)?, row.get(12)?);
     Ok(Part {
         id: row.get(0)?,
         content: NewPart {
-            route: Route {
-                channel: row.get(1)?,
-                chat: ChatRef {
-                    chat: row.get(2)?,
-                    topic: row.get(3)?,
-                },
-            },
+            route: route(row, 1)?,
             reply_to: row.get(4)?,
             markup: row.get(5)?,
             plain: row.get(6)?,
-            files: files.map_or_else(|| Ok(Vec::new()), |text| from_json(&text, 10))?,
+            files: json::<Option<_>>(row, 10)?.unwrap_or_default(),
             reaction: row.get(11)?,
-            buttons: buttons.map_or_else(|| Ok(Vec::new()), |text| from_json(&text, 12))?,
+            buttons: json::<Option<_>>(row, 12)?.unwrap_or_default(),
             asks: row.get(13)?,
         },
         unknowns: row.get(7)?,

@@ -4,8 +4,9 @@
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::{Store, from_json, to_json};
+use super::{Store, json, to_json};
 use crate::db;
+use crate::db::Statements;
 use crate::message::SessionKey;
 
 /// Notes a session keeps (specification §6); older ones go.
@@ -49,26 +50,18 @@ impl Store {
     /// See [`db::Error`].
     pub async fn forget_notes(&self, session: &SessionKey, newest: i64) -> Result<(), db::Error> {
         let key = session.0.clone();
+        let sql = "DELETE FROM notes WHERE session_key = ?1 AND id <= ?2";
         self.writer
-            .write_lazily(move |connection| {
-                connection
-                    .prepare_cached("DELETE FROM notes WHERE session_key = ?1 AND id <= ?2")?
-                    .execute((key, newest))
-                    .map(drop)
-            })
+            .write_lazily(move |connection| connection.run(sql, (key, newest)))
             .await
     }
 }
 
 /// Returns what `session` heard since its last turn.
 pub(super) fn of(connection: &Connection, session: &SessionKey) -> rusqlite::Result<Heard> {
-    let mut query = connection
-        .prepare_cached("SELECT id, note FROM notes WHERE session_key = ?1 ORDER BY id")?;
-    let rows: Vec<(i64, Note)> = query
-        .query_map([&session.0], |row| {
-            Ok((row.get(0)?, from_json(row.get_ref(1)?.as_str()?, 1)?))
-        })?
-        .collect::<rusqlite::Result<_>>()?;
+    let sql = "SELECT id, note FROM notes WHERE session_key = ?1 ORDER BY id";
+    let rows: Vec<(i64, Note)> =
+        connection.all(sql, [&session.0], |row| Ok((row.get(0)?, json(row, 1)?)))?;
     Ok(Heard {
         newest: rows.last().map(|(id, _)| *id),
         notes: rows.into_iter().map(|(_, note)| note).collect(),
@@ -80,14 +73,9 @@ pub(super) fn insert(
     session: &SessionKey,
     note: &Note,
 ) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("INSERT INTO notes(session_key, at, note) VALUES (?1, ?2, ?3)")?
-        .execute((&session.0, note.at, to_json(note)?))?;
-    connection
-        .prepare_cached(
-            "DELETE FROM notes WHERE session_key = ?1 AND id <=
-               (SELECT id FROM notes WHERE session_key = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
-        )?
-        .execute((&session.0, KEEP))
-        .map(drop)
+    let sql = "INSERT INTO notes(session_key, at, note) VALUES (?1, ?2, ?3)";
+    connection.run(sql, (&session.0, note.at, to_json(note)?))?;
+    let sql = "DELETE FROM notes WHERE session_key = ?1 AND id <=
+           (SELECT id FROM notes WHERE session_key = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)";
+    connection.run(sql, (&session.0, KEEP))
 }

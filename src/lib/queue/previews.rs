@@ -1,9 +1,10 @@
 //! Messages that are shown while a turn runs. They are written down so that a daemon that dies leaves
 //! no "Thinking" behind for ever; a crash before this is on the disk may.
 
-use super::Store;
+use super::{Store, route};
 use crate::db;
-use crate::message::{ChatRef, Route};
+use crate::db::Statements;
+use crate::message::Route;
 
 impl Store {
     /// Notes that message `id` is to be removed from `route` again.
@@ -26,12 +27,19 @@ impl Store {
     ) -> Result<(), db::Error> {
         let (route, id) = (route.clone(), id.to_owned());
         let inbox_id = inbox_id.map(str::to_owned);
+        let sql = "INSERT OR IGNORE INTO shown(channel, chat, topic, message_id, inbox_id) VALUES (?1, ?2, ?3, ?4, ?5)";
         self.writer
             .write_lazily(move |connection| {
-                connection
-                    .prepare_cached("INSERT OR IGNORE INTO shown(channel, chat, topic, message_id, inbox_id) VALUES (?1, ?2, ?3, ?4, ?5)")?
-                    .execute((route.channel, route.chat.chat, route.chat.topic, id, inbox_id))
-                    .map(drop)
+                connection.run(
+                    sql,
+                    (
+                        route.channel,
+                        route.chat.chat,
+                        route.chat.topic,
+                        id,
+                        inbox_id,
+                    ),
+                )
             })
             .await
     }
@@ -42,14 +50,10 @@ impl Store {
     /// See [`db::Error`].
     pub async fn hides(&self, route: &Route, id: &str) -> Result<(), db::Error> {
         let (route, id) = (route.clone(), id.to_owned());
+        let sql = "DELETE FROM shown WHERE channel = ?1 AND chat = ?2 AND message_id = ?3";
         self.writer
             .write_lazily(move |connection| {
-                connection
-                    .prepare_cached(
-                        "DELETE FROM shown WHERE channel = ?1 AND chat = ?2 AND message_id = ?3",
-                    )?
-                    .execute((route.channel, route.chat.chat, id))
-                    .map(drop)
+                connection.run(sql, (route.channel, route.chat.chat, id))
             })
             .await
     }
@@ -59,28 +63,13 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub async fn shown(&self) -> Result<Vec<(Route, String, Option<String>)>, db::Error> {
+        let sql = "SELECT channel, chat, topic, message_id, (SELECT id FROM inbox WHERE id = inbox_id AND state = 'pending'
+             AND suspended IS NOT NULL) FROM shown";
         self.writer
-            .read(|connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT channel, chat, topic, message_id, (SELECT id FROM inbox WHERE id = inbox_id AND state = 'pending'
-                         AND suspended IS NOT NULL) FROM shown",
-                    )?
-                    .query_map([], |row| {
-                        let chat = ChatRef {
-                            chat: row.get(1)?,
-                            topic: row.get(2)?,
-                        };
-                        Ok((
-                            Route {
-                                channel: row.get(0)?,
-                                chat,
-                            },
-                            row.get(3)?,
-                            row.get(4)?,
-                        ))
-                    })?
-                    .collect()
+            .read(move |connection| {
+                connection.all(sql, [], |row| {
+                    Ok((route(row, 0)?, row.get(3)?, row.get(4)?))
+                })
             })
             .await
     }

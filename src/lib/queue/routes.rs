@@ -2,9 +2,10 @@
 
 use rusqlite::Connection;
 
-use super::Store;
+use super::{Store, route};
 use crate::db;
-use crate::message::{ChatRef, Envelope, Route, SessionKey, Source};
+use crate::db::Statements;
+use crate::message::{Envelope, Route, SessionKey, Source};
 
 /// Where somebody was last heard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,17 +24,17 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub async fn routes(&self) -> Result<Vec<LastRoute>, db::Error> {
+        let sql = "SELECT coalesce(continued.session_key, routes.session_key), sender, channel, chat, topic
+             FROM routes LEFT JOIN continued ON continued.place = routes.session_key ORDER BY routes.at DESC";
         self.writer
-            .read(|connection| {
-                connection
-                    .prepare_cached("SELECT coalesce(continued.session_key, routes.session_key), sender, channel, chat, topic
-                     FROM routes LEFT JOIN continued ON continued.place = routes.session_key ORDER BY routes.at DESC")?
-                    .query_map([], |row| {
-                        let chat = ChatRef { chat: row.get(3)?, topic: row.get(4)? };
-                        let route = Route { channel: row.get(2)?, chat };
-                        Ok(LastRoute { session_key: SessionKey(row.get(0)?), sender: row.get(1)?, route })
-                    })?
-                    .collect()
+            .read(move |connection| {
+                connection.all(sql, [], |row| {
+                    Ok(LastRoute {
+                        session_key: SessionKey(row.get(0)?),
+                        sender: row.get(1)?,
+                        route: route(row, 2)?,
+                    })
+                })
             })
             .await
     }
@@ -59,18 +60,17 @@ pub(super) fn note(
     else {
         return Ok(());
     };
-    connection
-        .prepare_cached(
-            "INSERT INTO routes(session_key, sender, channel, chat, topic, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT(session_key) DO UPDATE SET sender = ?2, channel = ?3, chat = ?4, topic = ?5, at = ?6",
-        )?
-        .execute((
+    let sql = "INSERT INTO routes(session_key, sender, channel, chat, topic, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT(session_key) DO UPDATE SET sender = ?2, channel = ?3, chat = ?4, topic = ?5, at = ?6";
+    connection.run(
+        sql,
+        (
             &place.0,
             &envelope.sender.id,
             &route.channel,
             &route.chat.chat,
             &route.chat.topic,
             envelope.received_at,
-        ))
-        .map(drop)
+        ),
+    )
 }

@@ -7,9 +7,10 @@ use super::inbox;
 use super::inbox::Accepted;
 use super::overheard;
 use super::overheard::Note;
-use super::{Store, from_json};
+use super::{Store, json};
 use crate::control::replies::Reply;
 use crate::db;
+use crate::db::Statements;
 use crate::message::{Envelope, SessionKey, Task};
 
 /// Characters of an answer that a note tells.
@@ -104,17 +105,16 @@ impl Store {
         self.writer
             .read(move |connection| {
                 let sql = format!("SELECT envelope, state, reason, result, tainted FROM inbox WHERE {column} = ?1 ORDER BY seq");
-                connection.prepare_cached(&sql)?.query_map([value], subagent)?.collect()
+                connection.all(&sql, [value], subagent)
             })
             .await
     }
 }
 
 fn subagent(row: &Row<'_>) -> rusqlite::Result<Subagent> {
-    let envelope: Envelope = from_json(row.get_ref(0)?.as_str()?, 0)?;
+    let envelope: Envelope = json(row, 0)?;
     let (state, reason): (String, Option<String>) = (row.get(1)?, row.get(2)?);
-    let result: Option<String> = row.get(3)?;
-    let reply: Option<Reply> = result.map(|text| from_json(&text, 3)).transpose()?;
+    let reply: Option<Reply> = json(row, 3)?;
     let said = reply.and_then(|reply| reply.error.or(reply.reply));
     let words = said.or_else(|| reason.clone()).unwrap_or_default();
     Ok(Subagent {
@@ -130,11 +130,10 @@ pub(super) const RUN_OF_TASK: &str =
     "CASE WHEN json_valid(envelope) THEN envelope ->> '$.task.run_id' END";
 
 fn working(connection: &Connection, run: &str) -> rusqlite::Result<i64> {
-    connection
-        .prepare_cached(&format!(
-            "SELECT count(*) FROM inbox WHERE {RUN_OF_TASK} = ?1 AND state IN ('pending', 'running')"
-        ))?
-        .query_row([run], |row| row.get(0))
+    let sql = format!(
+        "SELECT count(*) FROM inbox WHERE {RUN_OF_TASK} = ?1 AND state IN ('pending', 'running')"
+    );
+    connection.one(&sql, [run], |row| row.get(0))
 }
 
 /// Tells whoever sent the sub-agent `id` of its end: when it was the last of its run, by an input that tells of
@@ -149,12 +148,11 @@ pub(super) fn tell(
         return Ok(None);
     }
     let report = format!("report:{id}");
-    connection
-        .prepare_cached(&format!(
-            "UPDATE inbox SET told_in = ?1 WHERE {RUN_OF_TASK} = ?2 AND told_in IS NULL
-               AND NOT (envelope ->> '$.task.waits') AND coalesce(reason, '') != 'stopped'"
-        ))?
-        .execute((&report, &task.run_id))?;
+    let sql = format!(
+        "UPDATE inbox SET told_in = ?1 WHERE {RUN_OF_TASK} = ?2 AND told_in IS NULL
+           AND NOT (envelope ->> '$.task.waits') AND coalesce(reason, '') != 'stopped'"
+    );
+    connection.run(&sql, (&report, &task.run_id))?;
     inbox::insert(
         connection,
         &Envelope {
@@ -194,14 +192,12 @@ pub(super) fn tell_stopped(
                 task.label
             ),
         )?;
-        let untold: Vec<Subagent> = connection
-            .prepare_cached(&format!(
-                "UPDATE inbox SET told_in = 'stopped' WHERE {RUN_OF_TASK} = ?1 AND told_in IS NULL
-                   AND NOT (envelope ->> '$.task.waits') AND state IN ('done', 'dead') AND coalesce(reason, '') != 'stopped'
-                 RETURNING envelope, state, reason, result, tainted",
-            ))?
-            .query_map([&task.run_id], subagent)?
-            .collect::<rusqlite::Result<_>>()?;
+        let sql = format!(
+            "UPDATE inbox SET told_in = 'stopped' WHERE {RUN_OF_TASK} = ?1 AND told_in IS NULL
+               AND NOT (envelope ->> '$.task.waits') AND state IN ('done', 'dead') AND coalesce(reason, '') != 'stopped'
+             RETURNING envelope, state, reason, result, tainted",
+        );
+        let untold: Vec<Subagent> = connection.all(&sql, [&task.run_id], subagent)?;
         for one in untold {
             let label = one
                 .envelope

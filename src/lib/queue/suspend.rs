@@ -6,8 +6,9 @@
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::{Store, from_json, to_json};
+use super::{Store, to_json};
 use crate::db;
+use crate::db::Statements;
 
 /// What may wake a suspended turn before its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,13 +58,11 @@ impl Store {
         self.writer
             .write(move |connection| {
                 let text = to_json(&suspended)?;
-                let mut suspend = connection.prepare_cached(
-                    "UPDATE inbox SET state = 'pending', attempts = max(attempts - 1, 0), wake_at = ?2, suspended = ?3
-                     WHERE id = ?1 AND state = 'running'",
-                )?;
+                let suspend = "UPDATE inbox SET state = 'pending', attempts = max(attempts - 1, 0), wake_at = ?2, suspended = ?3
+                     WHERE id = ?1 AND state = 'running'";
                 let mut count = 0;
                 for id in &inbox_ids {
-                    count += suspend.execute((id, suspended.wake_at, &text))?;
+                    count += connection.change(suspend, (id, suspended.wake_at, &text))?;
                 }
                 Ok(count > 0)
             })
@@ -76,24 +75,11 @@ impl Store {
     /// See [`db::Error`].
     pub async fn idles(&self, inbox_id: &str, idle: bool) -> Result<(), db::Error> {
         let inbox_id = inbox_id.to_owned();
+        let sql = "UPDATE inbox SET idle = ?2 WHERE state = 'running' AND run_id = (SELECT run_id FROM inbox WHERE id = ?1)";
         self.writer
-            .write_lazily(move |connection| {
-                connection
-                    .prepare_cached(
-                        "UPDATE inbox SET idle = ?2 WHERE state = 'running' AND run_id = (SELECT run_id FROM inbox WHERE id = ?1)",
-                    )?
-                    .execute((inbox_id, idle))
-                    .map(drop)
-            })
+            .write_lazily(move |connection| connection.run(sql, (inbox_id, idle)))
             .await
     }
-}
-
-pub(super) fn suspended(
-    text: Option<String>,
-    column: usize,
-) -> rusqlite::Result<Option<Suspended>> {
-    text.map(|text| from_json(&text, column)).transpose()
 }
 
 /// Returns false for a queue that an older release left.

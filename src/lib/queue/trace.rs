@@ -6,9 +6,10 @@ use std::path::Path;
 use rusqlite::{Connection, Row, params_from_iter};
 
 use super::suspend::Suspended;
-use super::{from_json, subagents, suspend, view};
+use super::{json, subagents, suspend};
 use crate::control::replies::Reply;
 use crate::db;
+use crate::db::Statements;
 use crate::message::Envelope;
 
 /// What is known of a run.
@@ -117,7 +118,7 @@ pub struct Meant {
 /// # Errors
 /// See [`db::Error`].
 pub fn trace(path: &Path, id: &str) -> Result<Option<Trace>, db::Error> {
-    view::read(path, |connection| {
+    db::read(path, |connection| {
         // All of it at one moment.
         let moment = connection.unchecked_transaction()?;
         let of_input = inputs(&moment, "id = ?1", &[id])?;
@@ -156,18 +157,18 @@ pub fn trace(path: &Path, id: &str) -> Result<Option<Trace>, db::Error> {
 /// # Errors
 /// See [`db::Error`].
 pub fn meant(path: &Path, message_id: &str, chat: Option<&str>) -> Result<Vec<Meant>, db::Error> {
-    view::read(path, |connection| {
-        connection
-            .prepare(
-                "SELECT chat, coalesce(inbox_id, run_id), created_at FROM outbox WHERE message_id = ?1 AND (?2 IS NULL OR chat = ?2)
-                 UNION
-                 SELECT envelope ->> '$.route.chat', id, received_at FROM inbox
-                 WHERE CASE WHEN json_valid(envelope) THEN envelope ->> '$.reply_to' = ?1 AND envelope ->> '$.route.chat' IS NOT NULL
-                   AND (?2 IS NULL OR envelope ->> '$.route.chat' = ?2) END
-                 ORDER BY 3",
-            )?
-            .query_map((message_id, chat), |row| Ok(Meant { chat: row.get(0)?, id: row.get(1)?, at: row.get(2)? }))?
-            .collect()
+    db::read(path, |connection| {
+        let sql = "SELECT chat, coalesce(inbox_id, run_id), created_at FROM outbox WHERE message_id = ?1 AND (?2 IS NULL OR chat = ?2)
+             UNION
+             SELECT envelope ->> '$.route.chat', id, received_at FROM inbox
+             WHERE CASE WHEN json_valid(envelope) THEN envelope ->> '$.reply_to' = ?1 AND envelope ->> '$.route.chat' IS NOT NULL
+               AND (?2 IS NULL OR envelope ->> '$.route.chat' = ?2) END
+             ORDER BY 3";
+        connection.all(
+            sql,
+            (message_id, chat),
+            |row| Ok(Meant { chat: row.get(0)?, id: row.get(1)?, at: row.get(2)? }),
+        )
     })
     .map(Option::unwrap_or_default)
 }
@@ -187,24 +188,20 @@ fn inputs(connection: &Connection, which: &str, values: &[&str]) -> rusqlite::Re
     let sql = format!(
         "SELECT envelope, state, reason, run_id, attempts, finished_at, result, {tainted}, {suspended} FROM inbox WHERE {which} ORDER BY seq"
     );
-    connection
-        .prepare(&sql)?
-        .query_map(params_from_iter(values), traced)?
-        .collect()
+    connection.all(&sql, params_from_iter(values), traced)
 }
 
 fn traced(row: &Row<'_>) -> rusqlite::Result<Traced> {
-    let result: Option<String> = row.get(6)?;
     Ok(Traced {
-        envelope: from_json(row.get_ref(0)?.as_str()?, 0)?,
+        envelope: json(row, 0)?,
         state: row.get(1)?,
         reason: row.get(2)?,
         run_id: row.get(3)?,
         attempts: row.get(4)?,
         finished_at: row.get(5)?,
-        result: result.map(|text| from_json(&text, 6)).transpose()?,
+        result: json(row, 6)?,
         tainted: row.get(7)?,
-        suspended: suspend::suspended(row.get(8)?, 8)?,
+        suspended: json(row, 8)?,
     })
 }
 
@@ -242,10 +239,7 @@ fn approvals(connection: &Connection, run: &str, ids: &[&str]) -> rusqlite::Resu
             decided_at: row.get(8)?,
         })
     };
-    connection
-        .prepare(&sql)?
-        .query_map(params_from_iter(beside(run, ids)), asking)?
-        .collect()
+    connection.all(&sql, params_from_iter(beside(run, ids)), asking)
 }
 
 fn deliveries(connection: &Connection, run: &str, ids: &[&str]) -> rusqlite::Result<Vec<Delivery>> {
@@ -275,10 +269,7 @@ fn deliveries(connection: &Connection, run: &str, ids: &[&str]) -> rusqlite::Res
             asks: row.get(12)?,
         })
     };
-    connection
-        .prepare(&sql)?
-        .query_map(params_from_iter(beside(run, ids)), delivery)?
-        .collect()
+    connection.all(&sql, params_from_iter(beside(run, ids)), delivery)
 }
 
 /// Returns a mark for each of `ids`, the first value being the run.

@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::inbox::{Known, known};
 use super::suspend;
 use super::suspend::Suspended;
-use super::{Store, command_key, from_json};
+use super::{Store, command_key, json};
 use crate::control::replies::Reply;
 use crate::db;
+use crate::db::Statements;
 use crate::message::Envelope;
 
 /// How many rows are open or dead.
@@ -82,20 +83,21 @@ impl Store {
 /// # Errors
 /// See [`db::Error`].
 pub fn counts(path: &Path) -> Result<Counts, db::Error> {
-    read(path, count).map(Option::unwrap_or_default)
+    db::read(path, count).map(Option::unwrap_or_default)
 }
 
 fn count(connection: &Connection) -> rusqlite::Result<Counts> {
-    connection
-        .prepare_cached(
-            "SELECT (SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')),
-               (SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown')),
-               (SELECT count(*) FROM inbox WHERE state = 'dead') + (SELECT count(*) FROM outbox WHERE state = 'dead')",
-        )?
-        .query_row([], |row| {
-            let (inbox, outbox, dead) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok(Counts { inbox, outbox, dead })
+    let sql = "SELECT (SELECT count(*) FROM inbox WHERE state IN ('pending', 'running')),
+           (SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending', 'unknown')),
+           (SELECT count(*) FROM inbox WHERE state = 'dead') + (SELECT count(*) FROM outbox WHERE state = 'dead')";
+    connection.one(sql, [], |row| {
+        let (inbox, outbox, dead) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Counts {
+            inbox,
+            outbox,
+            dead,
         })
+    })
 }
 
 /// Returns all open and dead rows.
@@ -104,21 +106,18 @@ fn count(connection: &Connection) -> rusqlite::Result<Counts> {
 /// See [`db::Error`].
 pub fn listing(path: &Path) -> Result<Listing, db::Error> {
     let open = |connection: &Connection, sql: &str| -> rusqlite::Result<Vec<Open>> {
-        connection
-            .prepare(sql)?
-            .query_map([], |row| {
-                Ok(Open {
-                    id: row.get(0)?,
-                    place: row.get(1)?,
-                    state: row.get(2)?,
-                    attempts: row.get(3)?,
-                    created_at: row.get(4)?,
-                    suspended: suspend::suspended(row.get(5)?, 5)?,
-                })
-            })?
-            .collect()
+        connection.all(sql, [], |row| {
+            Ok(Open {
+                id: row.get(0)?,
+                place: row.get(1)?,
+                state: row.get(2)?,
+                attempts: row.get(3)?,
+                created_at: row.get(4)?,
+                suspended: json(row, 5)?,
+            })
+        })
     };
-    read(path, |connection| {
+    db::read(path, |connection| {
         let suspended = if suspend::is_known(connection)? {
             "CASE WHEN wake_at IS NOT NULL THEN suspended END"
         } else {
@@ -135,17 +134,16 @@ pub fn listing(path: &Path) -> Result<Listing, db::Error> {
                 "SELECT 'out-' || id, channel || ':' || chat, state, attempts, created_at, NULL FROM outbox
                  WHERE state IN ('pending', 'sending', 'unknown') ORDER BY outbox.id",
             )?,
-            dead: connection
-                .prepare(
-                    "SELECT id, 'inbox', received_at, attempts, coalesce(reason, '') FROM inbox WHERE state = 'dead'
-                     UNION ALL
-                     SELECT 'out-' || id, 'outbox', created_at, attempts, coalesce(reason, '') FROM outbox WHERE state = 'dead'
-                     ORDER BY 3",
-                )?
-                .query_map([], |row| {
+            dead: connection.all(
+                "SELECT id, 'inbox', received_at, attempts, coalesce(reason, '') FROM inbox WHERE state = 'dead'
+                 UNION ALL
+                 SELECT 'out-' || id, 'outbox', created_at, attempts, coalesce(reason, '') FROM outbox WHERE state = 'dead'
+                 ORDER BY 3",
+                [],
+                |row| {
                     Ok(Dead { id: row.get(0)?, kind: row.get(1)?, created_at: row.get(2)?, attempts: row.get(3)?, reason: row.get(4)? })
-                })?
-                .collect::<rusqlite::Result<_>>()?,
+                },
+            )?,
         })
     })
     .map(Option::unwrap_or_default)
@@ -156,15 +154,11 @@ pub fn listing(path: &Path) -> Result<Listing, db::Error> {
 /// # Errors
 /// See [`db::Error`].
 pub fn result(path: &Path, id: &str) -> Result<Option<Reply>, db::Error> {
-    read(path, |connection| {
-        let text: Option<Option<String>> = connection
-            .query_row("SELECT result FROM inbox WHERE id = ?1", [id], |row| {
-                row.get(0)
-            })
-            .optional()?;
-        text.flatten().map(|text| from_json(&text, 0)).transpose()
+    db::read(path, |connection| {
+        let sql = "SELECT result FROM inbox WHERE id = ?1";
+        connection.first(sql, [id], |row| json(row, 0))
     })
-    .map(Option::flatten)
+    .map(|found| found.flatten().flatten())
 }
 
 /// Returns true when a command of this id is or was in the queue.
@@ -173,13 +167,10 @@ pub fn result(path: &Path, id: &str) -> Result<Option<Reply>, db::Error> {
 /// See [`db::Error`].
 pub fn knows(path: &Path, id: &str) -> Result<bool, db::Error> {
     let known = |connection: &Connection| {
-        connection.query_row(
-            "SELECT EXISTS (SELECT 1 FROM inbox WHERE id = ?1)",
-            [id],
-            |row| row.get(0),
-        )
+        let sql = "SELECT EXISTS (SELECT 1 FROM inbox WHERE id = ?1)";
+        connection.one(sql, [id], |row| row.get(0))
     };
-    read(path, known).map(Option::unwrap_or_default)
+    db::read(path, known).map(Option::unwrap_or_default)
 }
 
 /// Returns true when the id is that of a command which says something else, with what it said, as far as that is
@@ -193,26 +184,17 @@ pub fn clash(
     digest: &str,
 ) -> Result<Option<Option<Box<Envelope>>>, db::Error> {
     let first = |connection: &Connection| {
-        let has_digests =
-            "SELECT EXISTS (SELECT 1 FROM pragma_table_info('seen') WHERE name = 'digest')";
         // A file of an earlier version, before the next start of the daemon.
-        if !connection.query_row(has_digests, [], |row| row.get::<_, bool>(0))? {
+        if !connection.column_exists(None, "seen", "digest")? {
             return Ok(None);
         }
         if known(connection, &command_key(id), digest)? != Known::Other {
             return Ok(None);
         }
-        let envelope: Option<String> = connection
-            .query_row("SELECT envelope FROM inbox WHERE id = ?1", [id], |row| {
-                row.get(0)
-            })
-            .optional()?;
-        envelope
-            .map(|text| from_json(&text, 0))
-            .transpose()
-            .map(Some)
+        let sql = "SELECT envelope FROM inbox WHERE id = ?1";
+        connection.first(sql, [id], |row| json(row, 0)).map(Some)
     };
-    read(path, first).map(Option::flatten)
+    db::read(path, first).map(Option::flatten)
 }
 
 /// Returns the kept answers of commands that ended since `since`.
@@ -220,11 +202,9 @@ pub fn clash(
 /// # Errors
 /// See [`db::Error`].
 pub fn results(path: &Path, since: i64) -> Result<Vec<Reply>, db::Error> {
-    read(path, |connection| {
-        connection
-            .prepare("SELECT result FROM inbox WHERE result IS NOT NULL AND finished_at >= ?1")?
-            .query_map([since], |row| from_json(row.get_ref(0)?.as_str()?, 0))?
-            .collect()
+    db::read(path, |connection| {
+        let sql = "SELECT result FROM inbox WHERE result IS NOT NULL AND finished_at >= ?1";
+        connection.all(sql, [since], |row| json(row, 0))
     })
     .map(Option::unwrap_or_default)
 }
@@ -253,33 +233,17 @@ pub enum Fate {
 /// # Errors
 /// See [`db::Error`].
 pub fn fates(path: &Path, inbox_id: &str) -> Result<Vec<Fate>, db::Error> {
-    read(path, |connection| {
-        connection
-            .prepare(
-                "SELECT state, message_id, reason FROM outbox WHERE inbox_id = ?1 ORDER BY id",
-            )?
-            .query_map([inbox_id], |row| {
-                let (state, id, reason): (String, Option<String>, Option<String>) =
-                    (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(match (state.as_str(), id) {
-                    ("sent", id) => Fate::Sent(id.unwrap_or_default()),
-                    ("dead", _) => Fate::Dead(reason.unwrap_or_default()),
-                    _ => Fate::OnItsWay,
-                })
-            })?
-            .collect()
+    db::read(path, |connection| {
+        let sql = "SELECT state, message_id, reason FROM outbox WHERE inbox_id = ?1 ORDER BY id";
+        connection.all(sql, [inbox_id], |row| {
+            let (state, id, reason): (String, Option<String>, Option<String>) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok(match (state.as_str(), id) {
+                ("sent", id) => Fate::Sent(id.unwrap_or_default()),
+                ("dead", _) => Fate::Dead(reason.unwrap_or_default()),
+                _ => Fate::OnItsWay,
+            })
+        })
     })
     .map(Option::unwrap_or_default)
-}
-
-pub(super) fn read<T>(
-    path: &Path,
-    query: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-) -> Result<Option<T>, db::Error> {
-    let Some(connection) = db::open_read(path)? else {
-        return Ok(None);
-    };
-    query(&connection)
-        .map(Some)
-        .map_err(|source| db::Error::of(path, source))
 }

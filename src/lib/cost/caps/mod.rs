@@ -10,12 +10,13 @@
 //! | a sub-agent's `budget_usd` | its own session |
 //! | a tool server's `sampling_usd` | what it asked of models in one run |
 
-use rusqlite::{Connection, OptionalExtension, ToSql};
+use rusqlite::{Connection, ToSql};
 
 use super::ledger::{Kind, NewCall};
 use super::rates;
 use super::rates::{nano, usd};
 use crate::config::Cost;
+use crate::db::Statements;
 
 /// Why a call may not be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -101,9 +102,7 @@ impl Scope<'_> {
         let sum = |condition: &str, parameters: &[&dyn ToSql]| {
             let sql =
                 format!("SELECT coalesce(sum(cost_nano_usd), 0) FROM costs WHERE {condition}");
-            connection
-                .prepare_cached(&sql)?
-                .query_row(parameters, |row| row.get(0))
+            connection.one(&sql, parameters, |row| row.get(0))
         };
         match self {
             Self::Between(since, until) => sum("ts >= ?1 AND ts < ?2", &[&since, &until]),
@@ -252,10 +251,9 @@ fn budgets(call: &NewCall) -> (f64, f64) {
 /// Returns the source of what began the run: a sub-agent that a job sent, and its report, are the job's.
 fn root(connection: &Connection, call: &NewCall) -> rusqlite::Result<String> {
     let known = || {
-        connection
-            .prepare_cached("SELECT source FROM costs WHERE run_id = ?1 AND source IN ('job', 'heartbeat') LIMIT 1")?
-            .query_row([&call.run_id], |row| row.get(0))
-            .optional()
+        let sql =
+            "SELECT source FROM costs WHERE run_id = ?1 AND source IN ('job', 'heartbeat') LIMIT 1";
+        connection.first(sql, [&call.run_id], |row| row.get(0))
     };
     let found = if call.run_id.is_empty() {
         None
@@ -272,10 +270,7 @@ fn sender(connection: &Connection, call: &NewCall) -> rusqlite::Result<String> {
         return Ok(String::new());
     }
     let one = |sql: &str, id: &str| -> rusqlite::Result<Option<String>> {
-        connection
-            .prepare_cached(sql)?
-            .query_row([id], |row| row.get(0))
-            .optional()
+        connection.first(sql, [id], |row| row.get(0))
     };
     let run = match call.source {
         "subagent" | "sampling" => Some(call.run_id.clone()),

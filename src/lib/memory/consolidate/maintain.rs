@@ -6,12 +6,14 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use super::{Ended, undo, with_lock};
+use crate::clock;
 use crate::config::Home;
+use crate::db;
+use crate::db::Statements;
 use crate::memory::facts;
 use crate::memory::facts::commitments;
 use crate::memory::facts::commitments::Commitment;
 use crate::memory::facts::{Error, Fact, Filter};
-use crate::{clock, db};
 
 /// How long it is known that a run was there: 90 days.
 const KEEP_SPANS_MS: i64 = 90 * 24 * 3600 * 1000;
@@ -74,13 +76,9 @@ fn conflicts(connection: &Connection, path: &Path) -> Result<Vec<Conflict>, Erro
                  AND new.entity_key = old.entity_key AND new.attribute_key = old.attribute_key AND new.valid_to IS NULL
                JOIN fact_sources s ON s.fact = old.id AND s.session_id IS NULL
                WHERE old.valid_to IS NOT NULL AND old.value_key <> new.value_key ORDER BY new.id, old.id";
-    let read = || {
-        connection
-            .prepare(sql)?
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<rusqlite::Result<Vec<(i64, i64)>>>()
-    };
-    let pairs = read().map_err(|error| db::Error::of(path, error))?;
+    let pairs: Vec<(i64, i64)> = connection
+        .all(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .map_err(|error| db::Error::of(path, error))?;
     if pairs.is_empty() {
         return Ok(Vec::new());
     }

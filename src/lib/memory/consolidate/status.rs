@@ -5,6 +5,7 @@ use rusqlite::Connection;
 
 use super::{Error, Means, Options, Outcome, lock_file, run};
 use crate::config::Home;
+use crate::db::Statements;
 use crate::memory::facts;
 use crate::sys;
 use crate::sys::lock;
@@ -96,8 +97,7 @@ pub fn parked(home: &Home) -> Result<Vec<Parked>, Error> {
 }
 
 fn parked_in(connection: &Connection) -> rusqlite::Result<Vec<Parked>> {
-    let mut query = connection
-        .prepare("SELECT session_id, first, last, why, at FROM parked ORDER BY at DESC")?;
+    let sql = "SELECT session_id, first, last, why, at FROM parked ORDER BY at DESC";
     let read = |row: &rusqlite::Row<'_>| {
         let at = clock::rfc3339(row.get(4)?);
         Ok(Parked {
@@ -108,5 +108,5 @@ fn parked_in(connection: &Connection) -> rusqlite::Result<Vec<Parked>> {
             at,
         })
     };
-    query.query_map([], read)?.collect()
+    connection.all(sql, [], read)
 }

@@ -2,6 +2,7 @@
 
 use super::{Ended, with_lock};
 use crate::config::Home;
+use crate::db::Statements;
 use crate::memory::facts;
 use crate::memory::facts::store::Applied;
 use crate::memory::facts::{Change, Error};
@@ -56,8 +57,7 @@ pub fn runs(home: &Home) -> Result<Vec<Run>, Error> {
                      UNION ALL SELECT run, created_at, 0, 0, 0, 1 FROM episodes)
                    WHERE at >= ?2 AND run <> ?3 GROUP BY run ORDER BY run DESC LIMIT ?1";
         let since = clock::now_ms() - KEEP_MS;
-        let mut query = connection.prepare(sql)?;
-        let rows = query.query_map((MAX_RUNS, since, facts::UNDONE), |row| {
+        connection.all(sql, (MAX_RUNS, since, facts::UNDONE), |row| {
             Ok(Run {
                 run: row.get(0)?,
                 at: clock::rfc3339(row.get(1)?),
@@ -66,8 +66,7 @@ pub fn runs(home: &Home) -> Result<Vec<Run>, Error> {
                 promised: row.get(4)?,
                 episodes: row.get(5)?,
             })
-        })?;
-        rows.collect()
+        })
     };
     Ok(read().map_err(|error| db::Error::of(&path, error))?)
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::claim::{COLUMNS, Holder, LEASE_MS, Owner};
+use crate::db::Statements;
 use crate::memory::facts::Change;
 use crate::memory::facts::store::Applied;
 use crate::memory::sources::Stamp;
@@ -23,16 +24,14 @@ pub(super) fn files(connection: &Connection) -> rusqlite::Result<BTreeMap<String
     let sql = "SELECT path, size, mtime, ctime, sha256 FROM consolidation_file_hashes
                UNION ALL SELECT DISTINCT path, 0, 0, 0, NULL FROM fact_sources WHERE session_id IS NULL
                  AND path NOT IN (SELECT path FROM consolidation_file_hashes)";
-    let mut query = connection.prepare(sql)?;
-    let rows = query.query_map([], |row| {
+    connection.all(sql, [], |row| {
         let stamp = Stamp {
             size: row.get(1)?,
             times: (row.get(2)?, row.get(3)?),
         };
         let sha256 = row.get(4)?;
         Ok((row.get(0)?, File { stamp, sha256 }))
-    })?;
-    rows.collect()
+    })
 }
 
 /// Returns true when the file was `sha256` when it was read last: no other run read it meanwhile.
@@ -42,10 +41,7 @@ pub(super) fn is_as_read(
     sha256: Option<&[u8]>,
 ) -> rusqlite::Result<bool> {
     let sql = "SELECT sha256 FROM consolidation_file_hashes WHERE path = ?1";
-    let known: Option<Option<Vec<u8>>> = connection
-        .prepare_cached(sql)?
-        .query_row([path], |row| row.get(0))
-        .optional()?;
+    let known: Option<Option<Vec<u8>>> = connection.first(sql, [path], |row| row.get(0))?;
     Ok(known.flatten().as_deref() == sha256)
 }
 
@@ -57,14 +53,14 @@ pub(super) fn file_done(
 ) -> rusqlite::Result<()> {
     let Some((stamp, sha256)) = read else {
         let sql = "DELETE FROM consolidation_file_hashes WHERE path = ?1";
-        return connection.prepare_cached(sql)?.execute([path]).map(drop);
+        return connection.run(sql, [path]);
     };
     let sql = "INSERT INTO consolidation_file_hashes(path, sha256, size, mtime, ctime) VALUES (?1, ?2, ?3, ?4, ?5)
                ON CONFLICT(path) DO UPDATE SET sha256 = ?2, size = ?3, mtime = ?4, ctime = ?5, run = NULL";
-    connection
-        .prepare_cached(sql)?
-        .execute((path, sha256, stamp.size, stamp.times.0, stamp.times.1))
-        .map(drop)
+    connection.run(
+        sql,
+        (path, sha256, stamp.size, stamp.times.0, stamp.times.1),
+    )
 }
 
 /// Returns the last event that was read of each conversation, by id, and what its files looked like when nothing
@@ -72,20 +68,15 @@ pub(super) fn file_done(
 pub(super) fn sessions(
     connection: &Connection,
 ) -> rusqlite::Result<BTreeMap<String, (i64, Option<String>)>> {
-    let mut query =
-        connection.prepare("SELECT session_id, watermark, seen FROM consolidation_state")?;
-    query
-        .query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?
-        .collect()
+    let sql = "SELECT session_id, watermark, seen FROM consolidation_state";
+    connection.all(sql, [], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))
 }
 
 /// Returns the last event of a conversation that was read, and who claimed what follows.
 fn session(connection: &Connection, id: &str) -> rusqlite::Result<(i64, Holder)> {
     let sql = format!("SELECT watermark, {COLUMNS} FROM consolidation_state WHERE session_id = ?1");
     Ok(connection
-        .prepare_cached(&sql)?
-        .query_row([id], |row| Ok((row.get(0)?, Holder::of(row, 1)?)))
-        .optional()?
+        .first(&sql, [id], |row| Ok((row.get(0)?, Holder::of(row, 1)?)))?
         .unwrap_or_default())
 }
 
@@ -102,13 +93,21 @@ pub(super) fn claim_span(
     if !holder.is_free_for(owner, now) || read_to != watermark {
         return Ok(false);
     }
-    connection
-        .prepare_cached(
-            "INSERT INTO consolidation_state(session_id, claimed_to, run, lease_until, pid, started, boot_id)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(session_id)
-             DO UPDATE SET claimed_to = ?2, run = ?3, lease_until = ?4, pid = ?5, started = ?6, boot_id = ?7",
-        )?
-        .execute((id, to, &owner.run, now + LEASE_MS, owner.pid, owner.started, &owner.boot_id))?;
+    let sql = "INSERT INTO consolidation_state(session_id, claimed_to, run, lease_until, pid, started, boot_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(session_id)
+         DO UPDATE SET claimed_to = ?2, run = ?3, lease_until = ?4, pid = ?5, started = ?6, boot_id = ?7";
+    connection.run(
+        sql,
+        (
+            id,
+            to,
+            &owner.run,
+            now + LEASE_MS,
+            owner.pid,
+            owner.started,
+            &owner.boot_id,
+        ),
+    )?;
     Ok(true)
 }
 
@@ -149,7 +148,7 @@ pub(super) fn release_span(
         "UPDATE consolidation_state SET {change}, claimed_to = NULL, run = NULL, lease_until = NULL, pid = NULL, started = NULL,
            boot_id = NULL WHERE session_id = ?1 RETURNING failures"
     );
-    connection.prepare(&sql)?.query_row([id], |row| row.get(0))
+    connection.one(&sql, [id], |row| row.get(0))
 }
 
 /// Notes that no model could read the span, and why.
@@ -161,19 +160,13 @@ pub(super) fn park(
     now: i64,
 ) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO parked(session_id, first, last, why, at) VALUES (?1, ?2, ?3, ?4, ?5)";
-    connection
-        .prepare_cached(sql)?
-        .execute((id, first, last, text::shorten(why, 300), now))
-        .map(drop)
+    connection.run(sql, (id, first, last, text::shorten(why, 300), now))
 }
 
 /// Notes what the files of a conversation look like in which nothing is left to do.
 pub(super) fn seen(connection: &Connection, id: &str, seen: &str) -> rusqlite::Result<()> {
     let sql = "INSERT INTO consolidation_state(session_id, seen) VALUES (?1, ?2) ON CONFLICT(session_id) DO UPDATE SET seen = ?2";
-    connection
-        .prepare_cached(sql)?
-        .execute((id, seen))
-        .map(drop)
+    connection.run(sql, (id, seen))
 }
 
 /// Lets go of everything that `owner` claimed.
@@ -193,9 +186,8 @@ pub(super) fn reset(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Returns the conversations that are the source of a fact.
 pub(super) fn sessions_of_facts(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut query = connection
-        .prepare("SELECT DISTINCT session_id FROM fact_sources WHERE session_id IS NOT NULL")?;
-    query.query_map([], |row| row.get(0))?.collect()
+    let sql = "SELECT DISTINCT session_id FROM fact_sources WHERE session_id IS NOT NULL";
+    connection.all(sql, [], |row| row.get(0))
 }
 
 /// Returns the names that facts of `scope` have, as `Robert (also Bob)`, the newest first, at most `most`: whoever reads on
@@ -208,12 +200,11 @@ pub(super) fn names(
     let sql = "SELECT entity || coalesce(' (also ' || group_concat(value, ', ') FILTER (WHERE attribute = 'alias') || ')', '')
                FROM facts WHERE scope = ?1 AND entity_key <> 'user' AND valid_to IS NULL
                GROUP BY entity_key ORDER BY max(updated_at) DESC, entity LIMIT ?2";
-    connection
-        .prepare_cached(sql)?
-        .query_map((scope, i64::try_from(most).unwrap_or(i64::MAX)), |row| {
-            row.get(0)
-        })?
-        .collect()
+    connection.all(
+        sql,
+        (scope, i64::try_from(most).unwrap_or(i64::MAX)),
+        |row| row.get(0),
+    )
 }
 
 /// Notes what was done.
@@ -227,12 +218,11 @@ pub(super) fn done(
 ) -> rusqlite::Result<()> {
     let [added, superseded, gone] = Change::counts(&applied.changes);
     let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-    connection
-        .prepare_cached(
-            "INSERT INTO spans(run, source, first, last, added, touched, superseded, gone, at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute(params![
+    let sql = "INSERT INTO spans(run, source, first, last, added, touched, superseded, gone, at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    connection.run(
+        sql,
+        params![
             owner.run,
             source,
             first,
@@ -242,6 +232,7 @@ pub(super) fn done(
             count(superseded),
             count(gone),
             now
-        ])?;
+        ],
+    )?;
     Ok(())
 }

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 
 use super::normalize::{folded, value_key};
 use super::store::Statement;
+use crate::db::Statements;
 use crate::memory::scope::Scope;
 
 /// The attribute.
@@ -45,11 +46,10 @@ impl<'a> Aliases<'a> {
             let sql = "SELECT value, entity FROM facts
                        WHERE scope = ?1 AND attribute_key >= 'alias=' AND attribute_key < 'alias>' AND valid_to IS NULL ORDER BY id";
             let mut names = HashMap::new();
-            let mut query = self.connection.prepare_cached(sql)?;
-            for row in query.query_map([&scope], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-            })? {
-                let (alias, name) = row?;
+            let rows: Vec<(String, String)> = self
+                .connection
+                .all(sql, [&scope], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            for (alias, name) in rows {
                 names.entry(value_key(&alias)).or_insert(name);
             }
             self.known.insert(scope.clone(), names);
@@ -113,7 +113,6 @@ impl<'a> Aliases<'a> {
         let sql = "SELECT EXISTS(SELECT 1 FROM facts f JOIN fact_sources s ON s.fact = f.id
                    WHERE f.scope = ?1 AND f.entity_key = ?2 AND f.valid_to IS NULL AND s.said_of IS NULL)";
         self.connection
-            .prepare_cached(sql)?
-            .query_row((scope.to_string(), entity), |row| row.get(0))
+            .one(sql, (scope.to_string(), entity), |row| row.get(0))
     }
 }

@@ -7,13 +7,14 @@ use std::path::Path;
 
 use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 use chrono_tz::Tz;
-use rusqlite::{Connection, OptionalExtension, Row, ToSql};
+use rusqlite::{Connection, Row, ToSql};
 
 use super::forgotten::Forgotten;
 use super::normalize::{folded, value_key};
 use super::queries::read_rows;
 use super::store::Part;
 use super::{Error, schema};
+use crate::db::Statements;
 use crate::memory::scope::Scope;
 use crate::{clock, db, text};
 
@@ -177,29 +178,31 @@ pub(crate) fn restate(
         let sql = "INSERT INTO commitments(scope, who, what, what_key, deadline, status, path, line, session_id, seq, quote, run,
                      created_at, updated_at, said_at, episode_id)
                    VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)";
-        connection.prepare_cached(sql)?.execute(rusqlite::params![
-            scope,
-            who,
-            what,
-            key,
-            promise.deadline,
-            path,
-            line,
-            session,
-            seq,
-            quote,
-            run,
-            now,
-            promise.at,
-            episode
-        ])?;
+        connection.run(
+            sql,
+            rusqlite::params![
+                scope,
+                who,
+                what,
+                key,
+                promise.deadline,
+                path,
+                line,
+                session,
+                seq,
+                quote,
+                run,
+                now,
+                promise.at,
+                episode
+            ],
+        )?;
         new += 1;
     }
-    let mut delete =
-        connection.prepare_cached("DELETE FROM commitments WHERE id = ?1 AND status = 'open'")?;
+    let delete = "DELETE FROM commitments WHERE id = ?1 AND status = 'open'";
     before
         .into_iter()
-        .try_for_each(|id| delete.execute([id]).map(drop))?;
+        .try_for_each(|id| connection.run(delete, [id]))?;
     Ok(new)
 }
 
@@ -213,10 +216,7 @@ fn known(connection: &Connection, key: &str, promise: &Promise) -> rusqlite::Res
     let scope = promise.scope.to_string();
     let (path, line) = (&promise.path, promise.line);
     let values = (scope, key, promise.at, path, line, TURN_MS);
-    connection
-        .prepare_cached(sql)?
-        .query_row(values, |row| row.get(0))
-        .optional()
+    connection.first(sql, values, |row| row.get(0))
 }
 
 /// Has the words that were said last decide where commitment `id` stands and until when it is to be kept; another deadline
@@ -249,7 +249,7 @@ fn say_again(
         promise.at,
         run,
     );
-    connection.prepare_cached(&sql)?.execute(values).map(drop)
+    connection.run(&sql, values)
 }
 
 /// Returns what is known of `part` as it was promised there, settled or not.
@@ -285,12 +285,8 @@ fn of_part<T>(
             &[session, from, to],
         ),
     };
-    connection
-        .prepare_cached(&format!(
-            "SELECT {columns} FROM commitments WHERE {condition} ORDER BY id"
-        ))?
-        .query_map(values, read)?
-        .collect()
+    let sql = format!("SELECT {columns} FROM commitments WHERE {condition} ORDER BY id");
+    connection.all(&sql, values, read)
 }
 
 /// Returns commitments of the database at `path`: the open ones, with `all` the settled ones too. Those with a

@@ -8,6 +8,7 @@ use super::forgotten::Forgotten;
 use super::queries::read_rows;
 use super::store::Part;
 use super::{Error, schema};
+use crate::db::Statements;
 use crate::memory::scope::Scope;
 use crate::text;
 
@@ -79,9 +80,7 @@ pub(crate) fn restate(
         return Ok(None);
     };
     let sql = "DELETE FROM episodes WHERE session_id = ?1 AND first BETWEEN ?2 AND ?3";
-    connection
-        .prepare_cached(sql)?
-        .execute((session, from, to))?;
+    connection.run(sql, (session, from, to))?;
     let forgotten = Forgotten::read(connection)?;
     let counts = |told: &&NewEpisode| {
         let words = words(
@@ -103,22 +102,25 @@ pub(crate) fn restate(
     let sql =
         "INSERT INTO episodes(scope, session_id, first, last, date, participants, topics, decisions, summary, emotional_tone,
                  path, line, run, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-    connection.prepare_cached(sql)?.execute(rusqlite::params![
-        scope.to_string(),
-        session,
-        from,
-        to,
-        told.date,
-        list(&told.participants),
-        list(&told.topics),
-        list(&told.decisions),
-        text::shorten(told.summary.trim(), MAX_SUMMARY),
-        text::shorten(told.emotional_tone.trim(), MAX_WORD),
-        told.path,
-        told.line,
-        run,
-        now
-    ])?;
+    connection.run(
+        sql,
+        rusqlite::params![
+            scope.to_string(),
+            session,
+            from,
+            to,
+            told.date,
+            list(&told.participants),
+            list(&told.topics),
+            list(&told.decisions),
+            text::shorten(told.summary.trim(), MAX_SUMMARY),
+            text::shorten(told.emotional_tone.trim(), MAX_WORD),
+            told.path,
+            told.line,
+            run,
+            now
+        ],
+    )?;
     Ok(Some(connection.last_insert_rowid()))
 }
 

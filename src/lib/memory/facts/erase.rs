@@ -10,6 +10,7 @@ use super::queries::origin_of;
 use super::{Fact, Origin, schema, store};
 use crate::db;
 use crate::db::Hit;
+use crate::db::Statements;
 
 /// Deletes what `hit` finds in the database at `path`, and `fact` with all that states it; returns how many rows of each
 /// table that is. With `dry_run` nothing is written.
@@ -100,15 +101,10 @@ pub(crate) fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> 
         let sql = "SELECT s.path, s.line, s.session_id, s.seq, s.quote, s.at,
                      f.scope = ?1 AND f.entity_key = ?2 AND f.attribute_key = ?3 AND f.value_key = ?4
                    FROM fact_sources s JOIN facts f ON f.id = s.fact";
-        let mut query = connection.prepare(sql)?;
-        let rows = query.query_map(
-            (&scope, &entity, &attribute, value_key(&fact.value)),
-            |row| Ok((row.get(6)?, origin_of(row)?)),
-        )?;
-        let (own, others): (Vec<_>, Vec<_>) = rows
-            .collect::<rusqlite::Result<Vec<(bool, Origin)>>>()?
-            .into_iter()
-            .partition(|one| one.0);
+        let values = (&scope, &entity, &attribute, value_key(&fact.value));
+        let rows: Vec<(bool, Origin)> =
+            connection.all(sql, values, |row| Ok((row.get(6)?, origin_of(row)?)))?;
+        let (own, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|one| one.0);
         let mut origins: Vec<Origin> = own.into_iter().map(|(_, origin)| origin).collect();
         // By where it is stated now: what stood there before may have been this.
         let place = |origin: &Origin| (origin.path.clone(), origin.line);
@@ -121,10 +117,8 @@ pub(crate) fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> 
         let sql = format!(
             "SELECT path, line, session_id, seq, quote, said_at FROM source_log WHERE {OF_FACT}"
         );
-        let mut query = connection.prepare(&sql)?;
         let values = (&scope, &fact.entity, &fact.attribute, &fact.value);
-        let rows = query.query_map(values, origin_of)?;
-        origins.extend(rows.collect::<rusqlite::Result<Vec<_>>>()?);
+        origins.extend(connection.all::<_, Vec<_>>(&sql, values, origin_of)?);
         Ok(Evidence { origins, others })
     };
     read().map_err(|error| db::Error::of(path, error))

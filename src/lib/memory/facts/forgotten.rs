@@ -13,6 +13,7 @@ use super::normalize::{Key, folded};
 use super::store;
 use super::store::Applied;
 use super::{Change, Fact, rows};
+use crate::db::Statements;
 use crate::language::pack::is_month;
 use crate::language::stop_words::is_stop;
 use crate::memory::scope::Scope;
@@ -139,12 +140,7 @@ fn order_of(row: &Row<'_>) -> rusqlite::Result<(Order, i64)> {
 impl Forgotten {
     pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT scope, entity_key, attribute_key, at FROM forgotten ORDER BY at, id";
-        Ok(Self(
-            connection
-                .prepare_cached(sql)?
-                .query_map([], order_of)?
-                .collect::<rusqlite::Result<_>>()?,
-        ))
+        Ok(Self(connection.all(sql, [], order_of)?))
     }
 
     /// Returns when that was forgotten which was stated at `at`; `None` when it counts.
@@ -200,9 +196,8 @@ pub(crate) fn forget(
                 Order::Name(name) => (None, Some(name), None),
                 Order::Of(scope) => (Some(scope), None, None),
             };
-            connection
-                .prepare_cached("INSERT INTO forgotten(scope, entity_key, attribute_key, at) VALUES (?1, ?2, ?3, ?4)")?
-                .execute((scope, entity, attribute, at))?;
+            let sql = "INSERT INTO forgotten(scope, entity_key, attribute_key, at) VALUES (?1, ?2, ?3, ?4)";
+            connection.run(sql, (scope, entity, attribute, at))?;
         }
         for one in &commitments {
             connection.execute(

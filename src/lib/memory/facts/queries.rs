@@ -12,6 +12,7 @@ use super::episodes::Episode;
 use super::normalize::folded;
 use super::{Error, Fact, Origin, schema};
 use crate::db;
+use crate::db::Statements;
 use crate::memory::scope::Scope;
 
 pub(super) const COLUMNS: &str = "id, scope, entity, attribute, value, confidence, source, source_line, valid_from, valid_to, \
@@ -151,13 +152,8 @@ pub(super) fn read_rows<T>(
     of: fn(&Row<'_>) -> rusqlite::Result<T>,
     source: fn(&mut T) -> &mut String,
 ) -> Result<Vec<T>, Error> {
-    let read = || {
-        connection
-            .prepare(sql)?
-            .query_map([], of)?
-            .collect::<rusqlite::Result<Vec<T>>>()
-    };
-    let mut found = read().map_err(|error| db::Error::of(path, error))?;
+    let found = connection.all(sql, [], of);
+    let mut found: Vec<T> = found.map_err(|error| db::Error::of(path, error))?;
     let mut places = Places::of(path);
     found
         .iter_mut()

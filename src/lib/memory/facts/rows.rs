@@ -4,6 +4,7 @@ use rusqlite::{Connection, Row, ToSql};
 
 use super::normalize::{Key, value_key};
 use super::store::{Part, Statement};
+use crate::db::Statements;
 use crate::memory::scope::Scope;
 
 /// A place that states something, stored or not yet.
@@ -67,10 +68,7 @@ fn select(
             statement: statement_of(row)?,
         })
     };
-    connection
-        .prepare_cached(&sql)?
-        .query_map(values, source_of)?
-        .collect()
+    connection.all(&sql, values, source_of)
 }
 
 pub(super) fn all(connection: &Connection) -> rusqlite::Result<Vec<Source>> {
@@ -125,15 +123,15 @@ impl Source {
         }
         if let Some(row) = self.id {
             let sql = "UPDATE fact_sources SET fact = ?2 WHERE id = ?1";
-            return connection.prepare_cached(sql)?.execute((row, id)).map(drop);
+            return connection.run(sql, (row, id));
         }
         let one = &self.statement;
         let (session, seq) = one.session.clone().unzip();
         let sql = "INSERT INTO fact_sources(fact, path, line, session_id, seq, quote, confidence, at, ended, said_of)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT(fact, path, line) DO NOTHING";
-        connection
-            .prepare_cached(sql)?
-            .execute(rusqlite::params![
+        connection.run(
+            sql,
+            rusqlite::params![
                 id,
                 one.path,
                 one.line,
@@ -144,7 +142,7 @@ impl Source {
                 one.at,
                 one.ended,
                 one.said_of
-            ])
-            .map(drop)
+            ],
+        )
     }
 }

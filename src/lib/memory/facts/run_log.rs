@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use super::rows::{STATEMENT, statement_of};
 use super::store;
 use super::store::{Applied, Part, Statement};
+use crate::db::Statements;
 
 /// The columns of a statement in the log, in the order of [`statement_of`].
 const LOGGED: &str = "scope, entity, attribute, value, path, line, session_id, seq, quote, confidence, said_at, ended, \
@@ -25,10 +26,7 @@ pub(super) fn note(
            said_at, ended, said_of)
          SELECT ?1, ?2, ?3, {STATEMENT} FROM fact_sources s JOIN facts f ON f.id = s.fact WHERE {which} ORDER BY s.id"
     );
-    connection
-        .prepare_cached(&sql)?
-        .execute((run, put_in, now, id))
-        .map(drop)
+    connection.run(&sql, (run, put_in, now, id))
 }
 
 /// Takes back what `run` did to the sources: what it put in goes, wherever it stands in its file by now; what it took out
@@ -47,10 +45,9 @@ pub(crate) fn undo(
         let sql = format!(
             "SELECT {LOGGED}, id FROM source_log WHERE run = ?1 AND put_in = ?2 ORDER BY id DESC"
         );
-        connection
-            .prepare(&sql)?
-            .query_map((run, put_in), |row| Ok((row.get(13)?, statement_of(row)?)))?
-            .collect()
+        connection.all(&sql, (run, put_in), |row| {
+            Ok((row.get(13)?, statement_of(row)?))
+        })
     };
     let (mut added, mut removed) = (changes(true)?, changes(false)?);
     if added.is_empty() && removed.is_empty() {
@@ -68,22 +65,20 @@ pub(crate) fn undo(
     );
     let later = "SELECT EXISTS(SELECT 1 FROM spans WHERE source = ?2 AND run <> ?1
                    AND id > (SELECT coalesce(max(id), 0) FROM spans WHERE run = ?1))";
-    let mut later = connection.prepare(later)?;
     let mut back = Vec::new();
     for (_, statement) in removed {
         let source = statement
             .session
             .as_ref()
             .map_or(&statement.path, |(id, _)| id);
-        let is_read_again: bool = later.query_row((run, source), |row| row.get(0))?;
+        let is_read_again: bool = connection.one(later, (run, source), |row| row.get(0))?;
         if !is_read_again {
             back.push(statement);
         }
     }
     let keep = "UPDATE source_log SET run = ?2 WHERE id = ?1 AND session_id IS NOT NULL";
-    let mut keep = connection.prepare(keep)?;
     for (id, _) in &added {
-        keep.execute((id, UNDONE))?;
+        connection.run(keep, (id, UNDONE))?;
     }
     let added: Vec<Statement> = added.into_iter().map(|(_, statement)| statement).collect();
     let applied = store::exchange(connection, &added, back, now)?;
@@ -99,10 +94,7 @@ pub(super) fn undone(connection: &Connection, part: Part<'_>) -> rusqlite::Resul
     let sql = format!(
         "SELECT {LOGGED} FROM source_log WHERE run = ?1 AND session_id = ?2 AND seq BETWEEN ?3 AND ?4"
     );
-    connection
-        .prepare_cached(&sql)?
-        .query_map((UNDONE, session, from, to), statement_of)?
-        .collect()
+    connection.all(&sql, (UNDONE, session, from, to), statement_of)
 }
 
 fn is_moved(old: &Statement, new: &Statement) -> bool {

@@ -29,10 +29,7 @@ pub(crate) fn open_read(path: &Path) -> Result<Option<Connection>, db::Error> {
     let Some(connection) = db::open_read(path)? else {
         return Ok(None);
     };
-    let found: u32 = connection
-        .query_row("PRAGMA user_version", [], |row| row.get(0))
-        .map_err(|error| db::Error::of(path, error))?;
-    if usize::try_from(found) == Ok(MIGRATIONS.len()) {
+    if usize::try_from(db::schema(&connection, path)?) == Ok(MIGRATIONS.len()) {
         return Ok(Some(connection));
     }
     copy_of(&connection, path).map(Some)

@@ -11,6 +11,7 @@ use super::queries::{COLUMNS, fact_of};
 use super::rows::Source;
 use super::supersede::Period;
 use super::{Change, Fact, rows, run_log, supersede};
+use crate::db::Statements;
 use crate::memory::extract::opposite;
 use crate::memory::scope::Scope;
 use crate::{db, text};
@@ -226,17 +227,15 @@ fn rewrite(
     changed: &[Source],
     now: i64,
 ) -> rusqlite::Result<Applied> {
-    let mut delete = connection.prepare_cached("DELETE FROM fact_sources WHERE id = ?1")?;
+    let delete = "DELETE FROM fact_sources WHERE id = ?1";
     for id in gone.iter().chain(changed).filter_map(|source| source.id) {
         if let Some(run) = run {
             run_log::note(connection, (run, now), false, ("s.id = ?4", id))?;
         }
-        delete.execute([id])?;
+        connection.run(delete, [id])?;
     }
     let sql = "SELECT coalesce(max(id), 0) FROM fact_sources";
-    let last: i64 = connection
-        .prepare_cached(sql)?
-        .query_row([], |row| row.get(0))?;
+    let last: i64 = connection.one(sql, [], |row| row.get(0))?;
     let keys: BTreeSet<&Key> = gone
         .iter()
         .chain(changed)
@@ -409,9 +408,8 @@ fn settle(
     if let Some(old) = old
         && periods.last().is_none_or(|last| last.fact != Some(old.id))
     {
-        connection
-            .prepare_cached("UPDATE facts SET valid_to = ?2 WHERE id = ?1")?
-            .execute((old.id, now))?;
+        let sql = "UPDATE facts SET valid_to = ?2 WHERE id = ?1";
+        connection.run(sql, (old.id, now))?;
     }
     let mut heirs = Vec::new();
     let (mut next, mut newest) = (None, None);
@@ -440,11 +438,8 @@ fn settle(
         let new = periods.last().filter(|last| last.fact.is_none());
         let until = new.map_or(now, |new| new.from.max(old.valid_from));
         let by = heir.or(new.and(newest));
-        connection
-            .prepare_cached(
-                "UPDATE facts SET valid_to = ?2, superseded_by = ?3, updated_at = ?4, invalidated_at = ?4 WHERE id = ?1",
-            )?
-            .execute((old.id, until, by, now))?;
+        let sql = "UPDATE facts SET valid_to = ?2, superseded_by = ?3, updated_at = ?4, invalidated_at = ?4 WHERE id = ?1";
+        connection.run(sql, (old.id, until, by, now))?;
     }
     let new = facts_of(connection, key)?
         .into_iter()
@@ -506,7 +501,8 @@ fn write(
                ON CONFLICT(id) DO UPDATE SET entity = ?3, attribute = ?4, value = ?5, confidence = ?9, source = ?10,
                  source_line = ?11, valid_from = ?12, valid_to = ?13, superseded_by = ?14, updated_at = ?16, invalidated_at = ?17
                RETURNING id";
-    connection.prepare_cached(sql)?.query_row(
+    connection.one(
+        sql,
         rusqlite::params![
             fact.map(|fact| fact.id),
             newest.key.scope,
@@ -534,8 +530,5 @@ fn facts_of(connection: &Connection, key: &Key) -> rusqlite::Result<Vec<Fact>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM facts WHERE scope = ?1 AND entity_key = ?2 AND attribute_key = ?3 ORDER BY id"
     );
-    connection
-        .prepare_cached(&sql)?
-        .query_map((&key.scope, &key.entity, &key.attribute), fact_of)?
-        .collect()
+    connection.all(&sql, (&key.scope, &key.entity, &key.attribute), fact_of)
 }

@@ -11,10 +11,11 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::query::request::Filter;
 use super::query::top_k::TopK;
+use crate::db::Statements;
 use crate::memory::sources::Source;
 
 /// Chunks of a row.
@@ -65,17 +66,16 @@ pub(crate) struct State {
 }
 
 pub(crate) fn state(connection: &Connection) -> rusqlite::Result<State> {
-    connection
-        .prepare_cached("SELECT made, version, model, dims FROM totals")?
-        .query_row([], |row| {
-            let dims: i64 = row.get(3)?;
-            Ok(State {
-                made: row.get(0)?,
-                version: row.get(1)?,
-                model: row.get(2)?,
-                dims: usize::try_from(dims).unwrap_or(0),
-            })
+    let sql = "SELECT made, version, model, dims FROM totals";
+    connection.one(sql, [], |row| {
+        let dims: i64 = row.get(3)?;
+        Ok(State {
+            made: row.get(0)?,
+            version: row.get(1)?,
+            model: row.get(2)?,
+            dims: usize::try_from(dims).unwrap_or(0),
         })
+    })
 }
 
 /// The chunks of one database, in memory.
@@ -102,12 +102,9 @@ impl Blocks {
         if kind.is_none() && tag.is_none() {
             return Ok(());
         }
-        let mut query = connection.prepare_cached(
-            "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file
-             WHERE (?1 IS NULL OR lower(f.kind) = ?1) AND (?2 IS NULL OR instr(f.tags, char(10) || ?2 || char(10)))",
-        )?;
-        let rows = query.query_map((kind, tag), |row| row.get::<_, i64>(0))?;
-        let ids: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
+        let sql = "SELECT c.id FROM chunks c JOIN files f ON f.id = c.file
+             WHERE (?1 IS NULL OR lower(f.kind) = ?1) AND (?2 IS NULL OR instr(f.tags, char(10) || ?2 || char(10)))";
+        let ids: Vec<i64> = connection.all(sql, (kind, tag), |row| row.get(0))?;
         let ids = ids.into_iter().filter_map(|id| usize::try_from(id).ok());
         self.chosen = Some(ids.collect());
         Ok(())
@@ -125,9 +122,9 @@ impl Blocks {
             *self = Self::default();
         }
         let words = words_of(state.dims);
-        let mut query = connection.prepare_cached("SELECT id, scope, source FROM groups")?;
-        let groups = query.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
-        self.groups = groups.collect::<rusqlite::Result<_>>()?;
+        let sql = "SELECT id, scope, source FROM groups";
+        self.groups =
+            connection.all(sql, [], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
         let mut query = connection
             .prepare_cached("SELECT entries, codes, id FROM blocks WHERE version > ?1")?;
         let mut rows = query.query([self.state.version])?;
@@ -341,13 +338,12 @@ impl<'c> BlockWriter<'c> {
         if let Some(group) = self.groups.get(&key) {
             return Ok(*group);
         }
-        self.connection
-            .prepare_cached("INSERT OR IGNORE INTO groups(scope, source) VALUES (?1, ?2)")?
-            .execute([scope, source])?;
+        let sql = "INSERT OR IGNORE INTO groups(scope, source) VALUES (?1, ?2)";
+        self.connection.run(sql, [scope, source])?;
+        let sql = "SELECT id FROM groups WHERE scope = ?1 AND source = ?2";
         let id: i64 = self
             .connection
-            .prepare_cached("SELECT id FROM groups WHERE scope = ?1 AND source = ?2")?
-            .query_row([scope, source], |row| row.get(0))?;
+            .one(sql, [scope, source], |row| row.get(0))?;
         // Beyond 65,535 groups of people: nobody finds what is in none.
         let group = u16::try_from(id).unwrap_or(0);
         self.groups.insert(key, group);
@@ -388,13 +384,12 @@ impl<'c> BlockWriter<'c> {
         let block = match self.blocks.entry(number) {
             Occupied(block) => block.into_mut(),
             Vacant(vacant) => {
-                let found = self
-                    .connection
-                    .prepare_cached("SELECT entries, codes FROM blocks WHERE id = ?1")?
-                    .query_row([i64::try_from(number).unwrap_or(0)], |row| {
-                        Block::of_row(row, words)
-                    })
-                    .optional()?;
+                let sql = "SELECT entries, codes FROM blocks WHERE id = ?1";
+                let found =
+                    self.connection
+                        .first(sql, [i64::try_from(number).unwrap_or(0)], |row| {
+                            Block::of_row(row, words)
+                        })?;
                 vacant.insert(found.unwrap_or_else(|| Block::unpack(&[], &[], words)))
             }
         };

@@ -10,11 +10,8 @@ use crate::sys::lock;
 /// # Errors
 /// When the index cannot be read.
 pub fn holds(place: &Place, hit: &Hit) -> Result<usize, Error> {
-    let path = place.database();
-    let Some(connection) = db::open_read(&path)? else {
-        return Ok(0);
-    };
-    Ok(db::count_rows(&connection, "chunks", hit).map_err(|error| db::Error::of(&path, error))?)
+    let count = |connection: &_| db::count_rows(connection, "chunks", hit);
+    Ok(db::read(&place.database(), count)?.unwrap_or_default())
 }
 
 /// Removes the index with its caches; false when another process is indexing.

@@ -11,6 +11,7 @@ use super::{Error, Place, Source, schema};
 use crate::clock;
 use crate::db;
 use crate::db::Health;
+use crate::db::Statements;
 use crate::sys::lock;
 
 /// What the index holds.
@@ -57,10 +58,7 @@ pub fn examine(path: &Path, timeout: Duration) -> Result<Health, db::Error> {
     if matches!(health, Health::Damaged(_) | Health::Empty) {
         return Ok(health);
     }
-    let Some(connection) = db::open_read(path)? else {
-        return Ok(health);
-    };
-    let missing = missing(&connection).map_err(|error| db::Error::of(path, error))?;
+    let missing = db::read(path, missing)?.flatten();
     Ok(missing.map_or(health, |table| {
         Health::Damaged(vec![format!("the table {table} is missing")])
     }))
@@ -69,10 +67,8 @@ pub fn examine(path: &Path, timeout: Duration) -> Result<Health, db::Error> {
 /// Returns a table that should be there and is not.
 fn missing(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let tables = |connection: &Connection| -> rusqlite::Result<BTreeSet<String>> {
-        connection
-            .prepare("SELECT name FROM sqlite_schema")?
-            .query_map([], |row| row.get(0))?
-            .collect()
+        let sql = "SELECT name FROM sqlite_schema";
+        connection.all(sql, [], |row| row.get(0))
     };
     let there = tables(connection)?;
     if there.contains("totals") && rows::rules(connection)? != schema::rules() {
@@ -102,19 +98,11 @@ pub fn status(place: &Place) -> Result<Status, Error> {
     let path = place.database();
     let running = lock::holder(&place.lock())?;
     let index_bytes = std::fs::metadata(&path).map_or(0, |meta| meta.len());
-    let Some(connection) = db::open_read(&path)? else {
-        return Ok(Status {
-            running,
-            ..Status::default()
-        });
-    };
-    let read = || -> rusqlite::Result<Status> {
+    let status = db::read(&path, |connection| {
         // A fact is a line of what is stated in one place.
         let sql = "SELECT source, CASE source WHEN 'fact' THEN sum(units) ELSE count(*) END FROM files GROUP BY source";
-        let mut query = connection.prepare(sql)?;
-        let sources: BTreeMap<String, i64> = query
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<rusqlite::Result<_>>()?;
+        let sources: BTreeMap<String, i64> =
+            connection.all(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         let no_files = [Source::Summary, Source::Fact].map(Source::as_str);
         let files = sources
             .iter()
@@ -145,8 +133,11 @@ pub fn status(place: &Place) -> Result<Status, Error> {
                 running,
             })
         })
-    };
-    Ok(read().map_err(|error| db::Error::of(&path, error))?)
+    })?;
+    Ok(status.unwrap_or_else(|| Status {
+        running,
+        ..Status::default()
+    }))
 }
 
 /// Returns why vectors are missing, if the config wants any.

@@ -9,12 +9,13 @@
 
 mod failure;
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 
 use super::inbox::{Accepted, Stop};
 use super::outbox::{NewPart, Part};
-use super::{Store, from_json, inbox, outbox, to_json};
+use super::{Store, inbox, json, outbox, to_json};
 use crate::db;
+use crate::db::Statements;
 use crate::message::{Command, Envelope, SessionKey};
 
 /// Tasks of a conversation that its next plan is told of.
@@ -103,17 +104,11 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub async fn ready_tasks(&self) -> Result<Vec<ReadyTask>, db::Error> {
+        let sql = "SELECT t.seq, t.session_key, i.envelope, t.run_id, t.id, t.kind, t.task, t.due_at,
+               EXISTS (SELECT 1 FROM outbox o WHERE o.task = t.seq)
+             FROM tasks t JOIN inbox i ON i.id = t.inbox_id WHERE t.state = 'ready' ORDER BY t.due_at, t.seq";
         self.writer
-            .read(|connection| {
-                connection
-                    .prepare_cached(
-                        "SELECT t.seq, t.session_key, i.envelope, t.run_id, t.id, t.kind, t.task, t.due_at,
-                           EXISTS (SELECT 1 FROM outbox o WHERE o.task = t.seq)
-                         FROM tasks t JOIN inbox i ON i.id = t.inbox_id WHERE t.state = 'ready' ORDER BY t.due_at, t.seq",
-                    )?
-                    .query_map([], ready)?
-                    .collect()
-            })
+            .read(move |connection| connection.all(sql, [], ready))
             .await
     }
 
@@ -131,9 +126,8 @@ impl Store {
         let (seq, inbox_id, run_id) = (task.seq, task.envelope.id.clone(), task.run_id.clone());
         self.writer
             .write(move |connection| {
-                let done = connection
-                    .prepare_cached("UPDATE tasks SET state = 'done', finished_at = ?2 WHERE seq = ?1 AND state = 'ready'")?
-                    .execute((seq, now))?;
+                let sql = "UPDATE tasks SET state = 'done', finished_at = ?2 WHERE seq = ?1 AND state = 'ready'";
+                let done = connection.change(sql, (seq, now))?;
                 if done == 0 {
                     return Ok(None);
                 }
@@ -142,9 +136,8 @@ impl Store {
                 for (number, part) in (1..).zip(&parts) {
                     let mut part = outbox::insert(connection, Some(&inbox_id), Some(&run_id), part, (number, count), now)?;
                     part.task = Some(seq);
-                    connection
-                        .prepare_cached("UPDATE outbox SET task = ?2 WHERE id = ?1")?
-                        .execute((part.id, seq))?;
+                    let sql = "UPDATE outbox SET task = ?2 WHERE id = ?1";
+                    connection.run(sql, (part.id, seq))?;
                     stored.push(part);
                 }
                 if parts.is_empty() {
@@ -205,11 +198,8 @@ impl Store {
         let (seq, run_id, reason) = (task.seq, task.run_id.clone(), reason.to_owned());
         self.writer
             .write(move |connection| {
-                connection
-                    .prepare_cached(
-                        "UPDATE tasks SET state = 'dead', reason = ?2, finished_at = ?3 WHERE seq = ?1 AND state = 'ready'",
-                    )?
-                    .execute((seq, &reason, now))?;
+                let sql = "UPDATE tasks SET state = 'dead', reason = ?2, finished_at = ?3 WHERE seq = ?1 AND state = 'ready'";
+                connection.run(sql, (seq, &reason, now))?;
                 unblock(connection, &run_id, now)
             })
             .await
@@ -223,24 +213,20 @@ impl Store {
         let key = session.0.clone();
         self.writer
             .read(move |connection| {
-                let mut told: Vec<Told> = connection
-                    .prepare_cached(
-                        "SELECT answer, task,
-                           CASE WHEN EXISTS (SELECT 1 FROM outbox o WHERE o.task = t.seq AND o.state = 'dead') THEN 'dead'
-                             WHEN EXISTS (SELECT 1 FROM outbox o WHERE o.task = t.seq AND o.state = 'sent') THEN 'done' ELSE state END,
-                           finished_at, (SELECT o.message_id FROM outbox o WHERE o.task = t.seq ORDER BY o.id DESC LIMIT 1)
-                         FROM tasks t WHERE session_key = ?1 AND kind != 'wait' ORDER BY seq DESC LIMIT ?2",
-                    )?
-                    .query_map((key, TOLD), |row| {
-                        Ok(Told {
-                            answer: row.get(0)?,
-                            task: row.get(1)?,
-                            state: row.get(2)?,
-                            finished_at: row.get(3)?,
-                            message_id: row.get(4)?,
-                        })
-                    })?
-                    .collect::<rusqlite::Result<_>>()?;
+                let sql = "SELECT answer, task,
+                       CASE WHEN EXISTS (SELECT 1 FROM outbox o WHERE o.task = t.seq AND o.state = 'dead') THEN 'dead'
+                         WHEN EXISTS (SELECT 1 FROM outbox o WHERE o.task = t.seq AND o.state = 'sent') THEN 'done' ELSE state END,
+                       finished_at, (SELECT o.message_id FROM outbox o WHERE o.task = t.seq ORDER BY o.id DESC LIMIT 1)
+                     FROM tasks t WHERE session_key = ?1 AND kind != 'wait' ORDER BY seq DESC LIMIT ?2";
+                let mut told: Vec<Told> = connection.all(sql, (key, TOLD), |row| {
+                    Ok(Told {
+                        answer: row.get(0)?,
+                        task: row.get(1)?,
+                        state: row.get(2)?,
+                        finished_at: row.get(3)?,
+                        message_id: row.get(4)?,
+                    })
+                })?;
                 told.reverse();
                 Ok(told)
             })
@@ -261,38 +247,36 @@ pub(super) fn insert(
     tasks: &[NewTask],
     now: i64,
 ) -> rusqlite::Result<()> {
-    let (key, seq): (String, i64) = connection
-        .prepare_cached("SELECT session_key, seq FROM inbox WHERE id = ?1")?
-        .query_row([inbox_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let sql = "SELECT session_key, seq FROM inbox WHERE id = ?1";
+    let (key, seq): (String, i64) =
+        connection.one(sql, [inbox_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
     cancel(connection, &key, now)?;
-    let mut new = connection.prepare_cached(
-        "INSERT OR IGNORE INTO tasks(session_key, inbox_id, run_id, id, kind, depends_on, lead_ms, task, answer, state, due_at, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-    )?;
+    let new = "INSERT OR IGNORE INTO tasks(session_key, inbox_id, run_id, id, kind, depends_on, lead_ms, task, answer, state, due_at, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     for task in tasks {
         let is_ready = task.depends_on.is_empty();
-        new.execute(rusqlite::params![
-            key,
-            inbox_id,
-            run_id,
-            task.id,
-            task.kind,
-            to_json(&task.depends_on)?,
-            task.lead_ms,
-            task.task,
-            task.answer,
-            if is_ready { "ready" } else { "blocked" },
-            is_ready.then_some(now + task.lead_ms),
-            now
-        ])?;
+        connection.run(
+            new,
+            rusqlite::params![
+                key,
+                inbox_id,
+                run_id,
+                task.id,
+                task.kind,
+                to_json(&task.depends_on)?,
+                task.lead_ms,
+                task.task,
+                task.answer,
+                if is_ready { "ready" } else { "blocked" },
+                is_ready.then_some(now + task.lead_ms),
+                now
+            ],
+        )?;
     }
-    let newer: bool = connection
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM inbox WHERE session_key = ?1 AND seq > ?2 AND state IN ('pending', 'running')
-               AND CASE WHEN json_valid(envelope)
-                 THEN envelope ->> '$.command' IS NULL AND envelope ->> '$.reply_to' IS NOT NULL END)",
-        )?
-        .query_row((&key, seq), |row| row.get(0))?;
+    let sql = "SELECT EXISTS (SELECT 1 FROM inbox WHERE session_key = ?1 AND seq > ?2 AND state IN ('pending', 'running')
+           AND CASE WHEN json_valid(envelope)
+             THEN envelope ->> '$.command' IS NULL AND envelope ->> '$.reply_to' IS NOT NULL END)";
+    let newer: bool = connection.one(sql, (&key, seq), |row| row.get(0))?;
     if newer {
         cancel(connection, &key, now)?;
     }
@@ -319,13 +303,10 @@ pub(super) fn cancel(
     session_key: &str,
     now: i64,
 ) -> rusqlite::Result<usize> {
-    let count = connection
-        .prepare_cached(
-            "UPDATE tasks SET state = 'cancelled', finished_at = ?2 WHERE session_key = ?1 AND state IN ('blocked', 'ready')
-               AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.inbox_id = tasks.inbox_id AND a.call_id = 'plan-' || tasks.id
-                 AND a.state IN ('pending', 'approved', 'used'))",
-        )?
-        .execute((session_key, now))?;
+    let sql = "UPDATE tasks SET state = 'cancelled', finished_at = ?2 WHERE session_key = ?1 AND state IN ('blocked', 'ready')
+           AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.inbox_id = tasks.inbox_id AND a.call_id = 'plan-' || tasks.id
+             AND a.state IN ('pending', 'approved', 'used'))";
+    let count = connection.change(sql, (session_key, now))?;
     if count > 0 {
         drop_parts(connection)?;
     }
@@ -334,13 +315,9 @@ pub(super) fn cancel(
 
 /// Removes the parts of cancelled tasks that surely did not arrive.
 fn drop_parts(connection: &Connection) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "DELETE FROM outbox WHERE state IN ('pending', 'sending', 'unknown') AND state = 'pending' AND unknowns = 0
-               AND EXISTS (SELECT 1 FROM tasks t WHERE t.seq = outbox.task AND t.state = 'cancelled')",
-        )?
-        .execute([])
-        .map(drop)
+    let sql = "DELETE FROM outbox WHERE state IN ('pending', 'sending', 'unknown') AND state = 'pending' AND unknowns = 0
+           AND EXISTS (SELECT 1 FROM tasks t WHERE t.seq = outbox.task AND t.state = 'cancelled')";
+    connection.run(sql, [])
 }
 
 /// Cancels what is open of what is stopped.
@@ -350,62 +327,51 @@ pub(super) fn stop(connection: &Connection, stop: &Stop, now: i64) -> rusqlite::
         Stop::Session { key, .. } => ("session_key = ?1", Some(&key.0)),
         Stop::Message { id } => ("inbox_id = ?1", Some(id)),
     };
-    connection
-        .prepare_cached(&format!(
-            "UPDATE tasks SET state = 'cancelled', finished_at = ?2
-             WHERE state IN ('blocked', 'ready') AND {which}"
-        ))?
-        .execute((name, now))?;
+    let sql = format!(
+        "UPDATE tasks SET state = 'cancelled', finished_at = ?2
+         WHERE state IN ('blocked', 'ready') AND {which}"
+    );
+    connection.run(&sql, (name, now))?;
     drop_parts(connection)
 }
 
 /// Cancels what depends on a task, and on that.
 pub(super) fn cancel_after(connection: &Connection, seq: i64, now: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "WITH RECURSIVE after(run_id, id) AS (
-               SELECT run_id, id FROM tasks WHERE seq = ?1
-               UNION SELECT t.run_id, t.id FROM tasks t, json_each(t.depends_on) d
-                 JOIN after ON after.id = d.value AND after.run_id = t.run_id)
-             UPDATE tasks SET state = 'cancelled', finished_at = ?2
-             WHERE state IN ('blocked', 'ready') AND (run_id, id) IN (SELECT run_id, id FROM after)",
-        )?
-        .execute((seq, now))
-        .map(drop)
+    let sql = "WITH RECURSIVE after(run_id, id) AS (
+           SELECT run_id, id FROM tasks WHERE seq = ?1
+           UNION SELECT t.run_id, t.id FROM tasks t, json_each(t.depends_on) d
+             JOIN after ON after.id = d.value AND after.run_id = t.run_id)
+         UPDATE tasks SET state = 'cancelled', finished_at = ?2
+         WHERE state IN ('blocked', 'ready') AND (run_id, id) IN (SELECT run_id, id FROM after)";
+    connection.run(sql, (seq, now))
 }
 
 /// Makes ready what waited only for a task whose parts have arrived.
 pub(super) fn unblock_after(connection: &Connection, seq: i64, now: i64) -> rusqlite::Result<()> {
-    let run_id: Option<String> = connection
-        .prepare_cached("SELECT run_id FROM tasks WHERE seq = ?1")?
-        .query_row([seq], |row| row.get(0))
-        .optional()?;
+    let sql = "SELECT run_id FROM tasks WHERE seq = ?1";
+    let run_id: Option<String> = connection.first(sql, [seq], |row| row.get(0))?;
     run_id.map_or(Ok(()), |run_id| unblock(connection, &run_id, now))
 }
 
 /// Makes ready what waited only for tasks that are done and whose parts have arrived, or about which the owner is asked;
 /// its time begins now.
 pub(super) fn unblock(connection: &Connection, run_id: &str, now: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "UPDATE tasks SET state = 'ready', due_at = ?2 + lead_ms WHERE run_id = ?1 AND state = 'blocked'
-               AND NOT EXISTS (SELECT 1 FROM json_each(tasks.depends_on) d
-                 JOIN tasks before ON before.run_id = tasks.run_id AND before.id = d.value
-                 WHERE before.state NOT IN ('done', 'dead') AND NOT EXISTS (SELECT 1 FROM approvals a
-                     WHERE a.inbox_id = before.inbox_id AND a.call_id = 'plan-' || before.id
-                       AND a.state IN ('pending', 'approved', 'used'))
-                   OR EXISTS (SELECT 1 FROM outbox o
-                   WHERE o.task = before.seq AND o.state IN ('pending', 'sending', 'unknown')))",
-        )?
-        .execute((run_id, now))
-        .map(drop)
+    let sql = "UPDATE tasks SET state = 'ready', due_at = ?2 + lead_ms WHERE run_id = ?1 AND state = 'blocked'
+           AND NOT EXISTS (SELECT 1 FROM json_each(tasks.depends_on) d
+             JOIN tasks before ON before.run_id = tasks.run_id AND before.id = d.value
+             WHERE before.state NOT IN ('done', 'dead') AND NOT EXISTS (SELECT 1 FROM approvals a
+                 WHERE a.inbox_id = before.inbox_id AND a.call_id = 'plan-' || before.id
+                   AND a.state IN ('pending', 'approved', 'used'))
+               OR EXISTS (SELECT 1 FROM outbox o
+               WHERE o.task = before.seq AND o.state IN ('pending', 'sending', 'unknown')))";
+    connection.run(sql, (run_id, now))
 }
 
 fn ready(row: &Row<'_>) -> rusqlite::Result<ReadyTask> {
     Ok(ReadyTask {
         seq: row.get(0)?,
         session_key: SessionKey(row.get(1)?),
-        envelope: from_json(row.get_ref(2)?.as_str()?, 2)?,
+        envelope: json(row, 2)?,
         run_id: row.get(3)?,
         id: row.get(4)?,
         kind: row.get(5)?,

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::chunk;
 use super::document;
 use super::document::Document;
 use super::summaries;
+use crate::db::Statements;
 use crate::language::tokenize::{Word, Words};
 use crate::memory::index::blocks;
 use crate::memory::index::blocks::{BlockWriter, Entry};
@@ -29,24 +30,20 @@ pub(crate) struct FileRow {
 /// Returns the indexed files by path.
 pub(crate) fn known(connection: &Connection) -> rusqlite::Result<BTreeMap<String, FileRow>> {
     let sql = "SELECT path, id, size, mtime, ctime, sha256 FROM files WHERE source NOT IN ('summary', 'fact')";
-    let mut query = connection.prepare(sql)?;
-    let rows = query.query_map([], |row| {
+    connection.all(sql, [], |row| {
         let stamp = Stamp {
             size: row.get(2)?,
             times: (row.get(3)?, row.get(4)?),
         };
         let (id, sha256) = (row.get(1)?, row.get(5)?);
         Ok((row.get(0)?, FileRow { id, stamp, sha256 }))
-    })?;
-    rows.collect()
+    })
 }
 
 /// Returns the rows of facts by the SHA-256 of what they say.
 pub(crate) fn known_facts(connection: &Connection) -> rusqlite::Result<HashMap<Vec<u8>, i64>> {
-    let mut query = connection.prepare("SELECT sha256, id FROM files WHERE source = 'fact'")?;
-    query
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect()
+    let sql = "SELECT sha256, id FROM files WHERE source = 'fact'";
+    connection.all(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Returns the stamp of `memory.db` when its facts were read, see [`super::fact_lines::stamp`].
@@ -56,10 +53,8 @@ pub(crate) fn facts_seen(connection: &Connection) -> rusqlite::Result<String> {
 
 /// Returns the rules by which the rows were made.
 pub(crate) fn rules(connection: &Connection) -> rusqlite::Result<String> {
-    Ok(connection
-        .query_row("SELECT rules FROM totals", [], |row| row.get(0))
-        .optional()?
-        .unwrap_or_default())
+    let rules = connection.first("SELECT rules FROM totals", [], |row| row.get(0));
+    rules.map(Option::unwrap_or_default)
 }
 
 /// Writes rows, in the transaction that its connection has open.
@@ -119,12 +114,11 @@ impl<'c> Writer<'c> {
         let document = &text.document;
         let (source, scope) = (text.source.as_str(), text.scope.to_string());
         let (count, chunks) = chunk_rows(&mut self.words, document, name_of(&text.path));
-        self.connection
-            .prepare_cached(
-                "INSERT INTO files(path, source, scope, size, mtime, ctime, sha256, time, units, words, kind, tags)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-            )?
-            .execute((
+        let sql = "INSERT INTO files(path, source, scope, size, mtime, ctime, sha256, time, units, words, kind, tags)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        self.connection.run(
+            sql,
+            (
                 &text.path,
                 source,
                 &scope,
@@ -137,7 +131,8 @@ impl<'c> Writer<'c> {
                 i64::try_from(count).unwrap_or(i64::MAX),
                 &document.kind,
                 tags_column(&document.tags),
-            ))?;
+            ),
+        )?;
         let file = self.connection.last_insert_rowid();
         let entry = Entry {
             group: self.blocks.group(&scope, source)?,
@@ -152,12 +147,13 @@ impl<'c> Writer<'c> {
 
     fn add_chunk(&mut self, file: i64, chunk: &ChunkRow) -> rusqlite::Result<()> {
         let (first, last) = chunk.lines;
-        self.connection
-            .prepare_cached("INSERT INTO chunks(id, file, start_line, end_line, units, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
-            .execute((self.next, file, first, last, &chunk.packed, &chunk.text))?;
-        self.connection
-            .prepare_cached("INSERT INTO chunks_fts(rowid, words) VALUES (?1, ?2)")?
-            .execute((self.next, &chunk.words))?;
+        let sql = "INSERT INTO chunks(id, file, start_line, end_line, units, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        self.connection.run(
+            sql,
+            (self.next, file, first, last, &chunk.packed, &chunk.text),
+        )?;
+        let sql = "INSERT INTO chunks_fts(rowid, words) VALUES (?1, ?2)";
+        self.connection.run(sql, (self.next, &chunk.words))?;
         self.next += 1;
         Ok(())
     }
@@ -172,7 +168,7 @@ impl<'c> Writer<'c> {
 
     /// Removes row `id` of `files` with its chunks.
     pub(crate) fn remove(&mut self, id: i64) -> rusqlite::Result<()> {
-        let run = |sql, id: i64| self.connection.prepare_cached(sql)?.execute([id]);
+        let run = |sql, id: i64| self.connection.change(sql, [id]);
         for chunk in ids(self.connection, CHUNKS_OF, id)? {
             self.blocks.set(chunk, Entry::default())?;
             run("DELETE FROM chunks_fts WHERE rowid = ?1", chunk)?;
@@ -193,11 +189,9 @@ impl<'c> Writer<'c> {
         let (mtime, ctime) = stamp.times;
         // An item says itself when it was made.
         let time = (file.source != Source::Item).then(|| time_of(file));
+        let sql = "UPDATE files SET size = ?2, mtime = ?3, ctime = ?4, time = coalesce(?5, time) WHERE id = ?1";
         self.connection
-            .prepare_cached(
-                "UPDATE files SET size = ?2, mtime = ?3, ctime = ?4, time = coalesce(?5, time) WHERE id = ?1",
-            )?
-            .execute((id, stamp.size, mtime, ctime, time))?;
+            .run(sql, (id, stamp.size, mtime, ctime, time))?;
         let Some(time) = time else {
             return Ok(());
         };
@@ -282,8 +276,7 @@ fn ids(
     sql: &str,
     key: impl rusqlite::ToSql,
 ) -> rusqlite::Result<Vec<i64>> {
-    let mut query = connection.prepare_cached(sql)?;
-    query.query_map([key], |row| row.get(0))?.collect()
+    connection.all(sql, [key], |row| row.get(0))
 }
 
 /// Returns the chunks of a document that have words: the others cannot be found.

@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
 use super::rows::next_version;
 use crate::db;
+use crate::db::Statements;
 use crate::embedding;
 use crate::embedding::static_table::Table;
 use crate::embedding::{Embedder, Kind, Model};
@@ -173,15 +174,13 @@ fn make_batch(
         .iter()
         .filter(|at| is_cached && packed.contains_key(at))
     {
-        transaction
-            .prepare_cached("INSERT OR REPLACE INTO embedding_cache(key, numbers) VALUES (?1, ?2)")?
-            .execute((&keys[*at], &packed[at]))?;
+        let sql = "INSERT OR REPLACE INTO embedding_cache(key, numbers) VALUES (?1, ?2)";
+        transaction.run(sql, (&keys[*at], &packed[at]))?;
     }
     for (at, packed) in &packed {
         let id = batch[*at].id;
-        transaction
-            .prepare_cached("INSERT OR REPLACE INTO vectors(chunk, numbers) VALUES (?1, ?2)")?
-            .execute((id, packed))?;
+        let sql = "INSERT OR REPLACE INTO vectors(chunk, numbers) VALUES (?1, ?2)";
+        transaction.run(sql, (id, packed))?;
         let code = vector_bytes::unpack(packed).map(|vector| blocks::code(&vector));
         blocks.set_code(id, &code.unwrap_or_default())?;
     }
@@ -198,16 +197,17 @@ fn make_batch(
 
 /// Returns at most `count` chunks without a vector after chunk `last`.
 fn pending(connection: &Connection, last: i64, count: usize) -> rusqlite::Result<Vec<Pending>> {
-    let mut query = connection.prepare_cached(
-        "SELECT id, text FROM chunks WHERE id > ?1 AND NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = id) ORDER BY id LIMIT ?2",
-    )?;
-    let rows = query.query_map((last, i64::try_from(count).unwrap_or(i64::MAX)), |row| {
-        Ok(Pending {
-            id: row.get(0)?,
-            text: row.get(1)?,
-        })
-    })?;
-    rows.collect()
+    let sql = "SELECT id, text FROM chunks WHERE id > ?1 AND NOT EXISTS (SELECT 1 FROM vectors WHERE chunk = id) ORDER BY id LIMIT ?2";
+    connection.all(
+        sql,
+        (last, i64::try_from(count).unwrap_or(i64::MAX)),
+        |row| {
+            Ok(Pending {
+                id: row.get(0)?,
+                text: row.get(1)?,
+            })
+        },
+    )
 }
 
 /// Returns the vectors of passages; of each none without words that the embedder knows.
@@ -351,11 +351,10 @@ fn key(model: &str, text: &str) -> Vec<u8> {
 
 /// Returns the cached vectors of `keys` by position.
 fn cached(connection: &Connection, keys: &[Vec<u8>]) -> rusqlite::Result<HashMap<usize, Vec<u8>>> {
-    let mut query =
-        connection.prepare_cached("SELECT numbers FROM embedding_cache WHERE key = ?1")?;
+    let sql = "SELECT numbers FROM embedding_cache WHERE key = ?1";
     let mut found = HashMap::new();
     for (at, key) in keys.iter().enumerate() {
-        if let Some(packed) = query.query_row([key], |row| row.get(0)).optional()? {
+        if let Some(packed) = connection.first(sql, [key], |row| row.get(0))? {
             found.insert(at, packed);
         }
     }

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 
 use super::top_k::TopK;
+use crate::db::Statements;
 use crate::language::tokenize::Word;
 use crate::memory::index::blocks::Blocks;
 
@@ -40,16 +41,15 @@ pub(crate) struct Term {
 }
 
 pub(crate) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
-    let totals = connection
-        .prepare_cached("SELECT files, chunks - facts, units, words FROM totals")?
-        .query_row([], |row| {
-            Ok(Totals {
-                files: row.get(0)?,
-                chunks: row.get(1)?,
-                units: row.get(2)?,
-                words: row.get(3)?,
-            })
-        })?;
+    let sql = "SELECT files, chunks - facts, units, words FROM totals";
+    let totals = connection.one(sql, [], |row| {
+        Ok(Totals {
+            files: row.get(0)?,
+            chunks: row.get(1)?,
+            units: row.get(2)?,
+            words: row.get(3)?,
+        })
+    })?;
     // Where there is nothing but facts, a text is as long as one.
     Ok(if totals.chunks > 0.0 {
         totals

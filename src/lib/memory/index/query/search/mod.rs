@@ -20,6 +20,7 @@ use super::semantic::Meaning;
 use super::shortlist::{Shortlist, cosines_of, shortlist};
 use super::{date_mentions, evidence};
 use crate::db;
+use crate::db::Statements;
 use crate::language::tokenize::{Word, Words};
 use crate::memory::index::blocks;
 use crate::memory::index::blocks::Blocks;
@@ -407,9 +408,8 @@ fn adjust(ranked: &mut Ranked<'_>, files: &Files, days: Option<&RangeInclusive<N
 /// Returns true when the rows have another format: they find nothing until the next run. Rows by other rules are
 /// searched until then.
 fn format_differs(view: &Connection) -> rusqlite::Result<bool> {
-    let rules: String = view
-        .prepare_cached("SELECT rules FROM totals")?
-        .query_row([], |row| row.get(0))?;
+    let sql = "SELECT rules FROM totals";
+    let rules: String = view.one(sql, [], |row| row.get(0))?;
     Ok(!rules.ends_with(schema::ROWS))
 }
 
