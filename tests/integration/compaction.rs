@@ -374,42 +374,59 @@ fn without_a_model_it_waits_as_long_as_there_is_room_and_then_counts_and_quotes(
     assert_eq!(house.of_kind("compaction").len(), 1);
 }
 
-/// A summary that was not made is never made up for: a message that finds its conversation full waits for the model that
-/// sums up, and nothing is cut meanwhile.
+/// A summary that was not made is never made up for: a message that finds its conversation full has it summed up by the
+/// model that answers there while the other is away. When that one is away as well it waits, and nothing is cut meanwhile.
 #[test]
-fn a_full_conversation_waits_for_a_model_that_is_away_and_is_summed_up_by_it() {
-    let house = House::with(
-        "[models.primary]\nmax_tokens = 500\ncontext_window = 8000",
-        "[compaction]\nflush = false",
-    );
-    for _ in 0..1000 {
-        house.summer.push(Reply::Status(503, None));
+fn a_full_conversation_is_summed_up_by_its_own_model_while_the_other_is_away_or_waits_for_either() {
+    let away = |model: &FakeModel| {
+        for _ in 0..1000 {
+            model.push(Reply::Status(503, None));
+        }
+    };
+    let house = || {
+        let house = House::with(
+            "[models.primary]\nmax_tokens = 500\ncontext_window = 8000",
+            "[compaction]\nflush = false",
+        );
+        away(&house.summer);
+        house
+    };
+    let words = "and more words ".repeat(40);
+    let message = |turn: usize| format!("{words}\nturn {turn}");
+    let own = house();
+    let mut turns = 0;
+    while own.of_kind("compaction").is_empty() {
+        turns += 1;
+        assert!(turns < 60, "no compaction");
+        assert_eq!(own.reply(&message(turns)), format!("echo: turn {turns}"));
     }
+    let by = |compactions: &[Value]| compactions[0]["by"].clone();
+    assert_eq!(by(&own.of_kind("compaction")), "model");
+    let is_summary = |request: &Value| first_words(request).contains("⟦conversation⟧");
+    assert!(own.model.requests().iter().any(is_summary));
+    drop(own);
+
+    let house = house();
+    // Well before it is full, and then well over it.
+    (1..turns - 1).for_each(|turn| drop(house.reply(&message(turn))));
     let states = |which: &str| {
         let query = format!("SELECT id FROM inbox WHERE {which}");
         house.sandbox.query("queue", &query).len()
     };
-    let words = "and more words ".repeat(40);
-    for turn in 1.. {
-        assert!(turn < 60, "nothing waits");
-        let told = house.sandbox.send(&[&format!("{words}\nturn {turn}")]);
-        assert_eq!(told.code, 0, "{told:?}");
-        let ended = || {
-            let waits = states("state = 'pending' AND suspended IS NOT NULL") > 0;
-            (waits || states("state = 'done'") == turn).then_some(waits)
-        };
-        if wait_for("an answer, or a wait for it", SOON, ended) {
-            break;
-        }
-    }
+    away(&house.model);
+    let long = format!("{}{}", words.repeat(3), message(turns));
+    assert_eq!(house.sandbox.send(&[&long]).code, 0);
+    wait_for("a wait", SOON, || {
+        (states("state = 'pending' AND suspended IS NOT NULL") > 0).then_some(())
+    });
     assert!(house.of_kind("compaction").is_empty());
+    house.model.forget();
     house.summer.forget();
     wait_for("the answer", Duration::from_secs(90), || {
         (states("state != 'done'") == 0).then_some(())
     });
     let compactions = house.of_kind("compaction");
-    assert_eq!(compactions.len(), 1, "{compactions:?}");
-    assert_eq!(compactions[0]["by"], "model");
+    assert_eq!((compactions.len(), by(&compactions)), (1, json!("model")));
     let last = house.model.requests().pop().expect("a request");
     assert!(!last.to_string().contains("No model summed this up"));
 }

@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 
 use super::turn_loop::{Agent, Break, Running};
 use super::turn_request::Order;
-use crate::config::{Keep, ProviderType, Thresholds};
+use crate::config::{Keep, Model, ProviderType, Thresholds};
 use crate::cost::Refusal;
 use crate::llm::{self, Away, Prompt, Purpose};
 use crate::message::Step;
@@ -347,7 +347,8 @@ impl Running<'_> {
                 .compacted
                 .as_ref()
                 .map(|compacted| compacted.summary.as_str());
-            let (summary, by) = match self.summarise(&dropped, earlier, plan.factor).await? {
+            let summary = self.summarise(&dropped, earlier, plan.factor, need);
+            let (summary, by) = match summary.await? {
                 Ok(summary) => (summary, SummaryBy::Model),
                 // There is time until a model answers again.
                 Err(why) if need == Need::Perhaps => {
@@ -459,19 +460,37 @@ impl Running<'_> {
         }
     }
 
-    /// Asks the model of `[routing] compaction` for a summary; the inner error says why there is none. `factor` is
-    /// what a vendor counts for one estimated token.
+    /// Asks the model of `[routing] compaction` for a summary, and while that one is away and there is need, the
+    /// conversation's own; the inner error says why there is none. `factor` is what a vendor counts for one estimated token.
     async fn summarise(
         &self,
         dropped: &[&Entry],
         earlier: Option<&str>,
         factor: f64,
+        need: Need,
     ) -> Result<Result<String, Unsummed>, Break> {
-        let never = |why: &str| Ok(Err(Unsummed::ForGood(why.to_owned())));
         let models = self.agent.client.models();
         let Some(model) = models.for_role("compaction") else {
-            return never("no model is configured");
+            let why = "no model is configured".to_owned();
+            return Ok(Err(Unsummed::ForGood(why)));
         };
+        let summary = self.summary_by(&model, dropped, earlier, factor).await?;
+        let own = models.get(self.order.model, "the conversation").ok();
+        let is_away = matches!(summary, Err(Unsummed::ForNow(_))) && need != Need::Perhaps;
+        match own.filter(|own| is_away && own.name != model.name) {
+            Some(own) => self.summary_by(&own, dropped, earlier, factor).await,
+            None => Ok(summary),
+        }
+    }
+
+    async fn summary_by(
+        &self,
+        model: &Model,
+        dropped: &[&Entry],
+        earlier: Option<&str>,
+        factor: f64,
+    ) -> Result<Result<String, Unsummed>, Break> {
+        let never = |why: &str| Ok(Err(Unsummed::ForGood(why.to_owned())));
         let window = model
             .context_window
             .saturating_sub(u64::from(model.max_tokens));
