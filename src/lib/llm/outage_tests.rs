@@ -223,6 +223,25 @@ async fn a_fallback_with_a_smaller_window_is_passed_over() {
 }
 
 #[tokio::test]
+async fn a_fallback_whose_window_is_too_small_is_not_asked() {
+    let (a, b) = (fails(busy_for_long), says("from b"));
+    let mut house = house_of(
+        "fallbacks = [\"second\"]",
+        &provider_file("second", "context_window = 4000"),
+    );
+    house.client.providers.insert("a".into(), a.clone());
+    house.client.providers.insert("b".into(), b.clone());
+    let say = |words: usize| vec![Message::text(Role::User, "word ".repeat(words))];
+    let client = &house.client;
+    let error = ask_for(client, "cli", "primary", say(5_000)).await;
+    let away = error.expect_err("nobody").away().expect("it comes back");
+    assert_eq!((away.cause, b.count()), (Cause::Limited, 0));
+    // What may fit is tried: nobody knows how its tokens are counted.
+    let paid = ask_for(client, "cli", "primary", say(3_900)).await;
+    assert_eq!(paid.expect("the fallback").model, "second");
+}
+
+#[tokio::test]
 async fn who_is_down_is_passed_over_until_it_answers() {
     let up = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let is_up = up.clone();

@@ -16,6 +16,8 @@ use crate::cost::{Kind, Outcome, Rates, Refusal, nano, usd};
 use crate::message::{Block, Message};
 use crate::provider;
 use crate::provider::{OnText, Request, Response};
+use crate::session::block_tokens;
+use crate::text;
 
 /// Within this a fallback is asked, whatever the one before it does: 30 s (specification §8), less what
 /// is spent around the waiting.
@@ -144,6 +146,9 @@ impl Client {
     ) -> Result<Paid, Error> {
         let (mut away, mut failed): (Option<Away>, Option<provider::Error>) = (None, None);
         for (at, model) in candidates.iter().enumerate() {
+            if at > 0 && outgrows(prompt, model) {
+                continue;
+            }
             let permit = match self.outages.circuits.admit(model) {
                 Ok(permit) => permit,
                 Err(rest) => {
@@ -309,6 +314,20 @@ impl Client {
             duration_ms,
         })
     }
+}
+
+/// Returns true when the words of `prompt` are more than the window of `model` holds, however they are counted: a server
+/// may cut them in silence instead of refusing them.
+fn outgrows(prompt: &Prompt, model: &Model) -> bool {
+    let blocks = prompt.messages.iter().flat_map(|message| &message.content);
+    let sent = blocks.filter(|block| !matches!(block, Block::Image { .. } | Block::Thinking(_)));
+    let system = prompt.system.iter();
+    let words: u64 = sent.map(block_tokens).sum::<u64>()
+        + system
+            .map(|block| text::estimate_tokens(&block.text))
+            .sum::<u64>();
+    // Two thirds of the estimate are five characters a token, which is more than prose has.
+    words / 3 * 2 > model.context_window
 }
 
 /// Returns what an answer cost. Estimated tokens may be too few; what is not known costs what it can cost at most.
