@@ -65,7 +65,7 @@ pub struct State {
     pub sandbox: String,
     /// What a hostile command could still do behind it.
     pub sandbox_risk: String,
-    /// The newest trouble, if any.
+    /// The newest troubles, a line each with its time, the newest first.
     pub last_error: Option<String>,
 }
 

@@ -60,6 +60,9 @@ use crate::sandbox::Program;
 use crate::workspace::PathPolicy;
 use crate::{audit, db, people, prompt, queue, session, undo};
 
+/// So many troubles are shown.
+const TROUBLES: usize = 3;
+
 /// What the path keeps its records in.
 pub struct Stores {
     /// `queue.db`.
@@ -109,8 +112,8 @@ pub struct Pipeline {
     signals: mpsc::UnboundedSender<Signal>,
     /// What the scheduler takes, once.
     scheduled: Mutex<Option<mpsc::UnboundedReceiver<Signal>>>,
-    /// The newest trouble, for status and monitor.
-    trouble: Mutex<Option<String>>,
+    /// The newest troubles, each with its time, the newest first; for status and monitor.
+    troubles: Mutex<Vec<String>>,
     /// The newest input that was accepted: its row and when it was received.
     newest_input: Mutex<(i64, i64)>,
     /// When old rows were deleted from the queue last.
@@ -264,7 +267,7 @@ impl Pipeline {
             live: RwLock::new(Arc::new(services.live)),
             signals,
             scheduled: Mutex::new(Some(scheduled)),
-            trouble: Mutex::default(),
+            troubles: Mutex::default(),
             newest_input: Mutex::default(),
             pruned_at: AtomicI64::new(0),
             input_came: Notify::new(),
@@ -395,9 +398,10 @@ impl Pipeline {
         &self.channels
     }
 
-    /// Returns the newest trouble.
-    pub fn last_trouble(&self) -> Option<String> {
-        self.trouble.lock().clone()
+    /// Returns the newest troubles, a line each, the newest first.
+    pub fn last_troubles(&self) -> Option<String> {
+        let troubles = self.troubles.lock();
+        (!troubles.is_empty()).then(|| troubles.join("\n"))
     }
 
     /// Returns what is notified when an answer file changed.
@@ -493,8 +497,14 @@ impl Pipeline {
 
     /// Notes a trouble for status and monitor; the log has it too.
     pub fn note_trouble(&self, what: &str) {
-        let text = format!("{} {what}", crate::clock::rfc3339(crate::clock::now_ms()));
-        *self.trouble.lock() = Some(crate::secret::redact(&text));
+        let what = crate::text::one_line(&crate::secret::redact(what));
+        let line = format!("{} {what}", crate::clock::rfc3339(crate::clock::now_ms()));
+        let mut troubles = self.troubles.lock();
+        // What comes again and again must not hide what came once.
+        troubles.retain(|line| line.split_once(' ').is_none_or(|(_, words)| words != what));
+        troubles.insert(0, line);
+        troubles.truncate(TROUBLES);
+        drop(troubles);
         self.changed.notify_one();
     }
 

@@ -244,7 +244,7 @@ async fn refresh(
         .map(str::to_owned)
         .collect();
     state.active_sessions = pipeline.sessions().count();
-    state.last_error = pipeline.last_trouble();
+    state.last_error = pipeline.last_troubles();
     state.newest_input = pipeline.newest_input();
     state.pruned_at = pipeline.pruned_at();
     if let Some(known) = clock_check::known() {

@@ -281,7 +281,7 @@ fn remedy(patient: &Patient, channel: &str, state: &str) -> String {
 /// The newest trouble that the daemon noted, when it is new.
 fn trouble(patient: &Patient) -> Option<Finding> {
     let last = patient.monitor.as_ref()?.last_error.as_deref()?;
-    let (at, words) = last.split_once(' ')?;
+    let (at, words) = last.lines().next()?.split_once(' ')?;
     let since = patient.now - clock::parse_rfc3339(at)?;
     (since < RECENT_MS).then(|| {
         let evidence = format!("{} ago: {}", age(since), text::shorten(words, 500));

@@ -35,7 +35,7 @@ pub(crate) struct Status {
     /// The wall around `exec`.
     pub sandbox: String,
     pub sandbox_risk: String,
-    /// The newest trouble.
+    /// The newest troubles, a line each.
     pub last_error: Option<String>,
 }
 

@@ -165,15 +165,13 @@ pub(super) fn troubles(page: &mut Page, view: &View) {
         };
         page.say("sandbox", ink, &words);
     }
-    if let Some(error) = view
-        .health
-        .own()
-        .and_then(|state| state.last_error.as_ref())
-    {
+    let own = view.health.own();
+    let troubles = own.and_then(|state| state.last_error.as_deref());
+    for error in troubles.iter().flat_map(|troubles| troubles.lines()) {
         let dated = error.split_once(' ');
         let dated = dated.and_then(|(at, text)| Some((clock::parse_rfc3339(at)?, text)));
         let age = dated.map(|(at, _)| now - at);
-        let words = dated.map_or(error.as_str(), |(_, words)| words);
+        let words = dated.map_or(error, |(_, words)| words);
         let is_old = age.is_some_and(|age| age > OLD_TROUBLE_MS);
         let ink = if is_old { Ink::Plain } else { Ink::Red };
         let age = age.map_or_else(String::new, |age| format!("{} ago: ", span(age)));

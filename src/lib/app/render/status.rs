@@ -92,8 +92,10 @@ pub(crate) fn facts(status: &Status) -> Vec<(String, String)> {
             );
         }
     }
-    if let Some(error) = &status.last_error {
-        add("trouble", error.clone());
+    let troubles = status.last_error.iter().flat_map(|error| error.lines());
+    for (number, trouble) in troubles.enumerate() {
+        let name = if number == 0 { "trouble" } else { "" };
+        add(name, trouble.to_owned());
     }
     facts
 }

@@ -254,9 +254,9 @@ impl Pipeline {
         );
         if envelope.from_owner
             && envelope.group.is_none()
-            && let Some(trouble) = self.trouble.lock().as_ref()
+            && let Some(troubles) = self.last_troubles()
         {
-            text.push_str(&format!("\nLast trouble: {trouble}"));
+            text.push_str(&format!("\nLast trouble: {troubles}"));
         }
         text
     }
