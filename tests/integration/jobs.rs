@@ -2,6 +2,7 @@
 
 mod heartbeat;
 mod month;
+mod outage;
 
 use std::time::Duration;
 
@@ -417,9 +418,9 @@ fn a_job_is_paused_resumed_run_and_removed_and_only_its_owner_sees_it() {
 #[test]
 fn words_that_go_out_as_they_are_ask_no_model_and_go_once() {
     let mut times = Times::new();
-    let at = (times.now() + chrono::TimeDelta::hours(5))
-        .format("%Y-%m-%dT%H:%M:%S")
-        .to_string();
+    let at = times.now() + chrono::TimeDelta::hours(5);
+    let words = at.format("Take the *cake* out\n\n⏳ This was due %A, %F %H:%M UTC.");
+    let (at, words) = (at.format("%FT%T").to_string(), words.to_string());
     let job = times.add(&["--at", &at, "--literal", "--text", "Take the *cake* out"]);
     let id = job["id"].as_str().expect("an id").to_owned();
     assert_eq!(
@@ -431,7 +432,7 @@ fn words_that_go_out_as_they_are_ask_no_model_and_go_once() {
     // It is made up for after a night without a daemon.
     times.clock.later(9 * HOUR);
     times.start();
-    times.wait_heard(OWNER, "Take the *cake* out");
+    times.wait_heard(OWNER, &words);
     wait_for("the job to go", SOON, || {
         times.listed(&id).is_null().then_some(())
     });
@@ -443,7 +444,7 @@ fn words_that_go_out_as_they_are_ask_no_model_and_go_once() {
         .send(&["--wait", "--raw", "--to", &OWNER.to_string(), "mark"]);
     assert_eq!(mark.code, 0, "{mark:?}");
     times.wait_heard(OWNER, "mark");
-    assert_eq!(times.heard(OWNER), ["Take the *cake* out", "mark"]);
+    assert_eq!(times.heard(OWNER), [words.as_str(), "mark"]);
     assert_eq!(times.model.requests().len(), 0);
     assert_eq!(times.results(&id), ["ok"]);
 }

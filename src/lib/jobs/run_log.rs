@@ -76,27 +76,55 @@ impl Run {
 pub fn note(dir: &Path, id: &str, run: &Run) -> Result<(), sys::Error> {
     std::fs::create_dir_all(dir).map_err(sys::Error::at("make", dir))?;
     let path = dir.join(format!("{id}.jsonl"));
-    if newest(dir, id, LATELY)?
+    let lately = newest(dir, id, LATELY)?;
+    if lately
         .iter()
         .any(|last| (last.at, last.status) == (run.at, run.status))
     {
         return Ok(());
     }
-    let mut line = serde_json::to_vec(run).expect("plain data with string keys");
+    if let Some(last) = lately.last()
+        && let Some(both) = left_out_too(last, run)
+    {
+        let mut lines = lines_from(&path, 0)?;
+        lines.retain(|line| serde_json::from_slice(line).ok().as_ref() != Some(last));
+        lines.push(line_of(&both));
+        return write(&path, &lines);
+    }
+    let mut line = line_of(run);
     line.push(b'\n');
     let length = jsonl::Appender::open(&path)?.append(&line, false)?;
     if length > MAX_BYTES {
-        let mut lines: Vec<Vec<u8>> = Vec::new();
-        jsonl::for_each_line(&path, length / 2, |line, _| lines.push(line.to_vec()))?;
         // The first is torn where the file was cut.
-        let kept: Vec<u8> = lines
-            .iter()
-            .skip(1)
-            .flat_map(|line| line.iter().copied().chain([b'\n']))
-            .collect();
-        atomic::write(&path, &kept, atomic::Durability::Rename)?;
+        let lines = lines_from(&path, length / 2)?;
+        write(&path, lines.get(1..).unwrap_or_default())?;
     }
     Ok(())
+}
+
+/// Returns one line for both when `run` is left out for the same reason as the one before it: an outage of days is a line.
+fn left_out_too(last: &Run, run: &Run) -> Option<Run> {
+    let same = (last.status, &last.reason) == (run.status, &run.reason);
+    let count = last.count? + run.count?;
+    (same && run.status == Status::Skipped).then(|| Run {
+        count: Some(count),
+        ..run.clone()
+    })
+}
+
+fn line_of(run: &Run) -> Vec<u8> {
+    serde_json::to_vec(run).expect("plain data with string keys")
+}
+
+fn lines_from(path: &Path, start: u64) -> Result<Vec<Vec<u8>>, sys::Error> {
+    let mut lines = Vec::new();
+    jsonl::for_each_line(path, start, |line, _| lines.push(line.to_vec()))?;
+    Ok(lines)
+}
+
+fn write(path: &Path, lines: &[Vec<u8>]) -> Result<(), sys::Error> {
+    let bytes = [lines.join(&b'\n'), b"\n".to_vec()].concat();
+    atomic::write(path, &bytes, atomic::Durability::Rename)
 }
 
 /// Deletes the logs in `dir` of the jobs that are gone and to which nothing was added since `before`, milliseconds since
@@ -155,6 +183,32 @@ mod tests {
         prune(dir.path(), is_gone, now + 3_600_000).expect("pruned");
         assert_eq!(left(), [0, 1]);
         prune(&dir.path().join("none"), is_gone, now).expect("nothing to do");
+    }
+
+    #[test]
+    fn times_that_are_left_out_one_after_the_other_are_one_line() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let left_out = |at, why: &str| Run {
+            count: Some(2),
+            reason: Some(why.to_owned()),
+            ..Run::new(at, Status::Skipped, at)
+        };
+        let runs = [
+            left_out(1, "missed"),
+            left_out(2, "it runs"),
+            left_out(3, "it runs"),
+            left_out(4, "it runs"),
+            Run::new(5, Status::Ok, 5),
+            left_out(6, "it runs"),
+        ];
+        for run in &runs {
+            note(dir.path(), "a", run).expect("note");
+        }
+        note(dir.path(), "a", &runs[5]).expect("once more after a kill");
+        let lines = newest(dir.path(), "a", 9).expect("read");
+        let lines: Vec<(i64, Option<u64>)> =
+            lines.iter().map(|run| (run.at.0, run.count)).collect();
+        assert_eq!(lines, [(1, Some(2)), (4, Some(6)), (5, None), (6, Some(2))]);
     }
 
     #[test]

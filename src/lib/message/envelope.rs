@@ -317,6 +317,9 @@ pub struct Envelope {
     pub received_at: i64,
 }
 
+/// A job says when it was due when that is longer ago: "in an hour" means another hour then.
+const OVERDUE_MS: i64 = 5 * 60_000;
+
 /// What comes beside the words and says nothing in words of anybody.
 const PLAIN_KINDS: [&str; 7] = [
     "sticker",
@@ -376,6 +379,18 @@ impl Envelope {
         }
     }
 
+    /// Returns true for a job or a heartbeat that is thought about in a conversation of its own.
+    pub fn has_own_lane(&self) -> bool {
+        self.session_key.0 == self.sender.id
+    }
+
+    /// Returns the time of the job that this is, milliseconds since 1970 UTC, when people would take it for another one
+    /// at `now`.
+    pub fn overdue(&self, now: i64) -> Option<i64> {
+        let due = self.sent_at.filter(|_| self.source == Source::Job);
+        due.filter(|at| now - at > OVERDUE_MS)
+    }
+
     /// Returns what a conversation that begins with this is called. One of the shell has a name; an
     /// event that goes to somebody begins a conversation with them, not with its source.
     pub fn contact(&self) -> &str {
@@ -383,7 +398,7 @@ impl Envelope {
             return person;
         }
         match (&self.route, self.source) {
-            (_, Source::Job) if self.session_key.0 == self.sender.id => &self.sender.name,
+            (_, Source::Job) if self.has_own_lane() => &self.sender.name,
             (Some(route), Source::Notify | Source::Job) => &route.chat.chat,
             (_, Source::Telegram | Source::Channel) => {
                 self.group.as_ref().unwrap_or(&self.sender.name)

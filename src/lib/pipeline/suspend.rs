@@ -16,6 +16,7 @@ use super::schedule::debounce::Bundle;
 use crate::channel::SendError;
 use crate::clock;
 use crate::control::replies::{Reply, Status};
+use crate::jobs::When;
 use crate::llm::{Away, Cause};
 use crate::message::{Command, Envelope, Route, SessionKey, Source};
 use crate::queue::{Suspended, WaitsOn};
@@ -98,7 +99,6 @@ impl Pipeline {
         if is_for_nobody {
             return Err(Denied::AtOnce(away.detail.clone()));
         }
-        let give_up_at = self.give_up_at(envelope, since, now);
         let rest = i64::try_from(away.rest.as_millis()).unwrap_or(i64::MAX);
         let faults = before.map_or(0, |before| before.faults) + u32::from(away.opened);
         let own = faults.checked_sub(FAULTS).map_or(0, |beyond| {
@@ -106,10 +106,21 @@ impl Pipeline {
             OWN_RESTS.get(at).copied().unwrap_or(600_000)
         });
         let wake_at = now.saturating_add(rest.max(own));
+        let recurs = self.recurs(envelope);
+        let is_outage = away.cause.is_outage() && faults < FAULTS;
+        // Nobody waits behind it, and its times meanwhile are left out.
+        let give_up_at = match recurs && is_outage && envelope.has_own_lane() {
+            true => i64::MAX,
+            false => self.give_up_at(envelope, since, now),
+        };
         if now >= give_up_at {
             let minutes = (now - since) / 60_000;
             let reason = format!("no answer within {minutes} minutes: {}", away.detail);
-            return Err(Denied::Late(reason));
+            // Its next time makes up for it.
+            return Err(match recurs {
+                true => Denied::AtOnce(reason),
+                false => Denied::Late(reason),
+            });
         }
         // Whoever waits at a prompt or a socket is told at once.
         let no_chat = envelope.route.is_none();
@@ -142,7 +153,6 @@ impl Pipeline {
         let at = since.saturating_add(patience);
         match envelope.source {
             Source::Http if envelope.wants_reply => at.min(since.saturating_add(CALLER)),
-            // The next time of a job makes up for this one.
             Source::Job => self
                 .job_of_run(&envelope.id)
                 .and_then(|job| job.next_at)
@@ -150,6 +160,14 @@ impl Pipeline {
                 .map_or(at, |next| at.min(next.0)),
             _ => at,
         }
+    }
+
+    /// Returns true for a run of a job that comes again.
+    pub(super) fn recurs(&self, envelope: &Envelope) -> bool {
+        envelope.source == Source::Job
+            && self
+                .job_of_run(&envelope.id)
+                .is_some_and(|job| !matches!(job.schedule, When::At(_)))
     }
 
     /// Takes over from before a restart that a model was away, so that one turn tries it for all.
@@ -199,8 +217,8 @@ impl Pipeline {
         }
     }
 
-    /// Sends the words of a reminder that has to wait, as they are: who is to be reminded hears of it in time. Once, also
-    /// over a restart, and it still goes on later.
+    /// Sends the words of a reminder that has to wait, or failed, as they are: who is to be reminded hears of it in time.
+    /// Once, also over a restart; one that waits still goes on later.
     pub(super) async fn remind_without_model(self: &Arc<Self>, envelope: &Envelope, why: &str) {
         let job = (envelope.source == Source::Job && envelope.route.is_some())
             .then(|| self.job_of_run(&envelope.id))
@@ -208,15 +226,20 @@ impl Pipeline {
         if !job.is_some_and(|job| job.is_reminder()) {
             return;
         }
+        let now = clock::now_ms();
+        let due = envelope.overdue(now).map_or_else(String::new, |at| {
+            let zone = self.live().config.agent.timezone.0;
+            format!(" It was due {}.", clock::local_text(at, zone))
+        });
         let words = Envelope {
             id: format!("words:{}", envelope.id),
             session_key: SessionKey("alert:job".to_owned()),
             command: Some(Command::Deliver { emoji: None }),
             text: format!(
-                "{}\n\n⏳ These are the words of the job itself. {why}.",
+                "{}\n\n⏳ These are the words of the job itself. {why}.{due}",
                 envelope.text
             ),
-            received_at: clock::now_ms(),
+            received_at: now,
             ..envelope.clone()
         };
         if let Err(error) = self.say_once(words).await {

@@ -56,7 +56,7 @@ pub fn message(
 /// The head of a message: when, who and where, whose words they are.
 fn head(envelope: &Envelope, zone: Tz, shows_id: bool) -> Block {
     let time = clock::local_text(envelope.received_at, zone);
-    let (place, whose) = (place(envelope), whose(envelope));
+    let (place, whose) = (place(envelope, zone), whose(envelope));
     let edited = if envelope.edited {
         "; edited: it replaces what they wrote before"
     } else {
@@ -78,7 +78,7 @@ fn head(envelope: &Envelope, zone: Tz, shows_id: bool) -> Block {
 }
 
 /// Who speaks and where, or what woke the agent and what becomes of its answer.
-fn place(envelope: &Envelope) -> String {
+fn place(envelope: &Envelope, zone: Tz) -> String {
     let who = name(&envelope.sender.name);
     match (envelope.source, &envelope.group) {
         // Its members choose its name, and the owner's turn is theirs alone.
@@ -95,10 +95,16 @@ fn place(envelope: &Envelope) -> String {
         (Source::Notify, _) => {
             format!("{}, an event: tell the owner what matters of it, or be silent if nothing does", event(envelope))
         }
-        (Source::Job, _) if envelope.route.is_some() => {
-            format!("the job {}, whose time has come: do what it says; your answer is sent as it is", event(envelope))
+        (Source::Job, _) => {
+            let due = envelope.overdue(envelope.received_at).map_or_else(String::new, |at| {
+                format!(" (late: it was due {})", clock::local_text(at, zone))
+            });
+            let read = match envelope.route {
+                Some(_) => "sent as it is",
+                None => "read by nobody",
+            };
+            format!("the job {}, whose time has come{due}: do what it says; your answer is {read}", event(envelope))
         }
-        (Source::Job, _) => format!("the job {}, whose time has come: do what it says; your answer is read by nobody", event(envelope)),
         (Source::Subagent, _) => {
             "you are a sub-agent: do this task and answer with what came of it; it is read by the agent that sent you".to_owned()
         }

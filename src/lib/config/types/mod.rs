@@ -222,7 +222,8 @@ pub struct Pipeline {
     /// What a message does that comes while its lane is busy; default `collect`.
     pub on_busy: OnBusy,
     /// How long a message waits for a model that is away before it becomes a dead letter, `1m` to `24h`; default
-    /// `24h`. A caller over HTTP waits at most 1 h, a job at most until its next time.
+    /// `24h`. A caller over HTTP waits at most 1 h, a job that comes again for as long as it takes, or in a conversation of
+    /// people at most until its next time.
     pub give_up_after: Every,
 }
 

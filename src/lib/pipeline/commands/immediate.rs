@@ -99,7 +99,11 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
             return pipeline.say_outcome(&envelope, settled.await).await;
         }
         Some(Command::Refused { reason }) => {
-            let outcome = refused(&envelope, reason);
+            // The words of a job that comes again are not lost, and each of its times would be a dead letter.
+            let outcome = match pipeline.recurs(&envelope) {
+                true => pipeline.failed(&envelope, reason, &[]).unsaid(),
+                false => refused(&envelope, reason),
+            };
             return pipeline.finish_one(&envelope, outcome).await;
         }
         Some(Command::Slip { question }) => {
@@ -183,7 +187,7 @@ impl Pipeline {
     }
 
     /// Ends what is meant, and returns how many inputs that were.
-    async fn stop(self: &Arc<Self>, stop: Stop) -> Recorded<usize> {
+    pub(in crate::pipeline) async fn stop(self: &Arc<Self>, stop: Stop) -> Recorded<usize> {
         let now = clock::now_ms();
         // First the record, then the end: a run that ends now finds that it has nothing to say.
         let stopped = self

@@ -92,8 +92,7 @@ impl Pipeline {
 
 /// Returns true for what has a conversation of its own, new each time.
 fn is_ones_own(envelope: &Envelope) -> bool {
-    matches!(envelope.source, Source::Job | Source::Heartbeat)
-        && envelope.session_key.0 == envelope.sender.id
+    matches!(envelope.source, Source::Job | Source::Heartbeat) && envelope.has_own_lane()
 }
 
 /// Returns why the conversation is over when `envelope` comes into it.

@@ -18,7 +18,7 @@ use super::lanes::Lanes;
 use super::slots::Slot;
 use crate::clock::Alarm;
 use crate::config::OnBusy;
-use crate::message::{Command, SessionKey, Trust};
+use crate::message::{Command, SessionKey, Source, Trust};
 use crate::pipeline::commands::immediate;
 use crate::pipeline::persist::{Unrecorded, isolated};
 use crate::pipeline::{Live, Pipeline, Run, Signal, Waiting};
@@ -225,13 +225,24 @@ impl Scheduler {
         }
         let key = bundle.key().clone();
         self.lanes.suspend(bundle, Alarm::at(Instant::now() + wait));
-        self.tell_first_person(&key);
+        self.tell_those_behind(&key);
     }
 
-    /// Tells the first person who waits behind a turn that no person wrote what it waits for: of that nobody was told.
-    fn tell_first_person(&self, key: &SessionKey) {
-        if let (Some(before), Some(first)) =
-            (self.lanes.suspended(key), self.lanes.first_person(key))
+    /// Says the words of reminders that wait behind a turn that waits, and tells the first person there what it waits for
+    /// when no person wrote it: of that nobody was told.
+    fn tell_those_behind(&self, key: &SessionKey) {
+        let Some(before) = self.lanes.suspended(key) else {
+            return;
+        };
+        let is_job = |bundle: &&Bundle| bundle.leader().source == Source::Job;
+        if let Some(suspended) = before.suspended() {
+            for bundle in self.lanes.behind(key).filter(is_job) {
+                let (pipeline, why) = (self.pipeline.clone(), suspended.waits_for.clone());
+                let reminder = bundle.leader().clone();
+                tokio::spawn(async move { pipeline.remind_without_model(&reminder, &why).await });
+            }
+        }
+        if let Some(first) = self.lanes.first_person(key)
             && !before.leader().source.is_person()
         {
             self.pipeline.tell_behind(first.leader(), before);
@@ -335,7 +346,7 @@ impl Scheduler {
             self.pipeline.tell_behind(leader, before);
         }
         self.lanes.push(bundle);
-        self.tell_first_person(&key);
+        self.tell_those_behind(&key);
     }
 
     /// Lets running turns end, and breaks off those that take longer than `patience`. What waits for the owner

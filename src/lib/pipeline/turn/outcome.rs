@@ -224,6 +224,11 @@ impl Pipeline {
         run_id: &str,
         outcome: Outcome,
     ) {
+        // Whatever went wrong, the owner hears of what they are to be reminded. To others the words are told by the agent alone.
+        if outcome.reply.status == Status::Error && !envelope.heard_by_others {
+            self.remind_without_model(envelope, "I could not do what they say")
+                .await;
+        }
         let told = self.callback_of(envelope, run_id, &outcome.reply);
         if self.commit(envelope, inbox_ids, run_id, outcome).await {
             self.call_back(told);

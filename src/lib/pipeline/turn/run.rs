@@ -14,7 +14,7 @@ use super::withhold_secrets;
 use crate::agent::{Ended as TurnEnd, Form, Order, Owner, Team, Written};
 use crate::config::DmPolicy;
 use crate::control::replies::{Reply, STOPPED, Status};
-use crate::llm::{Away, Cause};
+use crate::llm::Away;
 use crate::memory::{JOINED, MAIN, Scope, Viewer};
 use crate::message::{Address, Envelope, Source, ToolCall};
 use crate::people::People;
@@ -417,11 +417,11 @@ impl Pipeline {
             Ok(()) => Ok(None),
             Err(Denied::AtOnce(reason)) => {
                 let untrusted = self.close_turn(envelope, run_id, &reason, false).await;
-                let cause = away.cause;
-                self.remind_without_model(envelope, cause.words()).await;
+                self.remind_without_model(envelope, away.cause.words())
+                    .await;
                 let outcome = self.failed(envelope, &reason, &[]).untrusted(untrusted);
-                // The owner was told when the limit was reached, and every run of every job would say it again.
-                let is_known = envelope.source == Source::Job && cause == Cause::Capped;
+                // Limits are told when they are reached, outages stand in the status: every run of every job would say it again.
+                let is_known = envelope.source == Source::Job;
                 Ok(Some(if is_known { outcome.unsaid() } else { outcome }))
             }
             Err(Denied::Late(reason)) => {

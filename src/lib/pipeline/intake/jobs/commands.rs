@@ -9,8 +9,10 @@ use crate::control::replies::Reply;
 use crate::jobs;
 use crate::jobs::{Ask, Job, Jobs, Status, Time};
 use crate::message::{Envelope, JobOrder, Source};
+use crate::pipeline::persist::Unrecorded;
 use crate::pipeline::turn::outcome::{Outcome, said};
 use crate::pipeline::{Live, Pipeline};
+use crate::queue::Stop;
 use crate::text;
 
 /// Jobs there may be; more is a slip, or somebody who means no good.
@@ -34,6 +36,7 @@ impl Pipeline {
     ) -> Outcome {
         let live = self.live();
         let (pipeline, ordered, now) = (self.clone(), order.clone(), envelope.received_at);
+        let left = self.runs_left_by(order);
         let work = move || {
             if let Some(why) = pipeline.too_small_a_budget(&ordered, &live, now) {
                 return Err(why);
@@ -46,6 +49,11 @@ impl Pipeline {
         };
         let made = crate::sys::blocking(work).await;
         self.schedule.news.notify_one();
+        for id in left.into_iter().filter(|_| made.is_ok()) {
+            if let Err(Unrecorded::Failed(why)) = self.stop(Stop::Message { id }).await {
+                tracing::warn!(why, "a run of a job that is gone goes on");
+            }
+        }
         match made {
             Ok((text, job)) => {
                 let id = job.as_ref().and_then(|job| job["id"].as_str());
@@ -65,6 +73,23 @@ impl Pipeline {
             }
             Err(why) => crate::pipeline::turn::outcome::declined(envelope, &why),
         }
+    }
+
+    /// Returns the inputs that are runs of the job that is to be removed and do not work now, but wait.
+    fn runs_left_by(&self, order: &JobOrder) -> Vec<String> {
+        let (JobOrder::Remove { job }, Ok((jobs, _))) = (order, self.schedule.jobs.look()) else {
+            return Vec::new();
+        };
+        let id = jobs.id_of(job).ok().flatten();
+        let Some(job) = id.and_then(|id| jobs.get(&id)) else {
+            return Vec::new();
+        };
+        let keys = job.running.iter().map(|at| job.key_of_run(at.0));
+        let runs = self.runs();
+        let works = |id: &String| {
+            (runs.values()).any(|run| run.bundle.inputs().any(|input| input.id == *id))
+        };
+        keys.filter(|id| !works(id)).collect()
     }
 
     /// Returns why no run of the job that is to be added could be paid for: each would fail.

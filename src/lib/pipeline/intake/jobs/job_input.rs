@@ -1,5 +1,6 @@
 //! A job as an input: whom it is for, and which conversation it belongs to.
 
+use crate::clock;
 use crate::jobs::{Job, Talk};
 use crate::message::{
     About, Address, ChatRef, Command, Envelope, Route, Sender, SessionKey, Source, Trust,
@@ -48,20 +49,17 @@ impl Pipeline {
                 now,
             )
         };
-        if let Some(Err(error)) = job
-            .model
-            .as_ref()
-            .map(|name| live.agent.client().models().get(name, "the job's model"))
-        {
+        let models = live.agent.client().models();
+        let model = job.model.as_ref();
+        let unknown = model.and_then(|name| models.get(name, "the job's model").err());
+        let refused = unknown.map(|error| Command::Refused {
+            reason: error.to_string(),
+        });
+        if !job.deliver && job.session == Talk::Isolated {
             return Some(Envelope {
-                command: Some(Command::Refused {
-                    reason: error.to_string(),
-                }),
+                command: refused,
                 ..input
             });
-        }
-        if !job.deliver && job.session == Talk::Isolated {
-            return Some(input);
         }
         Some(match self.listener(job, &live, &known) {
             // Money for an answer that nobody hears.
@@ -78,13 +76,21 @@ impl Pipeline {
                         route.as_ref().map(|_| listener.key),
                     ),
                 };
-                let command = job.literal.then_some(Command::Deliver { emoji: None });
+                let as_it_is = job.literal.then_some(Command::Deliver { emoji: None });
+                let text = match input.overdue(now).filter(|_| job.literal) {
+                    Some(at) => {
+                        let at = clock::local_text(at, live.config.agent.timezone.0);
+                        format!("{}\n\n⏳ This was due {at}.", input.text)
+                    }
+                    None => input.text.clone(),
+                };
                 Envelope {
                     session_key,
                     route,
                     heard_in,
                     heard_by_others: !listener.is_owner,
-                    command,
+                    command: as_it_is.or(refused),
+                    text,
                     ..input
                 }
             }

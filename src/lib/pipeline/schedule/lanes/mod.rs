@@ -136,8 +136,13 @@ impl Lanes {
     pub(super) fn first_person(&self, key: &SessionKey) -> Option<&Bundle> {
         let is_choice =
             |bundle: &Bundle| matches!(bundle.leader().command, Some(Command::Model { .. }));
-        let mut lane = self.waiting.get(key)?.iter();
-        lane.find(|bundle| bundle.leader().source.is_person() && !is_choice(bundle))
+        self.behind(key)
+            .find(|bundle| bundle.leader().source.is_person() && !is_choice(bundle))
+    }
+
+    /// Returns what waits in a lane.
+    pub(super) fn behind(&self, key: &SessionKey) -> impl Iterator<Item = &Bundle> {
+        self.waiting.get(key).into_iter().flatten()
     }
 
     /// Frees a lane whose turn ended, or was suspended.
