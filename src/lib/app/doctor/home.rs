@@ -384,6 +384,6 @@ fn ending(patient: &Patient, pid: i32) -> Finding {
     let evidence = format!(
         "the daemon (pid {pid}) is ending: running turns may finish, what comes now waits for the next start"
     );
-    let watch = patient.program("agent-monitor", "").trim_end().to_owned();
+    let watch = patient.program("agent-monitor", "");
     Finding::warning("daemon-ending", evidence, watch)
 }

@@ -69,12 +69,7 @@ pub(super) fn unpriced(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
             "a cap is set in [cost], and the model `{}` has no price, so each call of it is refused; a free model says cost_per_mtok = [0, 0, 0, 0]",
             model.name
         );
-        let file = model
-            .provider
-            .file
-            .clone()
-            .unwrap_or_else(|| patient.home.config_file().to_owned());
-        let command = patient.edit(&file, None);
+        let command = patient.edit_provider(&model.provider);
         match used.contains(&model.name) {
             true => Finding::error("model-unpriced", evidence, command),
             false => Finding::warning("model-unpriced", evidence, command),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use super::files::more;
 use super::subject::{Patient, age, quote};
 use super::{Finding, service};
 use crate::app::unit;
@@ -238,7 +239,7 @@ fn providers(patient: &Patient) -> Vec<Finding> {
         Finding::warning(
             "provider-down",
             evidence,
-            patient.program("agent-monitor", "").trim_end().to_owned(),
+            patient.program("agent-monitor", ""),
         )
     };
     down.map(finding).collect()
@@ -274,7 +275,7 @@ fn remedy(patient: &Patient, channel: &str, state: &str) -> String {
     } else if begins("no answer") || begins("Telegram cannot be reached") {
         reach(&telegram.api_url)
     } else {
-        patient.program("agent-monitor", "").trim_end().to_owned()
+        patient.program("agent-monitor", "")
     }
 }
 
@@ -285,12 +286,7 @@ fn trouble(patient: &Patient) -> Option<Finding> {
     let since = patient.now - clock::parse_rfc3339(at)?;
     (since < RECENT_MS).then(|| {
         let evidence = format!("{} ago: {}", age(since), text::shorten(words, 500));
-        let logs = format!(
-            "{}tail -n 20 {}/*.jsonl",
-            patient.sudo(),
-            quote(patient.home.logs())
-        );
-        Finding::warning("daemon-trouble", evidence, logs)
+        Finding::warning("daemon-trouble", evidence, patient.show_log())
     })
 }
 
@@ -341,11 +337,7 @@ fn stuck_queue(patient: &Patient) -> Option<Finding> {
         } else {
             format!("{} times", row.attempts)
         },
-        if old.len() == 1 {
-            String::new()
-        } else {
-            format!(" (and {} more)", old.len() - 1)
-        }
+        more(old.len())
     );
     Some(Finding::warning(
         "queue-stuck",

@@ -33,12 +33,7 @@ fn of(patient: &Patient, standing: &ServerStatus) -> Vec<Finding> {
             "the tool server {name} does not work: {}",
             crate::text::visible(why)
         );
-        let logs = format!(
-            "{}tail -n 20 {}/*.jsonl",
-            patient.sudo(),
-            super::subject::quote(patient.home.logs())
-        );
-        Finding::warning("mcp-broken", evidence, logs)
+        Finding::warning("mcp-broken", evidence, patient.show_log())
     });
     let changed = match &standing.off {
         Some(Off::Changed) => Some(format!(

@@ -156,9 +156,8 @@ fn model_names(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
             "the model `{}` is called {:?} at {}, with a space in it: no vendor has such a name",
             model.name, model.model, model.provider.name
         );
-        let file = model.provider.file.clone();
-        let file = file.unwrap_or_else(|| patient.home.config_file().to_owned());
-        Finding::warning("model-name", evidence, patient.edit(&file, None))
+        let edit = patient.edit_provider(&model.provider);
+        Finding::warning("model-name", evidence, edit)
     };
     odd.map(finding).collect()
 }
@@ -196,10 +195,7 @@ fn invalid(patient: &Patient, error: &Error) -> Finding {
             file, second: line, ..
         } => patient.edit(file, Some(*line)),
         Error::EnvFileLine { path, line, .. } => patient.edit(path, Some(*line)),
-        Error::Value { origin, .. } => match place(origin) {
-            Some((file, line)) => patient.edit(&file, Some(line)),
-            None => patient.agent("check --show-origin"),
-        },
+        Error::Value { origin, .. } => patient.edit_at(origin),
         Error::NoProviderFile { .. } => patient.edit(patient.home.config_file(), None),
         Error::NoPrimary { file, .. } => patient.edit(file, None),
         Error::Io { path, .. } => format!("ls -ld {}", quote(path)),
@@ -213,12 +209,9 @@ fn doubtful(patient: &Patient, warning: &Warning) -> Option<Finding> {
     if warning.key == "tools.exec.sandbox" {
         return None;
     }
-    let command = edit_at(patient, &warning.origin);
-    Some(Finding::warning(
-        "config-doubtful",
-        warning.to_string(),
-        command,
-    ))
+    let command = patient.edit_at(&warning.origin);
+    let evidence = warning.to_string();
+    Some(Finding::warning("config-doubtful", evidence, command))
 }
 
 /// A key or section that no setting has: the daemon does not start with it.
@@ -226,22 +219,8 @@ fn unknown(patient: &Patient, key: &UnknownKey) -> Finding {
     Finding::error(
         "config-unknown-key",
         key.to_string(),
-        edit_at(patient, &key.origin),
+        patient.edit_at(&key.origin),
     )
-}
-
-/// Returns the command that opens `FILE:LINE`; for another origin the one that shows all of them.
-fn edit_at(patient: &Patient, origin: &str) -> String {
-    match place(origin) {
-        Some((file, line)) => patient.edit(&file, Some(line)),
-        None => patient.agent("check --show-origin"),
-    }
-}
-
-/// Reads `FILE:LINE`.
-fn place(origin: &str) -> Option<(PathBuf, usize)> {
-    let (file, line) = origin.rsplit_once(':')?;
-    Some((PathBuf::from(file), line.parse().ok()?))
 }
 
 /// Keys and tokens that are not there.
@@ -345,7 +324,7 @@ fn signed_in(patient: &Patient, loaded: &Loaded, keys: &Keys) -> Vec<Finding> {
     if let auth::State::Corrupt { reason } = contents.state {
         let evidence =
             format!("state/auth.json cannot be used: {reason}; no key and no sign-in in it counts");
-        let command = format!("{}${{EDITOR:-vi}} {}", patient.sudo(), quote(path));
+        let command = patient.edit(path, None);
         return vec![Finding::error("auth-unreadable", evidence, command)];
     }
     let untested = contents
@@ -440,10 +419,7 @@ fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
             "tools.exec.sandbox = \"off\" ({origin}): {}",
             sandbox::Level::Off.remaining_risk()
         );
-        let command = match origin {
-            config::Origin::File { path, line } => patient.edit(&path, Some(line)),
-            _ => patient.agent("check --show-origin"),
-        };
+        let command = patient.edit_at(&origin.to_string());
         Finding::warning("sandbox-off", evidence, command)
     })
 }
@@ -455,11 +431,8 @@ fn marks(patient: &Patient) -> Option<Finding> {
     let evidence = format!(
         "state/untrusted.json cannot be used: {reason}; every file counts as somebody else's words until it can"
     );
-    Some(Finding::error(
-        "untrusted-unreadable",
-        evidence,
-        format!("{}${{EDITOR:-vi}} {}", patient.sudo(), quote(&path)),
-    ))
+    let edit = patient.edit(&path, None);
+    Some(Finding::error("untrusted-unreadable", evidence, edit))
 }
 
 /// Directories that file tools may use and cannot.
@@ -475,10 +448,7 @@ fn allowed_paths(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
             "tools.allowed_paths ({origin}) names {}, which file tools cannot use: {why}",
             dir.display()
         );
-        let command = match &origin {
-            config::Origin::File { path, line } => patient.edit(path, Some(*line)),
-            _ => patient.agent("check --show-origin"),
-        };
+        let command = patient.edit_at(&origin.to_string());
         Some(Finding::warning("allowed-path-missing", evidence, command))
     };
     loaded
@@ -503,7 +473,7 @@ fn tool_names(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
             absent.join(", "),
             known.join(", ")
         );
-        let command = edit_at(patient, &origin.to_string());
+        let command = patient.edit_at(&origin.to_string());
         Finding::warning("tool-unknown", evidence, command)
     })
 }
@@ -513,7 +483,7 @@ fn dead_policy(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
     let (key, why) = build::policy_without_effect(&loaded.config)?;
     let origin = loaded.origin(&format!("tools.policies.{key}"));
     let evidence = format!("tools.policies.{key} ({origin}) has no effect: {why}");
-    let command = edit_at(patient, &origin.to_string());
+    let command = patient.edit_at(&origin.to_string());
     Some(Finding::error("tool-unknown", evidence, command))
 }
 
@@ -548,21 +518,4 @@ fn known_tools(patient: &Patient, loaded: &Loaded) -> Option<Vec<String>> {
             .map(|tool| tool.spec().name.into_owned())
             .collect(),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_is_a_file_and_a_line() {
-        assert_eq!(
-            place("/a b/agent.toml:12"),
-            Some((PathBuf::from("/a b/agent.toml"), 12))
-        );
-        assert_eq!(
-            (place("$AGENT_X"), place("flag"), place("/a:b")),
-            (None, None, None)
-        );
-    }
 }

@@ -168,7 +168,8 @@ impl Patient {
             Some(path) if self.on_path(name).is_none() => quote(&path),
             _ => name.to_owned(),
         };
-        format!("{}{program}{} {arguments}", self.sudo(), self.flags)
+        let command = format!("{}{program}{} {arguments}", self.sudo(), self.flags);
+        command.trim_end().to_owned()
     }
 
     /// Returns `sudo -u OWNER ` when the home is somebody else's.
@@ -176,6 +177,29 @@ impl Patient {
         match self.owner {
             Some(owner) if owner != self.uid => format!("sudo -u {} ", quote(user(owner))),
             _ => String::new(),
+    /// Returns the command that opens the file with the settings of a provider.
+    pub(super) fn edit_provider(&self, provider: &config::Provider) -> String {
+        let own = provider.file.as_deref();
+        self.edit(own.unwrap_or(self.home.config_file()), None)
+    }
+
+    /// Returns the command that opens `FILE:LINE`; for another origin of a setting the one that shows all of them.
+    pub(super) fn edit_at(&self, origin: &str) -> String {
+        match place(origin) {
+            Some((file, line)) => self.edit(&file, Some(line)),
+            None => self.agent("check --show-origin"),
+        }
+    }
+
+    /// Returns the command that shows the end of the log.
+    pub(super) fn show_log(&self) -> String {
+        format!(
+            "{}tail -n 20 {}/*.jsonl",
+            self.sudo(),
+            quote(self.home.logs())
+        )
+    }
+
         }
     }
 
@@ -190,6 +214,12 @@ impl Patient {
         let path = self.env.get("PATH")?;
         std::env::split_paths(&path)
             .map(|dir| dir.join(name))
+/// Reads `FILE:LINE`.
+fn place(origin: &str) -> Option<(PathBuf, usize)> {
+    let (file, line) = origin.rsplit_once(':')?;
+    Some((PathBuf::from(file), line.parse().ok()?))
+}
+
             .find(|path| is_program(path))
     }
 
@@ -255,6 +285,18 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(50))]
         #[test]
+    #[test]
+    fn a_place_is_a_file_and_a_line() {
+        assert_eq!(
+            place("/a b/agent.toml:12"),
+            Some((PathBuf::from("/a b/agent.toml"), 12))
+        );
+        assert_eq!(
+            (place("$AGENT_X"), place("flag"), place("/a:b")),
+            (None, None, None)
+        );
+    }
+
         fn a_shell_reads_a_quoted_word_back(word in proptest::collection::vec(1u8..=255, 1..20)) {
             let script = format!("printf %s {}", quote(OsStr::from_bytes(&word)));
             let output = std::process::Command::new("bash").args(["-c", &script]).output();

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use super::files::more;
 use super::Finding;
 use super::subject::Patient;
 
@@ -32,10 +33,7 @@ pub(super) fn check(patient: &Patient) -> Option<Finding> {
         .filter_map(|(_, _, path)| Some((path.clone(), first_bad(&path)?)))
         .collect();
     let (path, line) = damaged.first()?;
-    let more = match damaged.len() {
-        1 => String::new(),
-        others => format!(" (and {} more)", others - 1),
-    };
+    let more = more(damaged.len());
     let evidence = format!(
         "line {line} of {}{more} is no JSON: what it said is left out of the conversation",
         patient.shown(path)
