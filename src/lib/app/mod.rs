@@ -37,6 +37,12 @@ pub fn main() -> ExitCode {
 }
 
 /// Returns the command lines of the five programs.
+/// Returns the names of the five programs.
+fn names() -> impl Iterator<Item = String> {
+    let name = |command: clap::Command| command.get_name().to_owned();
+    commands().into_iter().map(name)
+}
+
 pub fn commands() -> Vec<clap::Command> {
     vec![
         daemon::command(),

@@ -1,16 +1,13 @@
 //! Would the HTTP API open: its token, and its address?
 
 use super::subject::{Patient, blocks, quote};
-use super::{Finding, Level, service};
+use super::{Finding, service};
 use crate::app::http;
 use crate::app::http::{Strength, strength};
 use crate::config;
-use crate::config::{Listen, Secrets};
+use crate::config::{Listen, Loaded, Secrets};
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let Ok(loaded) = &patient.settings else {
-        return Vec::new();
-    };
+pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     let http = &loaded.config.http;
     if !http.enabled || blocks(&patient.home.env_file()) {
         return Vec::new();
@@ -21,29 +18,25 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     };
     let mut findings: Vec<Finding> = token(patient, http, &secrets).into_iter().collect();
     let edit = patient.edit(&patient.home.env_file(), None);
-    // A daemon that runs has them, from wherever it was started.
-    if patient.pid().is_none() {
-        findings.extend(
-            http::hook_trouble(http, &secrets)
-                .into_iter()
-                .map(|(variable, why)| {
-                    let evidence = format!("{why}; {} {variable}=…", http::HOW_TO_MAKE_A_TOKEN);
-                    Finding::error("http-hook-secret", evidence, edit.clone())
-                }),
-        );
+    // A daemon that runs has its secrets, from wherever it was started, and listens there itself.
+    if patient.pid().is_some() {
+        return findings;
     }
-    // A daemon that runs listens there itself.
-    if patient.pid().is_none() {
-        findings.extend(http::address_trouble(http).map(|evidence| {
-            let command = match http.address() {
-                Some(Listen::Unix(path)) => {
-                    format!("ls -ld {}", quote(path.parent().unwrap_or(&path)))
-                }
-                _ => "ss -ltnp".to_owned(),
-            };
-            Finding::error("http-address", evidence, command)
-        }));
-    }
+    let of_hook = |(variable, why): (String, String)| {
+        let evidence = format!("{why}; {} {variable}=…", http::HOW_TO_MAKE_A_TOKEN);
+        Finding::error("http-hook-secret", evidence, edit.clone())
+    };
+    let hooks = http::hook_trouble(http, &secrets);
+    findings.extend(hooks.into_iter().map(of_hook));
+    findings.extend(http::address_trouble(http).map(|evidence| {
+        let command = match http.address() {
+            Some(Listen::Unix(path)) => {
+                format!("ls -ld {}", quote(path.parent().unwrap_or(&path)))
+            }
+            _ => "ss -ltnp".to_owned(),
+        };
+        Finding::error("http-address", evidence, command)
+    }));
     findings
 }
 
@@ -60,42 +53,27 @@ fn token(patient: &Patient, http: &config::Http, secrets: &Secrets) -> Option<Fi
                 http.listen,
                 env_file.display()
             );
-            let finding = Finding::error("http-token-missing", evidence, edit);
-            if service::unit(patient).is_some() {
-                let evidence = format!("{}; the unit of systemd may have it", finding.evidence);
-                return Some(Finding {
-                    level: Level::Warning,
-                    evidence,
-                    ..finding
-                });
-            }
-            Some(finding)
+            Some(match service::unit(patient) {
+                Some(_) => {
+                    let evidence = format!("{evidence}; the unit of systemd may have it");
+                    Finding::warning("http-token-missing", evidence, edit)
+                }
+                None => Finding::error("http-token-missing", evidence, edit),
+            })
         }
-        Some(token) => match strength(&token) {
-            Strength::Good => None,
-            Strength::Refused(why) => Some(Finding::error(
-                "http-token-weak",
-                format!(
-                    "the token {name} of [http] {why}; {} {name}=…",
-                    http::HOW_TO_MAKE_A_TOKEN
-                ),
-                edit,
-            )),
-            Strength::Weak => {
-                let evidence = format!(
-                    "the token {name} of [http] is easily guessed; {} {name}=…",
-                    http::HOW_TO_MAKE_A_TOKEN
-                );
-                let finding = Finding::error("http-token-weak", evidence, edit);
-                Some(if http.is_local() {
-                    Finding {
-                        level: Level::Warning,
-                        ..finding
-                    }
-                } else {
-                    finding
-                })
-            }
-        },
+        Some(token) => {
+            let strength = strength(&token);
+            let why = match strength {
+                Strength::Good => return None,
+                Strength::Refused(why) => why,
+                Strength::Weak => "is easily guessed",
+            };
+            let how = http::HOW_TO_MAKE_A_TOKEN;
+            let evidence = format!("the token {name} of [http] {why}; {how} {name}=…");
+            Some(match strength == Strength::Weak && http.is_local() {
+                true => Finding::warning("http-token-weak", evidence, edit),
+                false => Finding::error("http-token-weak", evidence, edit),
+            })
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::Finding;
 use super::subject::{Patient, is_program};
 use crate::channel::process::{Layout, is_held};
+use crate::config::Loaded;
 
 /// Programs that come with the toolkit, and how to have them.
 const OURS: &[(&str, &str)] = &[
@@ -13,10 +14,7 @@ const OURS: &[(&str, &str)] = &[
     ),
 ];
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let Ok(loaded) = &patient.settings else {
-        return Vec::new();
-    };
+pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     let channels = loaded.config.channels.iter();
     let enabled = channels.filter(|(_, channel)| channel.enabled);
     enabled

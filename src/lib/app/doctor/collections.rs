@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Finding;
 use super::subject::Patient;
 use crate::clock;
-use crate::config::Secrets;
+use crate::config::{Loaded, Secrets};
 use crate::memory::collections;
 use crate::memory::collections::{Fill, Status};
 
@@ -22,10 +22,7 @@ const HOUR_MS: i64 = 3_600_000;
 /// Clocks that differ by so much make days wrong.
 const MAX_SKEW_MS: i64 = 60_000;
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let Ok(loaded) = &patient.settings else {
-        return Vec::new();
-    };
+pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     let settings = &loaded.config.memory.collections;
     if settings.is_empty() {
         return Vec::new();

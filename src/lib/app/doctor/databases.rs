@@ -46,7 +46,8 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
 fn vectors(patient: &Patient) -> Option<Finding> {
     let place = Place::of(&patient.home).with(embedder::opener(&patient.home, &patient.env, None));
     // Without the table nothing can be given a vector; that is told with the installed files.
-    if patient.settings.is_err() || blocks(&place.database()) || share::check(patient).is_some() {
+    let loaded = patient.settings.as_ref().ok()?;
+    if blocks(&place.database()) || !share::check(patient, loaded).is_empty() {
         return None;
     }
     let why = index::lack(&place).ok()??;

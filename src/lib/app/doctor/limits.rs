@@ -113,11 +113,8 @@ fn files(limits: &str) -> Option<Finding> {
 fn foreign_programs(patient: &Patient) -> Option<Finding> {
     let dir = patient.programs()?;
     let own = machine(&std::env::current_exe().ok()?)?;
-    let names = crate::app::commands()
-        .into_iter()
-        .map(|command| command.get_name().to_owned());
     let is_foreign = |name: &String| machine(&dir.join(name)).is_some_and(|other| other != own);
-    let foreign: Vec<String> = names.filter(is_foreign).collect();
+    let foreign: Vec<String> = crate::app::names().filter(is_foreign).collect();
     let first = foreign.first()?;
     let evidence = format!(
         "{} in {} was built for another kind of machine",

@@ -293,10 +293,7 @@ fn weak(level: &Level) -> Option<Finding> {
 
 /// Returns the programs that `$PATH` does not lead to, split: those beside this one, and the others.
 fn lost(patient: &Patient, dir: &Path) -> (Vec<String>, Vec<String>) {
-    let names = app::commands()
-        .into_iter()
-        .map(|command| command.get_name().to_owned());
-    names
+    app::names()
         .filter(|name| patient.on_path(name).is_none())
         .partition(|name| is_program(&dir.join(name)))
 }

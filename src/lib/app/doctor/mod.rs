@@ -36,8 +36,9 @@ use serde::Serialize;
 
 use super::cli;
 use super::cli::{Exit, Failure, Shared};
+use crate::config::Loaded;
 use repair::Repair;
-use subject::{Found, Patient};
+use subject::Patient;
 
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,35 +95,38 @@ impl Finding {
     }
 }
 
-type Check = fn(&Patient) -> Vec<Finding>;
+/// How something is looked at.
+#[derive(Clone, Copy)]
+enum Check {
+    /// Whatever the settings are.
+    Home(fn(&Patient) -> Vec<Finding>),
+    /// When the settings can be read; that they cannot is told once.
+    Settings(fn(&Patient, &Loaded) -> Vec<Finding>),
+}
 
 /// What is looked at, in the order in which it is told.
 const CHECKS: &[(&str, Check)] = &[
-    ("home", home::check),
-    ("files", files::check),
-    ("settings", settings::check),
-    ("installed files", |patient| {
-        share::check(patient).into_iter().collect()
-    }),
-    ("HTTP API", api::check),
-    ("prompt", prompt::check),
-    ("notes", notes::check),
-    ("databases", databases::check),
-    ("money", money::check),
-    ("daemon", running::check),
-    ("channels", channels::check),
-    ("standby", standby::check),
-    ("backups", backups::check),
-    ("tool servers", servers::check),
-    ("collections", collections::check),
-    ("jobs", jobs::check),
-    ("conversations", |patient| {
-        transcripts::check(patient).into_iter().collect()
-    }),
-    ("machine", machine::check),
-    ("limits", limits::check),
-    ("place", place::check),
-    ("network", network::check),
+    ("home", Check::Home(home::check)),
+    ("files", Check::Home(files::check)),
+    ("settings", Check::Home(settings::check)),
+    ("installed files", Check::Settings(share::check)),
+    ("HTTP API", Check::Settings(api::check)),
+    ("prompt", Check::Settings(prompt::check)),
+    ("notes", Check::Home(notes::check)),
+    ("databases", Check::Home(databases::check)),
+    ("money", Check::Settings(money::check)),
+    ("daemon", Check::Home(running::check)),
+    ("channels", Check::Settings(channels::check)),
+    ("standby", Check::Home(standby::check)),
+    ("backups", Check::Home(backups::check)),
+    ("tool servers", Check::Settings(servers::check)),
+    ("collections", Check::Settings(collections::check)),
+    ("jobs", Check::Home(jobs::check)),
+    ("conversations", Check::Home(transcripts::check)),
+    ("machine", Check::Home(machine::check)),
+    ("limits", Check::Home(limits::check)),
+    ("place", Check::Home(place::check)),
+    ("network", Check::Settings(network::check)),
 ];
 
 /// How deep troubles hide behind each other: a closed directory, in it another one, in it a file.
@@ -143,8 +147,8 @@ pub(crate) fn list(json: bool) -> Exit {
 /// Looks, repairs if `fix`, and tells what is wrong.
 pub(crate) fn doctor(shared: &Shared, fix: bool, json: bool) -> Result<Exit, Failure> {
     let (findings, report) = match Patient::meet(shared)? {
-        Found::Nobody(finding) => (vec![finding], show::Report::default()),
-        Found::Patient(patient) => see(shared, &patient, fix)?,
+        Ok(patient) => see(shared, &patient, fix)?,
+        Err(finding) => (vec![finding], show::Report::default()),
     };
     if json {
         show::json(&findings, fix, &report);
@@ -160,31 +164,15 @@ pub(crate) fn doctor(shared: &Shared, fix: bool, json: bool) -> Result<Exit, Fai
 
 /// Returns what is wrong with the settings beside that with which no daemon starts: `check` says the same.
 pub(super) fn of_settings(shared: &Shared) -> Result<Vec<Finding>, Failure> {
-    let Found::Patient(patient) = Patient::meet(shared)? else {
+    let Ok(patient) = Patient::meet(shared)? else {
         return Ok(Vec::new());
     };
-    let checks: [(&str, Check); 3] = [
-        ("settings", settings::beyond_start),
-        ("installed files", |patient| {
-            share::check(patient).into_iter().collect()
-        }),
-        ("money", |patient| {
-            patient
-                .settings
-                .iter()
-                .flat_map(|loaded| money::unpriced(patient, loaded))
-                .collect()
-        }),
+    let checks = [
+        ("settings", Check::Settings(settings::beyond_start)),
+        ("installed files", Check::Settings(share::check)),
+        ("money", Check::Settings(money::unpriced)),
     ];
     Ok(run(&patient, &checks))
-}
-
-/// Returns the user's unit of this home, where it is installed.
-pub(super) fn user_unit(shared: &Shared) -> Option<String> {
-    match Patient::meet(shared).ok()? {
-        Found::Patient(patient) => service::unit(&patient)?.of_user(),
-        Found::Nobody(_) => None,
-    }
 }
 
 fn see(
@@ -210,8 +198,8 @@ fn see(
             break;
         }
         findings = match Patient::meet(shared)? {
-            Found::Patient(patient) => examine(&patient),
-            Found::Nobody(finding) => vec![finding],
+            Ok(patient) => examine(&patient),
+            Err(finding) => vec![finding],
         };
     }
     Ok((findings, report))
@@ -219,15 +207,15 @@ fn see(
 
 /// Returns everything that is wrong, the worst first.
 fn examine(patient: &Patient) -> Vec<Finding> {
-    let closed = run(patient, &[("home", home::entrance as Check)]);
-    let waits: &[(&str, Check)] = &[("standby", standby::check)];
+    let closed = run(patient, &[("home", Check::Home(home::entrance))]);
+    let waits: &[(&str, Check)] = &[("standby", Check::Home(standby::check))];
     let mut findings = if closed.is_empty() && standby::waits(patient) {
         run(patient, waits)
     } else if closed.is_empty() {
         run(patient, CHECKS)
     } else {
         // Behind a closed door everything looks broken.
-        let machine = run(patient, &[("machine", machine::check as Check)]);
+        let machine = run(patient, &[("machine", Check::Home(machine::check))]);
         closed.into_iter().chain(machine).collect()
     };
     findings.sort_by_key(|finding| finding.level);
@@ -237,7 +225,12 @@ fn examine(patient: &Patient) -> Vec<Finding> {
 /// Runs the checks; one that panics is a finding and keeps no other from being made.
 fn run(patient: &Patient, checks: &[(&str, Check)]) -> Vec<Finding> {
     let one = |(name, check): &(&str, Check)| {
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(patient))).unwrap_or_else(|_| {
+        let look = || match (check, &patient.settings) {
+            (Check::Home(check), _) => check(patient),
+            (Check::Settings(check), Ok(loaded)) => check(patient, loaded),
+            (Check::Settings(_), Err(_)) => Vec::new(),
+        };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)).unwrap_or_else(|_| {
             let evidence = format!("the check of the {name} broke down; this is a bug of agent-daemon, its words are above");
             vec![Finding::error("check-failed", evidence, patient.agent("--version"))]
         })
@@ -254,10 +247,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let patient = Patient::of(dir.path(), &[]);
         let checks: &[(&str, Check)] = &[
-            ("stars", |_| panic!("no stars")),
-            ("moon", |_| {
-                vec![Finding::warning("moon-full", "it is round", "cal")]
-            }),
+            ("stars", Check::Home(|_| panic!("no stars"))),
+            (
+                "moon",
+                Check::Home(|_| vec![Finding::warning("moon-full", "it is round", "cal")]),
+            ),
         ];
         let ids: Vec<&str> = run(&patient, checks)
             .iter()

@@ -5,11 +5,7 @@ use super::subject::Patient;
 use crate::config::Loaded;
 use crate::cost;
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    // Without settings there are no caps to compare with; they are told as invalid.
-    let Ok(loaded) = &patient.settings else {
-        return Vec::new();
-    };
+pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     let mut findings = unpriced(patient, loaded);
     findings.extend(reached(patient, loaded));
     findings.extend(cache(patient, loaded));

@@ -12,10 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// What programs call a proxy; this one goes by none.
 const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let Ok(loaded) = &patient.settings else {
-        return Vec::new();
-    };
+pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     if !is_troubled(patient) {
         return Vec::new();
     }

@@ -13,10 +13,7 @@ use crate::skills::{Skill, Skills, Surroundings};
 /// Findings of one kind that are told; more would hide the others.
 const MOST: usize = 10;
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let Ok(loaded) = &patient.settings else {
-        return Vec::new();
-    };
+pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     let skills = Skills::new(&patient.home, config::share_dir(&patient.env).as_deref());
     let skills = Arc::new(skills);
     let remarks = prompt::survey(&Sources::new(&patient.home, skills.clone()), loaded);

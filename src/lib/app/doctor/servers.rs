@@ -2,26 +2,19 @@
 
 use super::Finding;
 use super::subject::Patient;
-use crate::mcp;
-use crate::mcp::{Off, Seen, ServerStatus};
+use crate::app::send::mcp::statuses;
+use crate::config::Loaded;
+use crate::mcp::{Off, ServerStatus};
 
-pub(super) fn check(patient: &Patient) -> Vec<Finding> {
-    let Ok(loaded) = &patient.settings else {
-        return Vec::new();
-    };
+pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     if loaded.config.mcp.servers.is_empty() {
         return Vec::new();
     }
-    let seen = Seen::read(&patient.home.tool_servers());
-    let trusted = mcp::approved_hashes(&patient.home.trusted_servers()).read();
-    let findings = loaded.config.mcp.servers.iter().flat_map(|(name, server)| {
-        let identity = mcp::identity(&server.command, &server.url);
-        of(
-            patient,
-            &mcp::status((name, &identity, &server.trust), &seen, &trusted),
-        )
-    });
-    findings.collect()
+    let statuses = statuses(&patient.home, &loaded.config);
+    statuses
+        .iter()
+        .flat_map(|status| of(patient, status))
+        .collect()
 }
 
 /// What the owner distrusts, and what no daemon has asked yet, is no trouble.

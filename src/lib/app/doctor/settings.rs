@@ -55,16 +55,13 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
         Err(error) => findings.push(invalid(patient, &error)),
     }
     findings.extend(wall(patient, loaded));
-    findings.extend(beyond_start(patient));
+    findings.extend(beyond_start(patient, loaded));
     findings.extend(marks(patient));
     findings
 }
 
 /// What a daemon starts with and should not have.
-pub(super) fn beyond_start(patient: &Patient) -> Vec<Finding> {
-    let Ok(loaded) = &patient.settings else {
-        return Vec::new();
-    };
+pub(super) fn beyond_start(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     let mut findings = allowed_paths(patient, loaded);
     findings.extend(owner(patient, loaded));
     findings.extend(model_names(patient, loaded));

@@ -3,14 +3,15 @@
 use super::Finding;
 use super::subject::{Patient, quote};
 use crate::config;
+use crate::config::Loaded;
 use crate::embedding::static_table;
 use crate::embedding::static_table::Table;
 
-pub(super) fn check(patient: &Patient) -> Option<Finding> {
-    let loaded = patient.settings.as_ref().ok()?;
+pub(super) fn check(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
     // A server's vectors, or none, need no table.
     let is_local = loaded.config.memory.embeddings.provider == "local";
-    is_local.then(|| missing(patient)).flatten()
+    let finding = is_local.then(|| missing(patient)).flatten();
+    finding.into_iter().collect()
 }
 
 fn missing(patient: &Patient) -> Option<Finding> {
@@ -75,7 +76,9 @@ mod tests {
         let path = share.to_str().expect("text").to_owned();
         let told = |share: &str| {
             let patient = Patient::of(&dir.path().join("home"), &[("AGENT_SHARE", share)]);
-            check(&patient).map(|finding| (finding.id, finding.command))
+            let loaded = patient.settings.as_ref().expect("settings");
+            let finding = check(&patient, loaded).pop();
+            finding.map(|finding| (finding.id, finding.command))
         };
         let unset = || "unset AGENT_SHARE".to_owned();
         assert_eq!(told("share"), Some(("share-missing", unset())));

@@ -38,28 +38,19 @@ pub(super) struct Patient {
     programs: Option<PathBuf>,
 }
 
-/// A patient, or why there is none.
-pub(super) enum Found {
-    Patient(Box<Patient>),
-    Nobody(Finding),
-}
-
 impl Patient {
-    /// Finds the home that flags and environment name.
+    /// Finds the home that flags and environment name; else returns why there is none.
     ///
     /// # Errors
     /// For flags that make no sense; anything else is a finding.
-    pub(super) fn meet(shared: &Shared) -> Result<Found, Failure> {
+    pub(super) fn meet(shared: &Shared) -> Result<Result<Self, Finding>, Failure> {
         match shared.home() {
-            Ok((env, home)) => Ok(Found::Patient(Box::new(Self::new(shared, env, home)))),
+            Ok((env, home)) => Ok(Ok(Self::new(shared, env, home))),
             Err(failure) if failure.exit == crate::app::cli::Exit::Usage => Err(failure),
             Err(failure) => {
                 let command = "agent-daemon --home /var/lib/agent doctor";
-                Ok(Found::Nobody(Finding::error(
-                    "home-unknown",
-                    failure.message,
-                    command,
-                )))
+                let finding = Finding::error("home-unknown", failure.message, command);
+                Ok(Err(finding))
             }
         }
     }
@@ -177,6 +168,15 @@ impl Patient {
         match self.owner {
             Some(owner) if owner != self.uid => format!("sudo -u {} ", quote(user(owner))),
             _ => String::new(),
+        }
+    }
+
+    /// Returns the command that opens `file` in the user's editor.
+    pub(super) fn edit(&self, file: &Path, line: Option<usize>) -> String {
+        let line = line.map_or_else(String::new, |line| format!(" +{line}"));
+        format!("{}${{EDITOR:-vi}}{line} {}", self.sudo(), quote(file))
+    }
+
     /// Returns the command that opens the file with the settings of a provider.
     pub(super) fn edit_provider(&self, provider: &config::Provider) -> String {
         let own = provider.file.as_deref();
@@ -200,26 +200,11 @@ impl Patient {
         )
     }
 
-        }
-    }
-
-    /// Returns the command that opens `file` in the user's editor.
-    pub(super) fn edit(&self, file: &Path, line: Option<usize>) -> String {
-        let line = line.map_or_else(String::new, |line| format!(" +{line}"));
-        format!("{}${{EDITOR:-vi}}{line} {}", self.sudo(), quote(file))
-    }
-
     /// Returns where `$PATH` leads to `name`.
     pub(super) fn on_path(&self, name: &str) -> Option<PathBuf> {
         let path = self.env.get("PATH")?;
         std::env::split_paths(&path)
             .map(|dir| dir.join(name))
-/// Reads `FILE:LINE`.
-fn place(origin: &str) -> Option<(PathBuf, usize)> {
-    let (file, line) = origin.rsplit_once(':')?;
-    Some((PathBuf::from(file), line.parse().ok()?))
-}
-
             .find(|path| is_program(path))
     }
 
@@ -227,6 +212,12 @@ fn place(origin: &str) -> Option<(PathBuf, usize)> {
     pub(super) fn programs(&self) -> Option<&Path> {
         self.programs.as_deref()
     }
+}
+
+/// Reads `FILE:LINE`.
+fn place(origin: &str) -> Option<(PathBuf, usize)> {
+    let (file, line) = origin.rsplit_once(':')?;
+    Some((PathBuf::from(file), line.parse().ok()?))
 }
 
 /// Returns whether reading `path` would wait for somebody to write: it is a FIFO.
@@ -285,6 +276,15 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(50))]
         #[test]
+        fn a_shell_reads_a_quoted_word_back(word in proptest::collection::vec(1u8..=255, 1..20)) {
+            let script = format!("printf %s {}", quote(OsStr::from_bytes(&word)));
+            let output = std::process::Command::new("bash").args(["-c", &script]).output();
+            if let Ok(output) = output {
+                prop_assert_eq!(output.stdout, word);
+            }
+        }
+    }
+
     #[test]
     fn a_place_is_a_file_and_a_line() {
         assert_eq!(
@@ -295,15 +295,6 @@ mod tests {
             (place("$AGENT_X"), place("flag"), place("/a:b")),
             (None, None, None)
         );
-    }
-
-        fn a_shell_reads_a_quoted_word_back(word in proptest::collection::vec(1u8..=255, 1..20)) {
-            let script = format!("printf %s {}", quote(OsStr::from_bytes(&word)));
-            let output = std::process::Command::new("bash").args(["-c", &script]).output();
-            if let Ok(output) = output {
-                prop_assert_eq!(output.stdout, word);
-            }
-        }
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! Can the conversations be read, line by line?
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::files::more;
 use super::Finding;
+use super::files::more;
 use super::subject::Patient;
+use crate::sys::jsonl;
 
 /// Bytes that are read at most, the newest conversations first: about a second.
 const MOST: u64 = 64 << 20;
 
-pub(super) fn check(patient: &Patient) -> Option<Finding> {
+pub(super) fn check(patient: &Patient) -> Vec<Finding> {
+    damage(patient).into_iter().collect()
+}
+
+fn damage(patient: &Patient) -> Option<Finding> {
     let mut files: Vec<(std::time::SystemTime, u64, PathBuf)> =
         std::fs::read_dir(patient.home.sessions())
             .ok()?
@@ -47,21 +51,17 @@ pub(super) fn check(patient: &Patient) -> Option<Finding> {
 
 /// Returns the first line that cannot be read. The last one may be torn: it is cut before the next is written.
 fn first_bad(path: &Path) -> Option<usize> {
-    let mut reader = BufReader::new(File::open(path).ok()?);
-    let (mut line, mut number) = (Vec::new(), 0);
-    loop {
-        line.clear();
-        if reader.read_until(b'\n', &mut line).ok()? == 0 {
-            return None;
-        }
+    let mut number = 0;
+    let flow = jsonl::try_for_each_line(path, 0, |line, _| {
         number += 1;
-        let is_whole = line.ends_with(b"\n");
         let is_blank = line.iter().all(u8::is_ascii_whitespace);
-        if is_whole && !is_blank && serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_err()
-        {
-            return Some(number);
+        if is_blank || serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok() {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(number)
         }
-    }
+    });
+    flow.ok()?.break_value()
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
         let told = |text: &str| {
             let rename = crate::sys::atomic::Durability::Rename;
             crate::sys::atomic::write(&path, text.as_bytes(), rename).expect("write");
-            check(&patient).map(|finding| (finding.id, finding.evidence))
+            damage(&patient).map(|finding| (finding.id, finding.evidence))
         };
         assert_eq!(told("{\"a\":1}\n\n{\"b\":2}\n{\"to"), None);
         let (id, evidence) = told("{\"a\":1}\nedited by hand\n{\"b\":2}\n").expect("a finding");

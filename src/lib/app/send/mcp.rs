@@ -11,6 +11,7 @@ use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
 use crate::config;
+use crate::config::{Config, Home};
 use crate::mcp;
 use crate::mcp::{Off, Offered, Seen, ServerStatus};
 use crate::text;
@@ -47,22 +48,19 @@ pub(super) fn mcp(context: &Context<'_>, words: &[String]) -> Result<Exit, Failu
 }
 
 pub(super) fn standings(context: &Context<'_>) -> Result<Vec<ServerStatus>, Failure> {
-    let home = context.home;
-    let config = config::load_config(home, context.env)?;
+    let config = config::load_config(context.home, context.env)?;
+    Ok(statuses(context.home, &config))
+}
+
+/// Returns how the tool servers of the settings stand.
+pub(in crate::app) fn statuses(home: &Home, config: &Config) -> Vec<ServerStatus> {
     let seen = Seen::read(&home.tool_servers());
     let trusted = mcp::approved_hashes(&home.trusted_servers()).read();
-    let standing = |(name, server): (&String, &config::McpServer)| {
-        mcp::status(
-            (
-                name,
-                &mcp::identity(&server.command, &server.url),
-                &server.trust,
-            ),
-            &seen,
-            &trusted,
-        )
+    let status = |(name, server): (&String, &config::McpServer)| {
+        let identity = mcp::identity(&server.command, &server.url);
+        mcp::status((name, &identity, &server.trust), &seen, &trusted)
     };
-    Ok(config.mcp.servers.iter().map(standing).collect())
+    config.mcp.servers.iter().map(status).collect()
 }
 
 fn trust(

@@ -9,7 +9,7 @@ mod chat;
 mod complete;
 mod help;
 mod job;
-mod mcp;
+pub(super) mod mcp;
 mod mcp_add;
 mod mcp_login;
 mod message;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use super::ask::Stop;
 use super::{Setup, ask};
 use crate::app::cli;
-use crate::app::doctor;
+use crate::app::unit::Unit;
 
 pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
     if setup.is_running() {
@@ -14,7 +14,8 @@ pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
         return Ok(());
     }
     let run = cli::command("agent-daemon", "run");
-    let Some(unit) = doctor::user_unit(setup.shared) else {
+    let unit = Unit::of(&setup.env, &setup.home).and_then(Unit::of_user);
+    let Some(unit) = unit else {
         cli::err(&format!(
             "  no unit for this home is installed (scripts/install --user installs one); by hand: {run}"
         ));
