@@ -84,7 +84,7 @@ pub(super) async fn form<T: DeserializeOwned>(request: Request) -> Result<T, Api
 }
 
 async fn form_of<T: DeserializeOwned>(request: Request, max: usize) -> Result<T, ApiError> {
-    if !has_type(request.headers(), "application/x-www-form-urlencoded") {
+    if media_type(request.headers()) != "application/x-www-form-urlencoded" {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "not_a_form",
@@ -101,7 +101,7 @@ async fn form_of<T: DeserializeOwned>(request: Request, max: usize) -> Result<T,
 
 /// Returns true when the body is JSON.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
-    has_type(headers, "application/json")
+    media_type(headers) == "application/json"
 }
 
 /// Reads the JSON or the form of a request that has at most `max` bytes.
@@ -123,7 +123,7 @@ pub(super) async fn json_or_form<T: DeserializeOwned>(
 /// # Errors
 /// 400, 408, 413 or 415.
 pub(super) async fn bytes(request: Request) -> Result<Vec<u8>, ApiError> {
-    if !has_type(request.headers(), "application/json") {
+    if !is_json(request.headers()) {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "not_json",
@@ -151,18 +151,18 @@ pub(super) async fn json_or_nothing<T: DeserializeOwned + Default>(
     json(request).await
 }
 
-fn has_type(headers: &HeaderMap, wanted: &str) -> bool {
-    let mut types = headers.get_all(CONTENT_TYPE).iter();
-    let (Some(one), None) = (types.next(), types.next()) else {
-        return false;
-    };
-    let essence = one
-        .to_str()
-        .unwrap_or_default()
-        .split(';')
-        .next()
-        .unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case(wanted)
+/// Returns the only value of a header.
+pub(super) fn one<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(first)
+}
+
+/// Returns what the body is said to be, in small letters and without parameters.
+pub(super) fn media_type(headers: &HeaderMap) -> String {
+    let said = one(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+    let essence = said.split(';').next().unwrap_or_default();
+    essence.trim().to_ascii_lowercase()
 }
 
 /// Reads the bytes of a request, at most `max`.
@@ -275,11 +275,7 @@ mod tests {
             for value in types {
                 headers.append(CONTENT_TYPE, value.parse().expect("value"));
             }
-            assert_eq!(
-                has_type(&headers, "application/json"),
-                expected,
-                "{types:?}"
-            );
+            assert_eq!(is_json(&headers), expected, "{types:?}");
         };
         check(&["application/json"], true);
         check(&["Application/JSON; charset=utf-8"], true);

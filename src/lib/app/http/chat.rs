@@ -174,21 +174,14 @@ impl Message {
 
     /// Returns the message as a command, and its files.
     pub(super) fn order(self, id: Id, stream: bool) -> (Order, Vec<Brought>) {
-        let Self {
-            words,
-            sender,
-            session,
-            files,
-        } = self;
-        let attachments = files.iter().map(Attachment::from).collect();
         let command = Command::User {
-            words,
-            sender,
-            session,
+            words: self.words,
+            sender: self.sender,
+            session: self.session,
             stream,
-            attachments,
+            attachments: self.files.iter().map(Attachment::from).collect(),
         };
-        (Order::new(id, command), files)
+        (Order::new(id, command), self.files)
     }
 }
 

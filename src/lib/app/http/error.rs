@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
-use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 
+use super::queries::JSON;
 use crate::app::cli::{Exit, Failure};
 use crate::secret;
 
@@ -206,12 +206,7 @@ impl From<Failure> for ApiError {
         let (status, code) = match failure.exit {
             Exit::Usage => (StatusCode::BAD_REQUEST, "bad_request"),
             Exit::TryAgain | Exit::NoDaemon => (StatusCode::SERVICE_UNAVAILABLE, "try_again"),
-            Exit::Data => (StatusCode::INTERNAL_SERVER_ERROR, "bad_data"),
-            Exit::Io => (StatusCode::INTERNAL_SERVER_ERROR, "io"),
-            Exit::NotPermitted => (StatusCode::INTERNAL_SERVER_ERROR, "not_permitted"),
-            Exit::Config => (StatusCode::INTERNAL_SERVER_ERROR, "configuration"),
-            Exit::Bug => (StatusCode::INTERNAL_SERVER_ERROR, "bug"),
-            Exit::Ok | Exit::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, failure.code()),
         };
         if status.is_server_error() {
             tracing::error!(hint = failure.hint, "a request failed: {}", failure.message);
@@ -225,11 +220,7 @@ impl From<Failure> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(self.document().to_string()));
-        *response.status_mut() = self.status;
-        response
-            .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let mut response = (self.status, JSON, self.document().to_string()).into_response();
         response.headers_mut().extend(self.headers);
         response
     }

@@ -16,11 +16,11 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use hyper::header::{AUTHORIZATION, HeaderMap};
 use ring::hmac;
 use serde_json::{Map, Value, json};
 
-use super::body::Named;
+use super::body::{Named, one};
 use super::connections::Connection;
 use super::error::ApiError;
 use super::rate_limit::Bucket;
@@ -309,13 +309,6 @@ impl Receiver {
     }
 }
 
-/// Returns the only value of a header.
-fn one<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    let first = values.next()?.to_str().ok()?;
-    values.next().is_none().then_some(first)
-}
-
 /// Returns a header for a template; none that may hold a secret.
 fn shown_header(headers: &HeaderMap, name: &str) -> Option<String> {
     let is_secret = PLAIN_SECRETS.contains(&name)
@@ -347,14 +340,7 @@ fn document(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, ApiError> {
     if bytes.is_empty() {
         return Ok(json!({}));
     }
-    let kind = one(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
-    let kind = kind
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
-    match kind.as_str() {
+    match body::media_type(headers).as_str() {
         "application/x-www-form-urlencoded" => form(bytes),
         kind if kind == "application/json" || kind.ends_with("+json") => body::parse(bytes),
         kind if kind.starts_with("text/") => {
@@ -391,8 +377,10 @@ pub(super) fn check_body(bytes: &[u8]) {
         "application/x-www-form-urlencoded",
         "text/plain",
     ] {
-        let headers =
-            HeaderMap::from_iter([(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind))]);
+        let headers = HeaderMap::from_iter([(
+            hyper::header::CONTENT_TYPE,
+            hyper::header::HeaderValue::from_static(kind),
+        )]);
         if let Ok(document) = document(&headers, bytes)
             && let Ok(template) = Template::parse("{a.0.b} {} {@x}")
         {

@@ -287,10 +287,7 @@ pub(super) async fn login(
     api.logins.end(&headers)?;
     let cookie = api.logins.begin(secure)?;
     let mut response = if is_form {
-        let mut response = StatusCode::SEE_OTHER.into_response();
-        let next = HeaderValue::from_str(&next).map_err(|_| ApiError::bug())?;
-        response.headers_mut().insert(LOCATION, next);
-        response
+        (StatusCode::SEE_OTHER, [(LOCATION, next)]).into_response()
     } else {
         Json(json!({"status": "ok"})).into_response()
     };
@@ -307,17 +304,13 @@ pub(super) async fn logout(
 ) -> Result<Response, ApiError> {
     let headers = request.headers();
     api.logins.end(headers)?;
-    let mut response = if body::is_json(headers) {
+    let response = if body::is_json(headers) {
         Json(json!({"status": "ok"})).into_response()
     } else {
-        let mut response = StatusCode::SEE_OTHER.into_response();
-        let form = HeaderValue::from_static(LOGIN);
-        response.headers_mut().insert(LOCATION, form);
-        response
+        (StatusCode::SEE_OTHER, [(LOCATION, LOGIN)]).into_response()
     };
     let gone = api.logins.header("", 0, false)?;
-    response.headers_mut().insert(SET_COOKIE, gone);
-    Ok(response)
+    Ok(([(SET_COOKIE, gone)], response).into_response())
 }
 
 #[cfg(test)]

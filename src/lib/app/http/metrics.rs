@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::Api;
 use super::error::ApiError;
+use super::queries::read;
 use crate::app::documents;
 use crate::app::documents::status::Status;
 
@@ -34,8 +35,7 @@ const METRICS: &str = include_str!("metrics.txt");
 
 /// `GET /metrics`.
 pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
-    let (home, env) = (api.home.clone(), api.env.clone());
-    let status = crate::sys::blocking(move || documents::status(&home, &env)).await?;
+    let status = read(&api, documents::status).await?;
     let values = values(&status, api.pipeline.running().len(), &api.counters.all());
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text(METRICS, &values)).into_response())

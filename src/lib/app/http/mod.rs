@@ -169,28 +169,19 @@ impl BoundServer {
         telegram: Option<Arc<Telegram>>,
         shutdown: CancellationToken,
     ) -> Result<impl Future<Output = ()> + Send + 'static, Failure> {
-        let Self {
-            listener,
-            settings:
-                Settings {
-                    http,
-                    token,
-                    hook_secrets,
-                    ..
-                },
-        } = self;
+        let (http, token) = (self.settings.http, self.settings.token.as_ref());
         let api = Arc::new(Api {
             titles: Arc::default(),
-            logins: Logins::open(&home, token.as_ref())?,
+            logins: Logins::open(&home, token)?,
             status: queries::look_at_status(home.clone(), env.clone()),
             pipeline,
             home,
             env,
-            token_check: TokenCheck::new(token.as_ref())?,
-            hooks: hooks::receivers(&http, &hook_secrets)?,
+            token_check: TokenCheck::new(token)?,
+            hooks: hooks::receivers(&http, &self.settings.hook_secrets)?,
             hook_bodies: tokio::sync::Semaphore::new(hooks::MAX_READING),
             hosts: Hosts::of(&http),
-            origins: http.origins.clone(),
+            origins: http.origins,
             reads: Bucket::new(http.reads_per_minute),
             writes: Bucket::new(http.writes_per_minute),
             wrong_tokens: WrongTokens::default(),
@@ -201,8 +192,8 @@ impl BoundServer {
             last_unauthorized_log_ms: AtomicI64::new(0),
             shutdown,
         });
-        tracing::info!(listen = listener.address(), "the HTTP API is open");
-        Ok(connections::serve(api, listener, telegram))
+        tracing::info!(listen = self.listener.address(), "the HTTP API is open");
+        Ok(connections::serve(api, self.listener, telegram))
     }
 }
 

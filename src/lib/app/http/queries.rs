@@ -10,7 +10,6 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use clap::ValueEnum;
 use futures_util::stream;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -31,6 +30,9 @@ use crate::queue;
 const PIECE: usize = 64 << 10;
 const BEHIND: usize = 4;
 
+/// The header of a document that is ready as text.
+pub(super) const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
+
 pub(super) type Asked = Result<Json<Value>, ApiError>;
 
 /// Answers from files, beside the event loop.
@@ -38,12 +40,19 @@ pub(super) async fn ask<T: Serialize + Send + 'static>(
     api: &Api,
     question: impl FnOnce(&Home, &Environment) -> Result<T, Failure> + Send + 'static,
 ) -> Asked {
+    let document = read(api, |home, env| {
+        question(home, env).map(|document| serde_json::to_value(&document))
+    });
+    document.await?.map(Json).map_err(|_| ApiError::bug())
+}
+
+/// Reads files, beside the event loop.
+pub(super) async fn read<T: Send + 'static>(
+    api: &Api,
+    question: impl FnOnce(&Home, &Environment) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
     let (home, env) = (api.home.clone(), api.env.clone());
-    let document = crate::sys::blocking(move || {
-        question(&home, &env).map(|document| serde_json::to_value(&document))
-    })
-    .await?;
-    document.map(Json).map_err(|_| ApiError::bug())
+    crate::sys::blocking(move || question(&home, &env)).await
 }
 
 /// Looks for the status.
@@ -65,10 +74,7 @@ pub(super) fn look_at_status(home: Home, env: Environment) -> SharedLook {
 
 /// The one that scripts and monitors ask for all the time.
 pub(super) async fn status(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
-    let mut response = Response::new(Body::from(api.status.ask().await?));
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    Ok(response)
+    Ok((JSON, api.status.ask().await?).into_response())
 }
 
 /// What `sessions` is asked.
@@ -181,9 +187,10 @@ pub(super) async fn history(
     if before.is_some() {
         return Err(ApiError::bad("`before` goes with `last`"));
     }
-    let (home, env) = (api.home.clone(), api.env.clone());
-    let found = crate::sys::blocking(move || documents::history(&home, &env, &target, full)).await;
-    let history = found?;
+    let found = read(&api, move |home, env| {
+        documents::history(home, env, &target, full)
+    });
+    let history = found.await?;
     // One of years does not have to fit into memory.
     let (sender, receiver) = mpsc::channel(BEHIND);
     tokio::task::spawn_blocking(move || {
@@ -203,11 +210,7 @@ pub(super) async fn history(
     let pieces = stream::unfold(receiver, |mut receiver| async {
         Some((receiver.recv().await?, receiver))
     });
-    let mut response = Response::new(Body::from_stream(pieces));
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(response)
+    Ok((JSON, Body::from_stream(pieces)).into_response())
 }
 
 /// A document on its way.
@@ -240,8 +243,7 @@ pub(super) async fn explain(
     State(api): State<Arc<Api>>,
     Named(target): Named,
 ) -> Result<Json<Explain>, ApiError> {
-    let home = api.home.clone();
-    let explained = crate::sys::blocking(move || documents::explain(&home, &target)).await;
+    let explained = read(&api, move |home, _| documents::explain(home, &target)).await;
     explained.map(Json).map_err(|failure| match failure.exit {
         Exit::Failed => ApiError::not_found(failure.message).hint(failure.hint.unwrap_or_default()),
         _ => ApiError::from(failure),

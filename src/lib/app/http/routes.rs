@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
-use hyper::header::CONTENT_TYPE;
 
 use super::error::ApiError;
 use super::{Api, actions, chat, hooks, knowledge, login, metrics, openai, page, queries};
@@ -91,7 +90,7 @@ pub(super) fn router() -> Router<Arc<Api>> {
 }
 
 async fn openapi() -> Response {
-    ([(CONTENT_TYPE, "application/json")], OPENAPI).into_response()
+    (queries::JSON, OPENAPI).into_response()
 }
 
 #[cfg(test)]

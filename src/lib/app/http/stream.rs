@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -87,15 +87,11 @@ pub(super) fn events(api: Arc<Api>, id: Id, form: Form) -> Response {
         let piece: Bytes = receiver.recv().await?;
         Some((Ok::<_, std::convert::Infallible>(piece), receiver))
     });
-    let mut response = Response::new(Body::from_stream(pieces));
-    response.headers_mut().insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("text/event-stream; charset=utf-8"),
-    );
-    response
-        .headers_mut()
-        .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    let headers = [
+        (CONTENT_TYPE, "text/event-stream; charset=utf-8"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    (headers, Body::from_stream(pieces)).into_response()
 }
 
 /// Takes a reader of this message off; true when it was the last one.

@@ -45,45 +45,31 @@ pub(super) struct Answer {
 /// # Errors
 /// When the message failed, was stopped, or was not carried out.
 pub(super) fn outcome(reply: Reply) -> Result<Answer, ApiError> {
-    let Reply {
-        id,
-        reply,
-        session_id,
-        run_id,
-        tokens,
-        output_tokens,
-        cost_usd,
-        silent,
-        receipts,
-        error,
-        ..
-    } = reply;
-    let Some(error) = error else {
-        let reply = reply.unwrap_or_default();
+    let Some(error) = reply.error else {
         return Ok(Answer {
-            reply,
-            session_id,
-            run_id,
-            tokens,
-            cost_usd,
-            silent,
-            receipts,
-            id,
-            output_tokens,
+            reply: reply.reply.unwrap_or_default(),
+            session_id: reply.session_id,
+            run_id: reply.run_id,
+            tokens: reply.tokens,
+            cost_usd: reply.cost_usd,
+            silent: reply.silent,
+            receipts: reply.receipts,
+            id: reply.id,
+            output_tokens: reply.output_tokens,
         });
     };
-    let refusal = match run_id {
+    let refusal = match reply.run_id {
         _ if error == STOPPED => {
             ApiError::new(StatusCode::CONFLICT, "stopped", "the run was cancelled")
         }
         Some(run_id) => ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", error)
             .hint("GET /api/v1/status shows the last error")
             .with("run_id", run_id)
-            .with("session_id", session_id)
-            .with("receipts", receipts),
+            .with("session_id", reply.session_id)
+            .with("receipts", reply.receipts),
         None => ApiError::new(StatusCode::CONFLICT, "declined", error),
     };
-    Err(refusal.with("id", id).final_word())
+    Err(refusal.with("id", reply.id).final_word())
 }
 
 /// What is new about a message.

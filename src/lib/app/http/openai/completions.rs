@@ -58,18 +58,11 @@ pub(in crate::app::http) async fn complete(
     let raw = Raw::of(request).await?;
     let completion: Completion = body::parse(&raw.bytes)?;
     completion.check(ignores_tools(&api))?;
-    let Completion {
-        model,
-        messages,
-        stream,
-        stream_options,
-        user,
-        ..
-    } = completion;
-    let message = message(&api, &model, &messages, user, None).await?;
-    let stream = stream == Some(true);
-    let with_usage = stream_options
-        .is_some_and(|options| options.get("include_usage") == Some(&Value::Bool(true)));
+    let (model, messages) = (completion.model, completion.messages);
+    let message = message(&api, &model, &messages, completion.user, None).await?;
+    let stream = completion.stream == Some(true);
+    let options = completion.stream_options.unwrap_or_default();
+    let with_usage = options["include_usage"] == true;
     let id = raw.take_in(&api, "completion", message, stream).await?;
     let chunks = Chunks {
         id: format!("chatcmpl-{id}"),

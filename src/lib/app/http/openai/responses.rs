@@ -143,17 +143,10 @@ pub(in crate::app::http) async fn respond(
         None => None,
         Some(previous) => Some(conversation(&api, previous).await?),
     };
-    let Asked {
-        model,
-        stream,
-        user,
-        previous_response_id,
-        ..
-    } = asked;
-    let message = message(&api, &model, &messages, user, continued).await?;
-    let stream = stream == Some(true);
+    let (model, stream) = (asked.model, asked.stream == Some(true));
+    let message = message(&api, &model, &messages, asked.user, continued).await?;
     let id = raw.take_in(&api, "response", message, stream).await?;
-    let form = Events::new(id.clone(), model, previous_response_id);
+    let form = Events::new(id.clone(), model, asked.previous_response_id);
     if stream {
         let form = stream::Form::Response(Box::new(form));
         return Ok(stream::events(api, id, form));

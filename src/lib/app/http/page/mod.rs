@@ -17,9 +17,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono_tz::Tz;
-use hyper::header::{
-    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
-};
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY};
 use serde::Deserialize;
 
 use super::Api;
@@ -93,21 +91,16 @@ struct Look {
 
 /// Returns a page as it is sent.
 fn document(text: String, Look { referrer, policy }: Look) -> Response {
-    let mut response = text.into_response();
-    let headers = response.headers_mut();
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("text/html; charset=utf-8"),
-    );
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static(referrer));
-    headers.insert(
-        HeaderName::from_static("cross-origin-resource-policy"),
-        HeaderValue::from_static("same-origin"),
-    );
-    if let Ok(policy) = HeaderValue::from_str(&policy) {
-        headers.insert(CONTENT_SECURITY_POLICY, policy);
-    }
-    response
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (REFERRER_POLICY, referrer),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+        (CONTENT_SECURITY_POLICY, policy.as_str()),
+    ];
+    (headers, text).into_response()
 }
 
 /// Nothing runs, nothing is loaded, nobody frames it; its own style is known by its hash.
@@ -138,9 +131,16 @@ fn draw(home: &Home, env: &Environment, memory: &Memory, question: &str) -> Stri
     state(&mut page, home, env, zone);
     search(&mut page, memory, question, zone);
     costs(&mut page, home, env, zone, now);
-    queue(&mut page, home);
-    sessions(&mut page, home, env, now);
-    jobs(&mut page, home, env, zone);
+    let queue = documents::queue(home);
+    section(&mut page, "Queue", queue, render::status::table);
+    let sessions = documents::sessions(home, env);
+    section(&mut page, "Conversations", sessions, |sessions| {
+        render::sessions::table(&sessions.sessions, now)
+    });
+    let jobs = documents::jobs(home, env);
+    section(&mut page, "Jobs", jobs, |jobs| {
+        render::jobs::table(jobs, zone)
+    });
     footer(&mut page, zone);
     page.raw(foot);
     page.into_text()
@@ -293,23 +293,6 @@ fn costs(page: &mut Html, home: &Home, env: &Environment, zone: Tz, now: i64) {
         }
     }
     page.raw("</section>");
-}
-
-fn queue(page: &mut Html, home: &Home) {
-    let queue = documents::queue(home);
-    section(page, "Queue", queue, render::status::table);
-}
-
-fn sessions(page: &mut Html, home: &Home, env: &Environment, now: i64) {
-    let sessions = documents::sessions(home, env);
-    section(page, "Conversations", sessions, |sessions| {
-        render::sessions::table(&sessions.sessions, now)
-    });
-}
-
-fn jobs(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
-    let jobs = documents::jobs(home, env);
-    section(page, "Jobs", jobs, |jobs| render::jobs::table(jobs, zone));
 }
 
 /// Shows the first rows of a document, or why there are none.
