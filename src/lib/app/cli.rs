@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 pub use super::failure::{Exit, Failure};
 use crate::config::{Environment, Home, HomeFlags};
@@ -492,6 +494,15 @@ pub(super) fn confirms(question: &str) -> Result<bool, Failure> {
     let read = std::io::stdin().read_line(&mut line);
     read.map_err(|error| Failure::io(format!("cannot read your answer: {error}")))?;
     Ok(["y", "yes"].contains(&line.trim().to_lowercase().as_str()))
+}
+
+/// Returns what poll(2) says of standard input just now.
+pub(super) fn stdin_events() -> PollFlags {
+    let stdin = std::io::stdin();
+    let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let polled = poll(&mut ends, PollTimeout::ZERO).is_ok();
+    let seen = ends.first().and_then(PollFd::revents);
+    seen.filter(|_| polled).unwrap_or(PollFlags::empty())
 }
 
 /// Prints a line of talk.

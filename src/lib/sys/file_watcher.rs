@@ -1,9 +1,10 @@
 //! Watchers of files, through the crate notify: one thread each, which calls a handler.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
-use notify::{Config, Event, RecommendedWatcher, Watcher};
+use notify::{Config, Event, RecommendedWatcher, RecursiveMode, Watcher};
 
 /// Returns a watcher that calls `handler` for each event and each error. It watches nothing yet.
 ///
@@ -30,6 +31,33 @@ pub fn file_watcher(
         return Err(notify::Error::io(io::Error::from_raw_os_error(
             nix::libc::EAGAIN,
         )));
+    }
+    Ok(watcher)
+}
+
+/// Returns a watcher that calls `tell` when a path in one of `dirs` that is `ours` is made or changed. That somebody, perhaps
+/// we ourselves, looks there makes events too, and is no news.
+///
+/// # Errors
+///
+/// As [`file_watcher`], and where a directory cannot be watched.
+pub fn watch_changes(
+    dirs: &[impl AsRef<Path>],
+    ours: impl Fn(&Path) -> bool + Send + 'static,
+    tell: impl Fn() + Send + 'static,
+) -> notify::Result<RecommendedWatcher> {
+    let is_news = move |event: Event| {
+        (event.kind.is_create() || event.kind.is_modify())
+            && event.paths.iter().any(|path| ours(path))
+    };
+    let handler = move |event: notify::Result<Event>| {
+        if event.is_ok_and(&is_news) {
+            tell();
+        }
+    };
+    let mut watcher = file_watcher(handler, Config::default())?;
+    for dir in dirs {
+        watcher.watch(dir.as_ref(), RecursiveMode::NonRecursive)?;
     }
     Ok(watcher)
 }

@@ -19,7 +19,7 @@ pub mod sd_notify;
 pub use blocking::blocking;
 pub use dir_watch::DirWatch;
 pub use file_stamp::Version;
-pub use file_watcher::file_watcher;
+pub use file_watcher::{file_watcher, watch_changes};
 pub use opened_files::OpenedFiles;
 pub use scratch_dir::ScratchDir;
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use notify::{RecursiveMode, Watcher};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -50,8 +49,15 @@ pub(super) async fn serve(
     mut watchdog: watchdog::Link,
 ) {
     let (rings, mut heard) = mpsc::channel(AT_ONCE);
-    let again = rings.clone();
-    let watcher = watch(&spools(&pipeline, &home), rings.clone());
+    let (again, came) = (rings.clone(), rings.clone());
+    let watcher = sys::watch_changes(
+        &spools(&pipeline, &home),
+        |_| true,
+        move || {
+            // A full channel will be worked off and then looks at the spool anyway.
+            let _ = came.try_send(Ring::Look);
+        },
+    );
     if let Err(error) = &watcher {
         tracing::warn!(%error, "the spool cannot be watched; it is looked at every 5 s");
     }
@@ -94,26 +100,6 @@ fn spools(pipeline: &Pipeline, home: &Home) -> Vec<PathBuf> {
     let own = channel_spools::own(pipeline, home).into_iter();
     let own = own.map(|(_, layout)| layout.spool_new());
     [home.spool_new()].into_iter().chain(own).collect()
-}
-
-fn watch(
-    dirs: &[PathBuf],
-    rings: mpsc::Sender<Ring>,
-) -> notify::Result<notify::RecommendedWatcher> {
-    let mut watcher = sys::file_watcher(
-        move |event: notify::Result<notify::Event>| {
-            let news = event.is_ok_and(|event| event.kind.is_create() || event.kind.is_modify());
-            if news {
-                // A full channel will be worked off and then looks at the spool anyway.
-                let _ = rings.try_send(Ring::Look);
-            }
-        },
-        notify::Config::default(),
-    )?;
-    for dir in dirs {
-        watcher.watch(dir, RecursiveMode::NonRecursive)?;
-    }
-    Ok(watcher)
 }
 
 /// Reads whole lines off the FIFO for ever.

@@ -5,11 +5,12 @@ use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use nix::sys::termios::{
     FlushArg, LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcflush, tcgetattr, tcsetattr,
 };
 
+use crate::app::cli;
 use crate::config::Environment;
 
 /// Has the terminal mark what is pasted, so that many lines stay one message (xterm, "Bracketed Paste Mode").
@@ -123,18 +124,12 @@ fn is_plain(term: &str) -> bool {
 
 /// Returns true when something was typed that nobody has read.
 pub(super) fn there_is_input() -> bool {
-    let stdin = std::io::stdin();
-    let mut there = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    poll(&mut there, PollTimeout::ZERO).unwrap_or(0) > 0
+    !cli::stdin_events().is_empty()
 }
 
 /// Returns true when the terminal is gone.
 pub(super) fn has_hung_up() -> bool {
-    let stdin = std::io::stdin();
-    let mut there = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    let polled = poll(&mut there, PollTimeout::ZERO).is_ok();
-    let is_gone = |seen: PollFlags| seen.contains(PollFlags::POLLHUP);
-    polled && there.iter().any(|one| one.revents().is_some_and(is_gone))
+    cli::stdin_events().contains(PollFlags::POLLHUP)
 }
 
 fn waiting() -> Vec<u8> {

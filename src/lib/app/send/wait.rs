@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use notify::{RecursiveMode, Watcher};
 
 use super::approvals::Asks;
 use super::progress::Progress;
@@ -25,8 +24,7 @@ use crate::config::Home;
 use crate::control::Id;
 use crate::control::replies;
 use crate::control::replies::{Reply, Status};
-use crate::queue;
-use crate::text;
+use crate::{queue, sys, text};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// A command that is not known after this is none.
@@ -442,22 +440,15 @@ impl<'a> Screen<'a> {
 
 fn watch(dir: &Path, id: &Id, tell: Sender<News>) -> notify::Result<notify::RecommendedWatcher> {
     let prefix = format!("{id}.");
-    let ours = move |path: &std::path::PathBuf| {
+    let ours = move |path: &Path| {
         path.file_name()
             .and_then(|name| name.to_str())
             .is_some_and(|name| name.starts_with(&prefix))
     };
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Our own looking makes events too.
-        if event.is_ok_and(|event| {
-            (event.kind.is_create() || event.kind.is_modify()) && event.paths.iter().any(&ours)
-        }) {
-            // The receiver is gone when the answer came: nothing to tell.
-            let _ = tell.send(News::Written);
-        }
-    })?;
-    watcher.watch(dir, RecursiveMode::NonRecursive)?;
-    Ok(watcher)
+    sys::watch_changes(&[dir], ours, move || {
+        // The receiver is gone when the answer came: nothing to tell.
+        let _ = tell.send(News::Written);
+    })
 }
 
 pub(super) fn print(reply: &Reply, json: bool) -> Result<Exit, Failure> {

@@ -1,22 +1,21 @@
 //! What happens while the screen is up, as one stream of news: keys, signals, files that change. Each has a
 //! thread of its own, so that a database that is busy keeps nobody waiting.
 
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use chrono_tz::Tz;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use nix::sys::signal::{SigSet, Signal};
-use notify::{RecursiveMode, Watcher};
 use ratatui::crossterm::event;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::commands::Outcome;
 use super::databases::Reader;
 use super::snapshot::{Databases, log_line};
+use crate::app::cli;
 use crate::app::cli::Failure;
 use crate::app::documents;
 use crate::app::monitor::health::Health;
@@ -130,14 +129,8 @@ fn is_pressed(key: KeyEvent) -> bool {
 
 /// Returns true when the terminal is gone: who then waits for keys waits for ever.
 pub(super) fn is_hung_up() -> bool {
-    let stdin = std::io::stdin();
-    let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
-    poll(&mut ends, PollTimeout::ZERO).is_ok()
-        && ends.iter().any(|end| {
-            end.revents()
-                .is_some_and(|snapshot| snapshot.intersects(gone))
-        })
+    cli::stdin_events().intersects(gone)
 }
 
 fn tell_signals(tell: &Sender<Update>) {
@@ -196,25 +189,11 @@ fn tell_health(home: &Home, zone: Tz, tell: &Sender<Update>) {
 /// Rings when monitor.json is written.
 fn watch(home: &Home, wake: Sender<()>) -> notify::Result<notify::RecommendedWatcher> {
     let name = home.monitor().file_name().map(std::ffi::OsStr::to_owned);
-    let mut watcher = sys::file_watcher(
-        move |event: notify::Result<notify::Event>| {
-            // Our own looking makes events too.
-            let is_ours = |event: notify::Event| {
-                (event.kind.is_create() || event.kind.is_modify())
-                    && event
-                        .paths
-                        .iter()
-                        .any(|path| path.file_name() == name.as_deref())
-            };
-            if event.is_ok_and(is_ours) {
-                // The receiver is gone when the program ends.
-                let _ = wake.send(());
-            }
-        },
-        notify::Config::default(),
-    )?;
-    watcher.watch(home.state(), RecursiveMode::NonRecursive)?;
-    Ok(watcher)
+    let ours = move |path: &Path| path.file_name() == name.as_deref();
+    sys::watch_changes(&[home.state()], ours, move || {
+        // The receiver is gone when the program ends.
+        let _ = wake.send(());
+    })
 }
 
 /// When a file was changed last, and its bytes: what is the same need not be read again.
