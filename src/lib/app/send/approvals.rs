@@ -92,30 +92,15 @@ fn outcome(reply: Reply) -> Result<String, Failure> {
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     told: Vec<String>,
-    open: Vec<Open>,
+    open: Vec<Ask>,
     /// Whether the word about what was open came from here.
     decided_here: bool,
-}
-
-/// A question that waits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Open {
-    id: String,
-    /// Whether it is answered with words.
-    takes_words: bool,
-    /// Whether more may be allowed than this once.
-    has_rule: bool,
 }
 
 impl Asks {
     /// Returns true when `reply` asks for something that was not shown.
     pub(super) fn has_news(&mut self, reply: &Reply) -> bool {
-        let open = |ask: &Ask| Open {
-            id: ask.id.clone(),
-            takes_words: ask.wanted.is_some(),
-            has_rule: ask.rule.is_some(),
-        };
-        self.open = reply.asks.iter().map(open).collect();
+        self.open.clone_from(&reply.asks);
         reply.asks.iter().any(|ask| !self.told.contains(&ask.id))
     }
 
@@ -234,11 +219,11 @@ fn lines(ask: &Ask, now: i64, person: bool) -> Vec<String> {
 
 /// Returns what a typed line decides: `y`, `c`, `a` and `n WHY` about the one request that is `open`, the answer when that
 /// takes words, or a command.
-fn word(line: &str, open: &[Open]) -> Option<message::Command> {
+fn word(line: &str, open: &[Ask]) -> Option<message::Command> {
     let line = line.trim();
     let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let alone = rest.trim().is_empty();
-    let has_rule = matches!(open, [Open { has_rule: true, .. }]);
+    let has_rule = matches!(open, [Ask { rule: Some(_), .. }]);
     let verdict = match first.to_ascii_lowercase().as_str() {
         "y" | "yes" if alone => Some(Approval::Approve),
         "c" if alone && has_rule => Some(Approval::Session),
@@ -246,22 +231,17 @@ fn word(line: &str, open: &[Open]) -> Option<message::Command> {
         "n" | "no" => Some(Approval::Deny),
         _ => None,
     };
-    if let (Some(verdict), [Open { id, .. }]) = (verdict, open) {
+    if let (Some(verdict), [ask]) = (verdict, open) {
         let why = Some(rest.trim().to_owned()).filter(|why| !why.is_empty());
-        let id = id.clone();
+        let id = ask.id.clone();
         return Some(message::Command::Approval { id, verdict, why });
     }
-    if let [
-        Open {
-            id,
-            takes_words: true,
-            ..
-        },
-    ] = open
+    if let [ask] = open
+        && ask.wanted.is_some()
         && !line.starts_with('/')
     {
         return Some(message::Command::Approval {
-            id: id.clone(),
+            id: ask.id.clone(),
             verdict: Approval::Approve,
             why: Some(line.to_owned()),
         });
@@ -334,12 +314,17 @@ mod tests {
     fn y_and_n_decide_about_the_one_thing_that_waits() {
         let check =
             |line: &str, open: &[&str], expected: Option<(&str, Approval, Option<&str>)>| {
-                let one = |id: &&str| Open {
-                    id: (*id).to_owned(),
-                    takes_words: id.starts_with("words"),
-                    has_rule: id.starts_with("rule"),
+                let words = message::Wanted {
+                    how: "words".to_owned(),
+                    choices: Vec::new(),
                 };
-                let open: Vec<Open> = open.iter().map(one).collect();
+                let one = |id: &&str| Ask {
+                    id: (*id).to_owned(),
+                    wanted: id.starts_with("words").then(|| words.clone()),
+                    rule: id.starts_with("rule").then(|| "a rule".to_owned()),
+                    ..ask("x")
+                };
+                let open: Vec<Ask> = open.iter().map(one).collect();
                 let expected = expected.map(|(id, verdict, why)| message::Command::Approval {
                     id: id.to_owned(),
                     verdict,

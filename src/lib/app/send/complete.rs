@@ -19,16 +19,12 @@ const SKILL_VERBS: [&str; 6] = ["show", "accept", "reject", "remove", "test", "t
 
 /// Returns the candidates behind `words`, those before the cursor without the program's name.
 pub(super) fn after(words: &[String]) -> Vec<String> {
+    let plain: Vec<&str> = words.iter().map(String::as_str).collect();
     let known = Shared::of_words(words)
         .home()
-        .and_then(|(env, home)| candidates(words, &env, &home));
+        .and_then(|(env, home)| after_words(&plain, &env, &home));
     // Nobody reads an error behind the tab key.
     known.unwrap_or_default()
-}
-
-fn candidates(words: &[String], env: &Environment, home: &Home) -> Result<Vec<String>, Failure> {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    after_words(&words, env, home)
 }
 
 /// Returns what may stand behind these words in this home.

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::config;
 use crate::logging;
 use crate::message::Address;
-use crate::people::Store;
+use crate::people::{Person, Store};
 use crate::text;
 
 pub(super) fn pair(context: &Context<'_>, words: &[String]) -> Result<Exit, Failure> {
@@ -118,24 +118,14 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
         cli::json(&document);
         return Ok(Exit::Ok);
     }
-    let nobody = people.owners.is_empty()
-        && people.allowed.is_empty()
-        && people.linked.is_empty()
-        && people.pending.is_empty();
-    if nobody && people.blocked.is_empty() && people.muted.is_empty() {
-        cli::err("agent-send: nobody is paired, and there are no requests");
-    }
-    for person in &people.owners {
-        cli::out(&format!("owner    {}  {}", person.id, person.name));
-    }
-    for person in &people.allowed {
-        cli::out(&format!("allowed  {}  {}", person.id, person.name));
+    let mut lines: Vec<String> = Vec::new();
+    for (state, persons) in [("owner", &people.owners), ("allowed", &people.allowed)] {
+        let line = |one: &Person| format!("{state:<7}  {}  {}", one.id, one.name);
+        lines.extend(persons.iter().map(line));
     }
     for one in &people.linked {
-        cli::out(&format!(
-            "linked   {}  {}  with {}",
-            one.id, one.name, one.first
-        ));
+        let (id, name, first) = (&one.id, &one.name, &one.first);
+        lines.push(format!("linked   {id}  {name}  with {first}"));
     }
     let name = |id: &Address| {
         people
@@ -146,11 +136,12 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
     };
     for (state, ids) in [("blocked", &people.blocked), ("muted", &people.muted)] {
         for id in ids {
-            cli::out(format!("{state:<7}  {id}  {}", name(id)).trim_end());
+            let line = format!("{state:<7}  {id}  {}", name(id));
+            lines.push(line.trim_end().to_owned());
         }
     }
     for pending in &people.pending {
-        cli::out(&format!(
+        lines.push(format!(
             "asks     {}  {}  code {}  since {}",
             pending.id,
             pending.name,
@@ -158,5 +149,9 @@ fn list(store: &Store, json: bool) -> Result<Exit, Failure> {
             clock::rfc3339(pending.at)
         ));
     }
+    if lines.is_empty() {
+        cli::err("agent-send: nobody is paired, and there are no requests");
+    }
+    lines.iter().for_each(|line| cli::out(line));
     Ok(Exit::Ok)
 }
