@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::cli::quote;
-use crate::{auth, config, db, sys};
+use crate::{auth, config, db, sys, workspace};
 
 /// Exit codes, after sysexits(3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,6 +130,16 @@ impl From<config::Error> for Failure {
         };
         let hint = error.hint();
         Self::new(exit, error.to_string()).hint(hint)
+    }
+}
+
+impl From<workspace::Error> for Failure {
+    fn from(error: workspace::Error) -> Self {
+        let hint = error.hint();
+        match error {
+            workspace::Error::Home(error) => Self::from(error),
+            error @ workspace::Error::Write { .. } => Self::io(error.to_string()).hint(hint),
+        }
     }
 }
 

@@ -79,13 +79,10 @@ pub(super) fn auth(shared: &Shared, check: bool, json: bool) -> Result<Exit, Fai
     };
     let contents = keys.store().read()?;
     let Seen {
-        mut rows,
+        rows,
         orphans,
         trouble,
-    } = look(&home, &env, &keys, &contents)?;
-    for row in &mut rows {
-        row.verdict = verdicts.get(&row.provider.name).cloned();
-    }
+    } = look(&home, &env, &keys, &contents, verdicts)?;
     let bad = rows
         .iter()
         .any(|row| matches!(row.verdict, Some(Verdict::Refused(_))));
@@ -179,7 +176,13 @@ fn ask_all(
 }
 
 /// Looks at every provider with a file, loaded ones first; what is broken keeps no other from being told.
-fn look(home: &Home, env: &Environment, keys: &Keys, contents: &Contents) -> Result<Seen, Failure> {
+fn look(
+    home: &Home,
+    env: &Environment,
+    keys: &Keys,
+    contents: &Contents,
+    mut verdicts: HashMap<String, Verdict>,
+) -> Result<Seen, Failure> {
     let (wanted, _) = config::providers_wanted(home, env)?;
     let mut names = wanted.clone();
     names.extend(config::provider_files(home)?);
@@ -199,19 +202,15 @@ fn look(home: &Home, env: &Environment, keys: &Keys, contents: &Contents) -> Res
         seen.push(name.clone());
         match config::provider(home, &name) {
             Ok(Some(provider)) => {
-                let signed_out = contents
-                    .entries
-                    .get(&name)
-                    .and_then(|entry| entry.tokens.as_ref()?.ended(clock::now_ms()));
-                let sources = keys.sources(&provider)?;
                 let entry = contents.entries.get(&name);
                 rows.push(Row {
                     unverified: entry.is_some_and(|entry| entry.unverified),
                     loaded: wanted.contains(&name),
-                    sources,
-                    signed_out,
+                    sources: keys.sources(&provider)?,
+                    signed_out: entry
+                        .and_then(|entry| entry.tokens.as_ref()?.ended(clock::now_ms())),
                     provider,
-                    verdict: None,
+                    verdict: verdicts.remove(&name),
                 });
             }
             Ok(None) => trouble.push(format!(
@@ -258,7 +257,7 @@ fn row_json(row: &Row) -> Value {
     })
 }
 
-fn told(verdict: &Verdict) -> (&'static str, &str) {
+pub(super) fn told(verdict: &Verdict) -> (&'static str, &str) {
     match verdict {
         Verdict::Good(words) => ("good", words),
         Verdict::Refused(words) => ("refused", words),

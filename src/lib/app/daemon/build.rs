@@ -58,21 +58,11 @@ pub(crate) fn live(
     loaded: Loaded,
     kept: Kept,
 ) -> Result<Live, Failure> {
-    let Kept {
-        ledger,
-        outages,
-        events,
-        memory,
-        skills,
-        undo,
-        renewals,
-        servers,
-        audit,
-    } = kept;
-    let keys = Arc::new(Keys::sharing(home, env, renewals)?);
+    let (memory, servers, audit) = (kept.memory, kept.servers, kept.audit);
+    let keys = Arc::new(Keys::sharing(home, env, kept.renewals)?);
     let server_settings = super::mcp_servers::settings(home, env, &loaded.config, keys.secrets());
     let secret_names = names_of_secrets(&loaded.config, &loaded.models);
-    let client = llm_client::build(&loaded, &keys, ledger)?.with_outages(outages);
+    let client = llm_client::build(&loaded, &keys, kept.ledger)?.with_outages(kept.outages);
     let config = loaded.config;
     let root = Root::open(home.workspace()).map_err(|error| {
         Failure::io(error.to_string())
@@ -80,16 +70,16 @@ pub(crate) fn live(
     })?;
     let root = Arc::new(root);
     let path_policy = Arc::new(path_policy(home, &config, root.clone()));
-    let files = tools::ChangedFiles::new(home.workspace(), undo.clone());
+    let files = tools::ChangedFiles::new(home.workspace(), kept.undo.clone());
     let client = Arc::new(client);
     let speaker = speaker(home, env, &config, &client);
     let needs = Needs {
         open: is_open(&config),
         root,
         path_policy: path_policy.clone(),
-        undo,
+        undo: kept.undo,
         memory: memory.clone(),
-        skills,
+        skills: kept.skills,
         zone: config.agent.timezone.0,
         windows: client
             .models()
@@ -123,7 +113,7 @@ pub(crate) fn live(
         registry,
         limits,
         config.compaction.clone(),
-        events,
+        kept.events,
         pictures,
         memory,
     );

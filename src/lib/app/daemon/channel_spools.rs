@@ -61,33 +61,40 @@ pub(super) enum Opened {
     Gone,
     /// It cannot be read now.
     Later,
-    /// A line.
+    /// A line or a command.
     Order(Box<Order>),
     /// What is never taken, and why.
     Bad(String),
 }
 
+impl Opened {
+    /// Returns what the bytes of a file mean.
+    pub(super) fn of(entry: &Entry, bytes: Result<Option<Vec<u8>>, sys::Error>) -> Self {
+        match bytes {
+            Ok(None) => Self::Gone,
+            Ok(Some(bytes)) => match control::decode(&bytes) {
+                Ok(order) if order.id == entry.id => Self::Order(Box::new(order)),
+                Ok(_) => Self::Bad("the id in the file is not its name".to_owned()),
+                Err(bad) => Self::Bad(bad.reason),
+            },
+            Err(error) if error.source.kind() == std::io::ErrorKind::InvalidData => {
+                Self::Bad(error.to_string())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a file of a spool is looked at again later");
+                Self::Later
+            }
+        }
+    }
+}
+
 /// Reads a line.
 pub(super) async fn open(door: &Door, entry: &Entry) -> Opened {
-    let of_entry = Entry {
-        id: entry.id.clone(),
-        path: entry.path.clone(),
-    };
-    let bytes = match sys::blocking(move || spool::read(&of_entry)).await {
-        Ok(None) => return Opened::Gone,
-        Ok(Some(bytes)) => bytes,
-        Err(error) if error.source.kind() == std::io::ErrorKind::InvalidData => {
-            return Opened::Bad(error.to_string());
-        }
-        Err(error) => {
-            tracing::warn!(%error, "a line of a channel is looked at again later");
-            return Opened::Later;
-        }
-    };
-    let order = match control::decode(&bytes) {
-        Ok(order) if order.id == entry.id => order,
-        Ok(_) => return Opened::Bad("the id in the file is not its name".to_owned()),
-        Err(bad) => return Opened::Bad(bad.reason),
+    let of_entry = entry.clone();
+    let bytes = sys::blocking(move || spool::read(&of_entry)).await;
+    let order = match Opened::of(entry, bytes) {
+        Opened::Order(order) => order,
+        other => return other,
     };
     match (order.command.channel(), &door.channel) {
         (Some(channel), Some(own)) if channel != own => Opened::Bad(format!(
@@ -96,7 +103,7 @@ pub(super) async fn open(door: &Door, entry: &Entry) -> Opened {
         (None, _) => {
             Opened::Bad("only `user` and `delivered` lines of a channel are taken here".to_owned())
         }
-        _ => Opened::Order(Box::new(order)),
+        _ => Opened::Order(order),
     }
 }
 

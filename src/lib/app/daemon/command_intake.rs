@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::channel_backlog::Backlog;
 use super::channel_spools;
-use super::channel_spools::Door;
+use super::channel_spools::{Door, Opened};
 use super::watchdog;
 use crate::config::Home;
 use crate::control;
@@ -368,30 +368,18 @@ async fn open_entry(
     entry: &Entry,
     bytes: Result<Option<Vec<u8>>, sys::Error>,
 ) -> Option<Order> {
-    let reason = match bytes {
-        Ok(None) => return None,
-        Ok(Some(bytes)) => match control::decode(&bytes) {
-            Ok(order) if order.id == entry.id && order.command.channel().is_some() => {
-                return Some(order);
+    let reason = match Opened::of(entry, bytes) {
+        Opened::Gone | Opened::Later => return None,
+        Opened::Order(order) if order.command.channel().is_some() => return Some(*order),
+        Opened::Order(mut order) => match take_files_in(pipeline, home, &mut order).await {
+            Ok(()) => return Some(*order),
+            Err(attachments::Error::Io(error)) => {
+                tracing::warn!(%error, "a spooled command is looked at again later");
+                return None;
             }
-            Ok(mut order) if order.id == entry.id => {
-                match take_files_in(pipeline, home, &mut order).await {
-                    Ok(()) => return Some(order),
-                    Err(attachments::Error::Io(error)) => {
-                        tracing::warn!(%error, "a spooled command is looked at again later");
-                        return None;
-                    }
-                    Err(error @ attachments::Error::Unfit { .. }) => error.to_string(),
-                }
-            }
-            Ok(_) => "the id in the file is not its name".to_owned(),
-            Err(bad) => bad.reason,
+            Err(error @ attachments::Error::Unfit { .. }) => error.to_string(),
         },
-        Err(error) if error.source.kind() == std::io::ErrorKind::InvalidData => error.to_string(),
-        Err(error) => {
-            tracing::warn!(%error, "a spooled command is looked at again later");
-            return None;
-        }
+        Opened::Bad(reason) => reason,
     };
     put_aside(pipeline, home, entry, &reason).await;
     None

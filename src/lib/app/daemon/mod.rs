@@ -134,23 +134,12 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     // Before anything else, above all before any thread: we may be the launcher of a command, or
     // the reader of a PDF or of a page.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|argument| argument == sandbox::LAUNCHER_ARG)
-    {
-        return sandbox::launcher_main();
-    }
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|argument| argument == media::PDF_ARG)
-    {
-        return media::pdf_main();
-    }
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|argument| argument == tools::HTML_ARG)
-    {
-        return tools::html_main();
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    match first.to_str() {
+        Some(sandbox::LAUNCHER_ARG) => return sandbox::launcher_main(),
+        Some(media::PDF_ARG) => return media::pdf_main(),
+        Some(tools::HTML_ARG) => return tools::html_main(),
+        _ => {}
     }
     let words = cli::arguments();
     if let Some((first, before)) = words.split_first()

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -112,7 +111,10 @@ pub(super) async fn show(
             read = sums.read() => keep(&mut state, read),
             () = pipeline.input_came().notified() => gather(&mut state, &mut events, &over).await,
             event = events.recv() => {
-                apply(&mut state, event);
+                // When we were too slow, `refresh` takes out what ended meanwhile.
+                if let Ok(event) = event {
+                    state.apply(&event);
+                }
                 gather(&mut state, &mut events, &over).await;
             }
         }
@@ -165,14 +167,6 @@ fn tell(systemd: &Systemd, state: &State, told: &mut Vec<String>) {
         systemd.status(&format!("open; {}", troubles.join("; ")));
     }
     *told = troubles;
-}
-
-fn apply(state: &mut State, event: Result<AgentEvent, RecvError>) {
-    match event {
-        Ok(event) => state.apply(&event),
-        // We were too slow: what ended meanwhile is taken out by `refresh`.
-        Err(RecvError::Lagged(_) | RecvError::Closed) => {}
-    }
 }
 
 fn channel_state(channel: &dyn Channel) -> ChannelState {

@@ -33,13 +33,7 @@ struct Setup<'a> {
 pub(super) fn init(shared: &Shared, yes: bool) -> Result<Exit, Failure> {
     let (env, home) = shared.home()?;
     cli::must_be_whole(&home)?;
-    let created = workspace::init(&home, machine_zone(&env)).map_err(|error| match error {
-        workspace::Error::Home(error) => Failure::from(error),
-        error @ workspace::Error::Write { .. } => {
-            let hint = error.hint();
-            Failure::io(error.to_string()).hint(hint)
-        }
-    })?;
+    let created = workspace::init(&home, machine_zone(&env))?;
     let is_asked =
         !yes && !shared.quiet && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if is_asked {
@@ -73,15 +67,11 @@ pub(super) fn init(shared: &Shared, yes: bool) -> Result<Exit, Failure> {
 
 /// Asks what a working agent needs.
 fn guide(shared: &Shared, env: Environment, home: Home) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::io(format!("no event loop: {error}")))?;
     let setup = Setup {
         shared,
         env,
         home,
-        runtime,
+        runtime: cli::event_loop()?,
     };
     cli::err(&format!(
         "The agent lives in {}.",

@@ -116,12 +116,14 @@ fn of_vendor(setup: &Setup<'_>, vendor: &Vendor) -> Result<(), Stop> {
     chosen
 }
 
-/// A home whose settings name its providers loads only those.
+/// A home whose settings name its providers loads only those. Nobody signs in at a server without a key: the settings must
+/// name it in any case.
 fn choose_provider(setup: &Setup<'_>, name: &str) -> Result<(), Failure> {
     let (wanted, origin) = config::providers_wanted(&setup.home, &setup.env)?;
     let is_named = matches!(origin, config::Origin::File { .. });
+    let is_alone = !is_named && wanted.iter().all(|other| other == "offline");
     let is_first = wanted.first().is_some_and(|first| first == name);
-    if is_first || (!is_named && wanted.iter().all(|other| other == "offline")) {
+    if is_first || (is_alone && config::vendor(name).is_some()) {
         return Ok(());
     }
     let mut load = vec![name.to_owned()];
@@ -298,19 +300,9 @@ fn of_server(setup: &Setup<'_>, server: &local::Server) -> Result<(), Stop> {
         ),
     }
     choose_provider(setup, "local")?;
-    set_or_say_unless_loaded(setup)?;
     tell_to_reload(home, lock::holder(&home.lock())?);
     cli::err(&format!("  {}", in_use(setup).unwrap_or_default()));
     Ok(())
-}
-
-/// Nobody signs in at a server without a key: the settings must name it.
-fn set_or_say_unless_loaded(setup: &Setup<'_>) -> Result<(), Failure> {
-    let (wanted, _) = config::providers_wanted(&setup.home, &setup.env)?;
-    if wanted.iter().any(|name| name == "local") {
-        return Ok(());
-    }
-    set_or_say(setup, "providers", "load", "[\"local\"]")
 }
 
 #[cfg(test)]

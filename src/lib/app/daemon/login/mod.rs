@@ -15,7 +15,7 @@ use std::io::{BufRead, IsTerminal, Read};
 use clap::Args;
 use serde_json::json;
 
-use super::auth::last_four;
+use super::auth::{self, last_four};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::unit::Unit;
@@ -84,7 +84,7 @@ pub(super) fn login(shared: &Shared, login: &Login, json: bool) -> Result<Exit, 
         cli::json(&json!({
             "provider": target.name(),
             "stored": if matches!(granted, Granted::Key(_)) { "api_key" } else { "oauth" },
-            "checked": checked(&verdict),
+            "checked": auth::told(&verdict).0,
             "created": created.as_ref().map(|path| path.display().to_string()),
             "loaded": loaded,
             "daemon_running": daemon.is_some(),
@@ -157,14 +157,6 @@ fn refuse_wrong(verdict: &Verdict, name: &str) -> Result<(), Failure> {
     Err(Failure::failed(message).hint(format!(
         "copy it whole and try again; to store it anyway: agent-daemon login {name} --no-check"
     )))
-}
-
-const fn checked(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Good(_) => "good",
-        Verdict::Unknown(_) => "unknown",
-        Verdict::Refused(_) => "refused",
-    }
 }
 
 /// How it is to be done.

@@ -68,10 +68,7 @@ impl Target {
         if !self.vacant || !home.config_file().exists() {
             return Ok(None);
         }
-        workspace::add_provider(home, self.name()).map_err(|error| {
-            let hint = error.hint();
-            Failure::io(error.to_string()).hint(hint)
-        })
+        Ok(workspace::add_provider(home, self.name())?)
     }
 
     /// Returns whether a start would load it now, after it was stored.
