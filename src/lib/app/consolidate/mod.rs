@@ -156,19 +156,14 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let Arguments {
-        shared,
-        json,
-        run,
-        verb,
-    } = arguments;
+    let (shared, run, verb) = (&arguments.shared, &arguments.run, &arguments.verb);
     let (env, home) = shared.home()?;
     let context = Context {
         program: PROGRAM,
         shared,
         home: &home,
         env: &env,
-        json: *json,
+        json: arguments.json,
         quiet: shared.quiet,
     };
     if (run.dry_run || run.backfill) && !matches!(verb, None | Some(Verb::Run(_))) {

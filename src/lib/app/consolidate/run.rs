@@ -124,27 +124,17 @@ fn tell(context: &Context<'_>, options: Options<'_>, report: &Report) {
 
 fn summary(report: &Report) -> String {
     let [new, changed, gone] = Change::counts(&report.changes);
-    let Report {
-        touched,
-        files,
-        sessions,
-        unchanged,
-        left,
-        promises,
-        ..
-    } = report;
-    let left = if *left > 0 {
-        format!(", {left} left to another run")
-    } else {
-        String::new()
+    let left = match report.left {
+        0 => String::new(),
+        left => format!(", {left} left to another run"),
     };
-    let (files, sessions) = (
-        text::counted(*files, "file"),
-        text::counted(*sessions, "conversation"),
-    );
     format!(
-        "{new} new, {changed} changed, {gone} gone, {touched} confirmed, {promises} promised; from {files} and {sessions}, \
-         {unchanged} as they were{left}"
+        "{new} new, {changed} changed, {gone} gone, {} confirmed, {} promised; from {} and {}, {} as they were{left}",
+        report.touched,
+        report.promises,
+        text::counted(report.files, "file"),
+        text::counted(report.sessions, "conversation"),
+        report.unchanged
     )
 }
 

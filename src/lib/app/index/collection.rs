@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Context, FillArguments, PROGRAM, SearchArguments, batch, search};
+use super::{Context, FillArguments, PROGRAM, SearchArguments, batch, search, sync};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::progress_bar::Bar;
@@ -93,36 +93,25 @@ pub(super) fn fill(
 /// Says what was done: all of it with `-v`, what went wrong in any case.
 fn tell(context: &Context<'_>, filled: &Filled) {
     let Filled { source, report } = filled;
-    if !context.shared.quiet {
-        for skipped in &report.skipped {
-            cli::err(&text::visible(&format!(
-                "{PROGRAM}: left out {}: {}",
-                skipped.path, skipped.why
-            )));
-        }
-        if let Some(why) = &report.vectors.failed {
-            cli::err(&text::visible(&format!(
-                "{PROGRAM}: found by words alone until the next fill makes the vectors that are missing: {why}"
-            )));
-        }
+    sync::tell_skipped(context, report);
+    if let Some(why) = report
+        .vectors
+        .failed
+        .as_ref()
+        .filter(|_| !context.shared.quiet)
+    {
+        cli::err(&text::visible(&format!(
+            "{PROGRAM}: found by words alone until the next fill makes the vectors that are missing: {why}"
+        )));
     }
     if context.json {
-        let skipped = report.skipped.iter();
-        let skipped: Vec<_> = skipped
-            .map(|skipped| json!({"path": skipped.path, "why": skipped.why}))
-            .collect();
-        cli::json(&json!({
-            "source": source, "added": report.added, "changed": report.changed, "removed": report.removed,
-            "unchanged": report.unchanged, "chunks": report.chunks, "skipped": skipped, "cost_usd": report.vectors.cost_usd,
-            "vectors": {"made": report.vectors.made, "failed": report.vectors.failed},
-        }));
+        let mut document = sync::document(report);
+        document["source"] = json!(source);
+        cli::json(&document);
     } else if context.shared.verbose > 0 {
         cli::err(&format!(
-            "{PROGRAM}: {source}: {} new, {} changed, {} gone, {} unchanged, {} chunks written, {} vectors made",
-            report.added,
-            report.changed,
-            report.removed,
-            report.unchanged,
+            "{PROGRAM}: {source}: {}, {} chunks written, {} vectors made",
+            sync::summary(report),
             report.chunks,
             report.vectors.made
         ));

@@ -162,16 +162,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let Arguments {
-        shared,
-        json,
-        sync,
-        fill,
-        collection,
-        verb,
-    } = arguments;
-    if collection.is_none()
-        && let Some(word) = &fill.directory
+    let (shared, sync, verb) = (&arguments.shared, &arguments.sync, &arguments.verb);
+    if arguments.collection.is_none()
+        && let Some(word) = &arguments.fill.directory
     {
         let word = word.display();
         let failure = Failure::usage(format!("`{word}` is no verb of {PROGRAM}"));
@@ -189,15 +182,14 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         zone: config.agent.timezone.0,
         vector_weight: config.memory.vector_weight,
         shared,
-        json: *json,
+        json: arguments.json,
     };
     if (sync.full || sync.dry_run) && !matches!(verb, None | Some(Verb::Sync(_))) {
         return Err(
             Failure::usage("--full and --dry-run belong to sync").hint("agent-index sync --help")
         );
     }
-    cli::must_be_there(&context.home)?;
-    if let Some(name) = collection {
+    if let Some(name) = &arguments.collection {
         let secrets = Secrets::open(&context.home, &env)?;
         let wanted = collection::Wanted {
             name,
@@ -206,7 +198,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             full: sync.full,
         };
         return match verb {
-            None if !sync.dry_run => collection::fill(&context, &wanted, fill),
+            None if !sync.dry_run => collection::fill(&context, &wanted, &arguments.fill),
             Some(Verb::Search(query)) => collection::search(&context, &wanted, query),
             Some(Verb::Batch) => collection::batch(&context, &wanted),
             Some(Verb::Status) => collection::status(&context, &wanted),

@@ -39,14 +39,7 @@ pub(super) fn tell(context: &Context<'_>, mode: Mode, report: &Report) {
             "{PROGRAM}: {database} could not be used and was rebuilt from the files"
         ));
     }
-    if !context.shared.quiet {
-        for skipped in &report.skipped {
-            cli::err(&text::visible(&format!(
-                "{PROGRAM}: left out {}: {}",
-                skipped.path, skipped.why
-            )));
-        }
-    }
+    tell_skipped(context, report);
     // Nothing is lost, and cron would mail it every hour: doctor says it too.
     let is_read =
         context.shared.verbose > 0 || (std::io::stderr().is_terminal() && !context.shared.quiet);
@@ -56,7 +49,14 @@ pub(super) fn tell(context: &Context<'_>, mode: Mode, report: &Report) {
         ));
     }
     if context.json {
-        cli::json(&document(mode, report));
+        let mut document = document(report);
+        document["dry_run"] = json!(mode.dry_run);
+        document["full"] = json!(report.full);
+        document["vectors"]["cached"] = json!(report.vectors.cached);
+        if mode.dry_run {
+            document["cost_usd"] = json!(report.cost_usd);
+        }
+        cli::json(&document);
         return;
     }
     let summary = summary(report);
@@ -86,26 +86,33 @@ pub(super) fn tell(context: &Context<'_>, mode: Mode, report: &Report) {
     }
 }
 
-fn summary(report: &Report) -> String {
-    let Report {
-        added,
-        changed,
-        removed,
-        unchanged,
-        ..
-    } = report;
-    format!("{added} new, {changed} changed, {removed} gone, {unchanged} unchanged")
+/// Names the files that were left out.
+pub(super) fn tell_skipped(context: &Context<'_>, report: &Report) {
+    for skipped in report.skipped.iter().filter(|_| !context.shared.quiet) {
+        cli::err(&text::visible(&format!(
+            "{PROGRAM}: left out {}: {}",
+            skipped.path, skipped.why
+        )));
+    }
 }
 
-fn document(mode: Mode, report: &Report) -> serde_json::Value {
-    let skipped: Vec<_> = report
-        .skipped
-        .iter()
+/// Returns what was done with the files.
+pub(super) fn summary(report: &Report) -> String {
+    format!(
+        "{} new, {} changed, {} gone, {} unchanged",
+        report.added, report.changed, report.removed, report.unchanged
+    )
+}
+
+/// Returns what is said in a document of each run.
+pub(super) fn document(report: &Report) -> serde_json::Value {
+    let skipped = report.skipped.iter();
+    let skipped: Vec<_> = skipped
         .map(|skipped| json!({"path": skipped.path, "why": skipped.why}))
         .collect();
     json!({
-        "dry_run": mode.dry_run, "full": report.full, "added": report.added, "changed": report.changed,
-        "removed": report.removed, "unchanged": report.unchanged, "chunks": report.chunks, "skipped": skipped, "cost_usd": if mode.dry_run { report.cost_usd } else { Some(report.vectors.cost_usd) },
-        "vectors": {"made": report.vectors.made, "cached": report.vectors.cached, "failed": report.vectors.failed},
+        "added": report.added, "changed": report.changed, "removed": report.removed, "unchanged": report.unchanged,
+        "chunks": report.chunks, "skipped": skipped, "cost_usd": report.vectors.cost_usd,
+        "vectors": {"made": report.vectors.made, "failed": report.vectors.failed},
     })
 }
