@@ -52,33 +52,13 @@ impl Paint {
         Self { on }
     }
 
-    /// Returns `text` in bold letters.
-    pub(crate) fn bold(self, text: &str) -> String {
-        self.sgr("1", text)
-    }
-
     /// Returns `text` in faint letters.
     pub(crate) fn dim(self, text: &str) -> String {
         self.sgr("2", text)
     }
 
-    /// Returns `text` in green: all is well.
-    pub(crate) fn green(self, text: &str) -> String {
-        self.sgr("32", text)
-    }
-
-    /// Returns `text` in yellow: look at this.
-    pub(crate) fn yellow(self, text: &str) -> String {
-        self.sgr("33", text)
-    }
-
-    /// Returns `text` in red: something is wrong.
-    pub(crate) fn red(self, text: &str) -> String {
-        self.sgr("31", text)
-    }
-
     /// "Select graphic rendition" of ECMA-48; each text ends with a reset, so none runs into another.
-    fn sgr(self, code: &str, text: &str) -> String {
+    pub(crate) fn sgr(self, code: &str, text: &str) -> String {
         if self.on && !text.is_empty() {
             format!("\u{1b}[{code}m{text}\u{1b}[0m")
         } else {

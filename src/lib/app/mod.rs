@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 pub mod cli;
 pub(crate) mod color;
+mod columns;
 mod commitment_reminders;
 pub mod consolidate;
 pub mod daemon;
@@ -36,13 +37,13 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Returns the command lines of the five programs.
 /// Returns the names of the five programs.
 fn names() -> impl Iterator<Item = String> {
     let name = |command: clap::Command| command.get_name().to_owned();
     commands().into_iter().map(name)
 }
 
+/// Returns the command lines of the five programs.
 pub fn commands() -> Vec<clap::Command> {
     vec![
         daemon::command(),

@@ -3,8 +3,7 @@
 
 use std::io::IsTerminal;
 
-use unicode_width::UnicodeWidthStr;
-
+use super::columns::{cut, width};
 use crate::text;
 
 const GAP: usize = 2;
@@ -80,7 +79,7 @@ pub(in crate::app) fn lines(columns: &[Column], rows: &[Vec<String>], room: usiz
     let widest = |at: usize| {
         all()
             .filter_map(|row| row.get(at))
-            .map(|cell| cell.width())
+            .map(|cell| width(cell))
             .max()
             .unwrap_or(0)
     };
@@ -100,9 +99,9 @@ pub(in crate::app) fn lines(columns: &[Column], rows: &[Vec<String>], room: usiz
 
 fn line(columns: &[Column], widths: &[usize], row: &[String]) -> String {
     let mut line = String::new();
-    for ((column, width), cell) in columns.iter().zip(widths).zip(row) {
-        let cell = fit(cell, *width);
-        let space = " ".repeat(width.saturating_sub(cell.width()));
+    for ((column, room), cell) in columns.iter().zip(widths).zip(row) {
+        let cell = cut(cell, *room);
+        let space = " ".repeat(room.saturating_sub(width(&cell)));
         let (before, after) = if column.right {
             (space, String::new())
         } else {
@@ -112,20 +111,6 @@ fn line(columns: &[Column], widths: &[usize], row: &[String]) -> String {
     }
     line.truncate(line.trim_end().len());
     line
-}
-
-/// Returns `text`, or its beginning with `…`, in at most `width` columns.
-fn fit(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let room = width.saturating_sub(1);
-    let most = text.chars().count().min(room);
-    let head = (0..=most)
-        .rev()
-        .map(|chars| text::head(text, chars))
-        .find(|head| head.width() <= room);
-    format!("{}…", head.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -170,7 +155,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            [fit("本居宣長", 7), fit("本居宣長", 6)],
+            [cut("本居宣長", 7), cut("本居宣長", 6)],
             ["本居宣…", "本居…"]
         );
         let narrow = lines(&COLUMNS, &rows(), 1);

@@ -4,9 +4,9 @@
 //! command the terminal or break the frame.
 
 use unicode_segmentation::UnicodeSegmentation;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::app::color::Paint;
+pub(super) use crate::app::columns::{cut, cut_front, fitting, width};
 use crate::text;
 
 const MAX_CHARS: usize = 4000;
@@ -107,11 +107,11 @@ impl Line {
         }
         let print = |(ink, words): (Ink, &str)| match ink {
             Ink::Plain => words.to_owned(),
-            Ink::Bold => paint.bold(words),
+            Ink::Bold => paint.sgr("1", words),
             Ink::Dim => paint.dim(words),
-            Ink::Green => paint.green(words),
-            Ink::Yellow => paint.yellow(words),
-            Ink::Red => paint.red(words),
+            Ink::Green => paint.sgr("32", words),
+            Ink::Yellow => paint.sgr("33", words),
+            Ink::Red => paint.sgr("31", words),
         };
         pieces.into_iter().map(print).collect()
     }
@@ -127,75 +127,6 @@ pub(super) fn clean(words: &str) -> String {
         return text::visible(&words);
     }
     text::visible(&text::one_line(&words))
-}
-
-/// Returns how many columns `words` takes at most.
-///
-/// Terminals do not agree on letters that are made of several characters (a thumb with a skin
-/// colour, a heart with a variation selector): the wider opinion counts, because a line that is too
-/// short does no harm. A soft hyphen is a column on most terminals and nothing in the tables.
-pub(super) fn width(words: &str) -> usize {
-    if words.is_ascii() {
-        words.len()
-    } else {
-        words.graphemes(true).map(letter_width).sum()
-    }
-}
-
-fn letter_width(letter: &str) -> usize {
-    let parts = letter
-        .chars()
-        .map(|c| {
-            if c == '\u{ad}' {
-                1
-            } else {
-                c.width().unwrap_or(0)
-            }
-        })
-        .sum();
-    letter.width().max(parts)
-}
-
-/// Returns `words`, or as much of it as fits with `…` at its end.
-pub(super) fn cut(words: &str, columns: usize) -> String {
-    if width(words) <= columns {
-        return words.to_owned();
-    }
-    let Some(room) = columns.checked_sub(1) else {
-        return String::new();
-    };
-    format!("{}…", fitting(words, room))
-}
-
-/// Returns `words`, or as much of its end as fits with `…` before it.
-pub(super) fn cut_front(words: &str, columns: usize) -> String {
-    if width(words) <= columns {
-        return words.to_owned();
-    }
-    let Some(room) = columns.checked_sub(1) else {
-        return String::new();
-    };
-    let (mut used, mut start) = (0, words.len());
-    for (at, letter) in words.grapheme_indices(true).rev() {
-        used += letter_width(letter);
-        if used > room {
-            break;
-        }
-        start = at;
-    }
-    format!("…{}", words.get(start..).unwrap_or_default())
-}
-
-fn fitting(words: &str, columns: usize) -> &str {
-    let (mut used, mut end) = (0, 0);
-    for (at, letter) in words.grapheme_indices(true) {
-        used += letter_width(letter);
-        if used > columns {
-            break;
-        }
-        end = at + letter.len();
-    }
-    words.get(..end).unwrap_or_default()
 }
 
 /// Returns `words` on lines of `columns` with every space where it was, broken anywhere; what is not to be
@@ -314,7 +245,7 @@ mod tests {
             prop_assert!(width(&cut(&clean, columns)) <= columns);
             prop_assert!(width(&cut_front(&clean, columns)) <= columns);
             for line in wrap(&words, columns, 5) {
-                prop_assert!(width(&line) <= columns && UnicodeWidthStr::width(line.as_str()) <= columns);
+                prop_assert!(width(&line) <= columns && unicode_width::UnicodeWidthStr::width(line.as_str()) <= columns);
             }
             let mut line = Line::of(Ink::Red, &words);
             line.push(Ink::Dim, &words);
