@@ -1,10 +1,10 @@
 //! The turns that run, as a table: who, doing what, for how long. A wide frame says more about each,
 //! a narrow one leaves the least telling columns out.
 
-use super::numbers::{list, span, took};
+use super::numbers::{list, since, took};
 use super::styled_line::{Ink, Line, clean, cut, cut_front, width};
 use crate::monitor_state::{Lane, TurnLine};
-use crate::{clock, text};
+use crate::text;
 
 const GAP: usize = 2;
 const ROOMY: usize = 60;
@@ -285,8 +285,4 @@ fn so_far(lane: &Lane, wide: bool) -> String {
         )
     };
     clean(&lane.turns.iter().map(call).collect::<Vec<_>>().join(" · "))
-}
-
-fn since(at: &str, now: i64) -> String {
-    clock::parse_rfc3339(at).map_or_else(|| "?".to_owned(), |at| span(now - at))
 }

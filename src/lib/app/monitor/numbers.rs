@@ -1,5 +1,7 @@
 //! Numbers as a person reads them at a glance.
 
+use crate::clock;
+
 /// Returns a span of milliseconds in two units at most, in whole seconds: a frame is looked at once
 /// a second.
 pub(super) fn span(millis: i64) -> String {
@@ -10,6 +12,11 @@ pub(super) fn span(millis: i64) -> String {
         3600..86400 => format!("{}h {}m", secs / 3600, secs % 3600 / 60),
         _ => format!("{}d {}h", secs / 86400, secs % 86400 / 3600),
     }
+}
+
+/// Returns how long ago `at` was, or `?` where it is no time.
+pub(super) fn since(at: &str, now: i64) -> String {
+    clock::parse_rfc3339(at).map_or_else(|| "?".to_owned(), |at| span(now - at))
 }
 
 pub(super) fn took(millis: u64) -> String {

@@ -6,7 +6,7 @@ use super::frame::{Page, join};
 use super::health::Life;
 use super::lane_table;
 use super::lane_table::Wanted;
-use super::numbers::{dollars, list, span};
+use super::numbers::{dollars, list, since, span};
 use super::styled_line::{Ink, Line, clean};
 use crate::monitor_state::{Lane, ProviderState};
 use crate::{clock, text};
@@ -325,8 +325,4 @@ pub(super) fn at_work(page: &mut Page, view: &View) {
     };
     page.lines
         .extend(lane_table::table(lanes, view.seen_at(), wanted));
-}
-
-fn since(at: &str, now: i64) -> String {
-    clock::parse_rfc3339(at).map_or_else(|| "?".to_owned(), |at| span(now - at))
 }

@@ -8,6 +8,7 @@ use crate::app::documents::queue::Waiting;
 use crate::app::monitor::frame::Frame;
 use crate::app::monitor::numbers::span;
 use crate::app::monitor::styled_line::{Ink, Line, chop, clean, cut_front, wrap};
+use crate::monitor_state::Lane;
 use crate::{clock, text};
 
 const WIDEST: usize = 100;
@@ -33,9 +34,7 @@ pub(super) fn dialog(ui: &Ui, snapshot: &Snapshot, size: Frame) -> Option<Dialog
     let (title, lines) = match &ui.mode {
         Mode::Look => return None,
         Mode::Help => ("keys", help()),
-        Mode::Stop {
-            run_id, contact, ..
-        } => ("stop", stop(run_id, contact, snapshot, room)),
+        Mode::Stop(lane) => ("stop", stop(lane, snapshot, room)),
         Mode::Decide(decision) => {
             let title = if decision.why.is_some() {
                 "deny"
@@ -59,10 +58,9 @@ pub(super) fn dialog(ui: &Ui, snapshot: &Snapshot, size: Frame) -> Option<Dialog
         }
     } else {
         Area {
-            x: 0,
-            y: 0,
             columns: size.columns,
             rows: size.rows,
+            ..Area::default()
         }
     };
     Some(Dialog {
@@ -107,13 +105,10 @@ fn help() -> Vec<Line> {
     keys.into_iter().map(line).collect()
 }
 
-fn stop(run_id: &str, contact: &str, snapshot: &Snapshot, room: Frame) -> Vec<Line> {
-    let contact = clean(contact);
-    let Some(lane) = snapshot
-        .lanes()
-        .iter()
-        .find(|lane| snapshot::id(lane) == run_id)
-    else {
+fn stop(asked: &Lane, snapshot: &Snapshot, room: Frame) -> Vec<Line> {
+    let contact = clean(&asked.contact);
+    let mut lanes = snapshot.lanes().iter();
+    let Some(lane) = lanes.find(|lane| snapshot::id(lane) == snapshot::id(asked)) else {
         return vec![
             Line::of(Ink::Plain, &format!("The turn of {contact} has ended.")),
             Line::of(Ink::Bold, "Esc"),

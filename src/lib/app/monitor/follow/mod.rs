@@ -21,6 +21,7 @@ mod snapshot;
 mod terminal;
 
 use std::io::{self, IsTerminal};
+use std::ops::ControlFlow;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -150,12 +151,6 @@ struct Following<'a> {
     is_broken: Option<Failure>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
-    Continue,
-    End,
-}
-
 impl Following<'_> {
     fn run(&mut self, news: &mpsc::Receiver<Update>) -> io::Result<()> {
         loop {
@@ -174,14 +169,15 @@ impl Following<'_> {
             };
             // What came together is drawn together.
             for update in std::iter::once(first).chain(news.try_iter()) {
-                if self.take(update)? == Then::End {
+                if self.take(update)?.is_break() {
                     return Ok(());
                 }
             }
         }
     }
 
-    fn take(&mut self, news: Update) -> io::Result<Then> {
+    /// Takes in what came; breaks at the end.
+    fn take(&mut self, news: Update) -> io::Result<ControlFlow<()>> {
         match news {
             Update::Key(key) => {
                 let size = self.screen.size();
@@ -194,10 +190,10 @@ impl Following<'_> {
             Update::Resized => {}
             Update::Suspend => self.screen.sleep()?,
             Update::Continued => self.screen.again()?,
-            Update::End => return Ok(Then::End),
+            Update::End => return Ok(ControlFlow::Break(())),
             Update::Broken(failure) => {
                 self.is_broken = Some(failure);
-                return Ok(Then::End);
+                return Ok(ControlFlow::Break(()));
             }
             Update::Health(Ok(health)) => {
                 let view = &mut self.snapshot.view;
@@ -220,12 +216,12 @@ impl Following<'_> {
                 let _ = self.nudge.send(());
             }
         }
-        Ok(Then::Continue)
+        Ok(ControlFlow::Continue(()))
     }
 
-    fn act(&mut self, act: Act) -> io::Result<Then> {
+    fn act(&mut self, act: Act) -> io::Result<ControlFlow<()>> {
         match act {
-            Act::Quit => return Ok(Then::End),
+            Act::Quit => return Ok(ControlFlow::Break(())),
             Act::Suspend => suspend_all(),
             Act::Redraw => self.screen.again()?,
             Act::Send(request) => {
@@ -234,7 +230,7 @@ impl Following<'_> {
                 self.requests.push(request.send(self.home, &self.tell));
             }
         }
-        Ok(Then::Continue)
+        Ok(ControlFlow::Continue(()))
     }
 }
 

@@ -264,20 +264,9 @@ fn waiting(queue: &Queue, now: i64, columns: usize) -> Vec<Line> {
         line.push(Ink::Dim, &ago(&open.created_at, now));
         line
     };
-    lines.extend(
-        queue
-            .inbox
-            .iter()
-            .take(MANY)
-            .map(|row| open("to answer", row)),
-    );
-    lines.extend(
-        queue
-            .outbox
-            .iter()
-            .take(MANY)
-            .map(|row| open("to send", row)),
-    );
+    for (what, rows) in [("to answer", &queue.inbox), ("to send", &queue.outbox)] {
+        lines.extend(rows.iter().take(MANY).map(|row| open(what, row)));
+    }
     let more: usize = [queue.dead.len(), queue.inbox.len(), queue.outbox.len()]
         .map(|rows| rows.saturating_sub(MANY))
         .iter()

@@ -12,6 +12,7 @@ use super::snapshot::Snapshot;
 use crate::app::documents::queue::Waiting;
 use crate::app::monitor::frame::Frame;
 use crate::message::Approval;
+use crate::monitor_state::Lane;
 use crate::text;
 
 const MAX_WHY: usize = 500;
@@ -34,12 +35,8 @@ pub(super) struct Ui {
 pub(super) enum Mode {
     Look,
     Help,
-    Stop {
-        run_id: String,
-        session: String,
-        contact: String,
-    },
-    /// A question is shown in full, as it was when it was opened.
+    /// Whether a turn is to be stopped, as it was when that was asked.
+    Stop(Box<Lane>),
     /// An approval request is shown in full.
     Decide(Decision),
 }
@@ -109,20 +106,10 @@ impl Ui {
             Mode::Look => return self.look(code, snapshot, size),
             // Any key has been understood by whoever reads them.
             Mode::Help => {}
-            Mode::Stop {
-                run_id,
-                session,
-                contact,
-            } => match code {
-                KeyCode::Char('y' | 'Y') => return self.stop(&run_id, session, &contact, snapshot),
+            Mode::Stop(lane) => match code {
+                KeyCode::Char('y' | 'Y') => return self.stop(&lane, snapshot),
                 KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => {}
-                _ => {
-                    self.mode = Mode::Stop {
-                        run_id,
-                        session,
-                        contact,
-                    }
-                }
+                _ => self.mode = Mode::Stop(lane),
             },
             Mode::Decide(decision) => return self.decide(code, decision, size),
         }
@@ -201,36 +188,20 @@ impl Ui {
 
     fn ask_to_stop(&mut self, snapshot: &Snapshot) {
         match self.lane(snapshot).and_then(|at| snapshot.lanes().get(at)) {
-            Some(lane) => {
-                let (run_id, session, contact) = (
-                    snapshot::id(lane).to_owned(),
-                    lane.session.clone(),
-                    lane.contact.clone(),
-                );
-                self.mode = Mode::Stop {
-                    run_id,
-                    session,
-                    contact,
-                };
-            }
+            Some(lane) => self.mode = Mode::Stop(Box::new(lane.clone())),
             None => self.say(false, "no turn runs"),
         }
     }
 
-    fn stop(
-        &mut self,
-        run_id: &str,
-        session: String,
-        contact: &str,
-        snapshot: &Snapshot,
-    ) -> Option<Act> {
+    fn stop(&mut self, asked: &Lane, snapshot: &Snapshot) -> Option<Act> {
         // What runs there by now is not what was asked about.
         let mut lanes = snapshot.lanes().iter();
-        if !lanes.any(|lane| snapshot::id(lane) == run_id) {
+        if !lanes.any(|lane| snapshot::id(lane) == snapshot::id(asked)) {
             self.say(false, "that turn has ended already; nothing was stopped");
             return None;
         }
-        Some(Act::Send(Box::new(Request::stop(session, contact))))
+        let request = Request::stop(asked.session.clone(), &asked.contact);
+        Some(Act::Send(Box::new(request)))
     }
 
     fn open(&mut self, why: Option<String>, snapshot: &Snapshot, size: Frame) {
