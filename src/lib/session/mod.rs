@@ -30,7 +30,9 @@ pub use state::{
 };
 pub use transcript::{Session, session_of, view};
 pub use untrusted::{Exposure, addresses, names_address};
-pub use view::{Gone, Listed, all_transcripts, archived, gone, heads, listing, transcript_files};
+pub use view::{
+    Gone, Listed, all_transcripts, archived, gone, head, heads, listing, transcript_files,
+};
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};

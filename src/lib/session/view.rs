@@ -212,6 +212,19 @@ pub fn all_transcripts(
         .collect())
 }
 
+/// Returns the head of the session in `file`; `None` when the file is missing or begins with something else.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn head(file: &Path) -> Result<Option<Head>, sys::Error> {
+    let line = jsonl::first_line(file)?;
+    let event = line.and_then(|line| serde_json::from_slice::<Event>(&line).ok());
+    Ok(match event.map(|event| event.kind) {
+        Some(Kind::Session(head)) => Some(head),
+        _ => None,
+    })
+}
+
 /// Returns the heads of the sessions in `dir` whose id is `wanted`, one a session, in order of their
 /// ids. Files that cannot be read are passed over.
 pub fn heads(dir: &Path, wanted: impl Fn(&str) -> bool) -> Vec<Head> {
@@ -223,13 +236,7 @@ pub fn heads(dir: &Path, wanted: impl Fn(&str) -> bool) -> Vec<Head> {
         if heads.contains_key(id) || !wanted(id) {
             continue;
         }
-        let line = jsonl::first_line(&dir.join(&name)).ok().flatten();
-        let event = line.and_then(|line| serde_json::from_slice::<Event>(&line).ok());
-        if let Some(Event {
-            kind: Kind::Session(head),
-            ..
-        }) = event
-        {
+        if let Ok(Some(head)) = head(&dir.join(&name)) {
             heads.insert(id.to_owned(), head);
         }
     }

@@ -99,12 +99,7 @@ fn in_session(
     let (Some(first), Some(last)) = (files.first(), files.last()) else {
         return Ok(None);
     };
-    let line = jsonl::first_line(first)?;
-    let kind = line.and_then(|line| Some(serde_json::from_slice::<Event>(&line).ok()?.kind));
-    let Some(Kind::Session(head)) = kind else {
-        return Ok(None);
-    };
-    Ok(Some(Found {
+    Ok(session::head(first)?.map(|head| Found {
         run_id,
         head,
         archived: last.starts_with(home.archive()),

@@ -98,7 +98,8 @@ pub(crate) fn history(
             _ => {}
         }
     }
-    let head = files.first().and_then(|file| head(file));
+    let head = files.first().map(|file| session::head(file));
+    let head = head.and_then(|head| head.ok().flatten());
     let nothing = files.is_empty() && !target.is_empty();
     let archived = if nothing {
         session::archived(&home.archive(), &people, target)
@@ -117,14 +118,6 @@ pub(crate) fn history(
         },
         archived,
     })
-}
-
-fn head(file: &std::path::Path) -> Option<Head> {
-    let line = jsonl::first_line(file).ok().flatten()?;
-    match serde_json::from_slice::<Event>(&line).ok()?.kind {
-        Kind::Session(head) => Some(head),
-        _ => None,
-    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
