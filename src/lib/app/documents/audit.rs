@@ -1,24 +1,15 @@
 //! `audit`: what was done and who allowed it, and whether the record of it is whole.
 
-use serde::Serialize;
-use serde_json::{Map, Value};
-
+use super::log::Entries;
 use crate::app::cli::Failure;
 use crate::audit;
 use crate::audit::{Place, Report};
 use crate::config::Home;
 use crate::sys::lock;
 
-/// `audit`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(crate) struct Audit {
-    /// Entries as they were written, oldest first; a line that is none has the kind `unreadable`.
-    pub entries: Vec<Map<String, Value>>,
-}
-
-/// Returns the newest `count` entries; none when nothing was recorded.
-pub(crate) fn audit(home: &Home, count: usize) -> Result<Audit, Failure> {
-    Ok(Audit {
+/// Returns the newest `count` entries; none when nothing was recorded. A line that is none has the kind `unreadable`.
+pub(crate) fn audit(home: &Home, count: usize) -> Result<Entries, Failure> {
+    Ok(Entries {
         entries: audit::newest(&Place::of(home), count)?,
     })
 }

@@ -9,17 +9,17 @@ use crate::app::cli::Failure;
 use crate::config::Home;
 use crate::{logging, text};
 
-/// `log`.
+/// `log` and `audit`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(crate) struct Log {
-    /// Entries as they were written (`timestamp`, `level`, `message` and the fields of the event),
-    /// oldest first.
+pub(crate) struct Entries {
+    /// As they were written, oldest first.
     pub entries: Vec<Map<String, Value>>,
 }
 
-/// Returns the newest `count` entries; none when there is no log.
-pub(crate) fn log(home: &Home, count: usize) -> Result<Log, Failure> {
-    Ok(Log {
+/// Returns the newest `count` entries: `timestamp`, `level`, `message` and the fields of the event; none when there is no
+/// log.
+pub(crate) fn log(home: &Home, count: usize) -> Result<Entries, Failure> {
+    Ok(Entries {
         entries: logging::newest(&home.logs(), count)?,
     })
 }

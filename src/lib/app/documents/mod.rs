@@ -1,7 +1,7 @@
 //! What can be asked with or without a daemon: read from files, answered as the documents of the
 //! specification's Appendix B. Whoever prints them, as JSON or for people, takes them from here.
 
-pub(crate) mod audit;
+mod audit;
 pub(crate) mod cost;
 pub(crate) mod explain;
 pub(crate) mod history;

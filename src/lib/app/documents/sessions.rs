@@ -62,19 +62,14 @@ pub(crate) fn sessions(home: &Home, env: &Environment) -> Result<Sessions, Failu
 }
 
 fn session(listed: Listed, models: &Models) -> Session {
-    let Listed {
-        key,
-        entry,
-        log_files,
-        log_bytes,
-    } = listed;
+    let entry = listed.entry;
     let model = entry
         .model
         .as_deref()
         .and_then(|name| models.get(name, "sessions").ok());
     Session {
         session_id: entry.session_id,
-        key,
+        key: listed.key,
         contact: entry.contact,
         created_at: entry.created_at,
         updated_at: entry.updated_at,
@@ -84,8 +79,8 @@ fn session(listed: Listed, models: &Models) -> Session {
         context_tokens: entry.context_tokens,
         context_pct: model.and_then(|model| percent(entry.context_tokens, model.context_window)),
         cost_usd: cost::usd(entry.cost_nano_usd),
-        log_files,
-        log_bytes,
+        log_files: listed.log_files,
+        log_bytes: listed.log_bytes,
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Context;
 use crate::app::cli;
 use crate::app::cli::Exit;
-use crate::app::documents::audit::Audit;
+use crate::app::documents::log::Entries;
 use crate::audit::Report;
 use crate::{clock, text};
 
@@ -19,8 +19,8 @@ const SHOWN: [&str; 12] = [
 const DIGITS: usize = 12;
 
 /// Shows the newest entries.
-pub(crate) fn audit(context: &Context<'_>, audit: &Audit) -> Exit {
-    context.entries(audit, &audit.entries, line, "the audit log is empty")
+pub(crate) fn audit(context: &Context<'_>, audit: &Entries) -> Exit {
+    context.entries(audit, line, "the audit log is empty")
 }
 
 /// Says whether the audit log is whole: 65 when it is not.

@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 use super::Context;
 use crate::app::cli::Exit;
 use crate::app::documents;
-use crate::app::documents::log::Log;
+use crate::app::documents::log::Entries;
 use crate::{clock, text};
 
 /// Shows the newest entries of the log.
-pub(crate) fn log(context: &Context<'_>, log: &Log) -> Exit {
-    context.entries(log, &log.entries, line, "the log is empty")
+pub(crate) fn log(context: &Context<'_>, log: &Entries) -> Exit {
+    context.entries(log, line, "the log is empty")
 }
 
 fn line(entry: &Map<String, Value>, zone: Tz) -> String {

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use super::cli;
 use super::cli::{Exit, Failure, Shared};
 use super::color::Color;
+use super::documents::log::Entries;
 use super::table::Table;
 use super::{documents, monitor, table};
 use crate::config::{Environment, Home};
@@ -63,22 +64,15 @@ impl Context<'_> {
     }
 
     /// Prints a document of entries: as it is, or each as a `line`; `nothing` says why there is none.
-    fn entries<T: serde::Serialize>(
-        &self,
-        document: &T,
-        entries: &[Entry],
-        line: fn(&Entry, Tz) -> String,
-        nothing: &str,
-    ) -> Exit {
-        let exit = self.answer(document, |_| {
-            if !entries.is_empty() {
+    fn entries(&self, document: &Entries, line: fn(&Entry, Tz) -> String, nothing: &str) -> Exit {
+        let exit = self.answer(document, |document| {
+            if !document.entries.is_empty() {
                 let zone = self.zone();
-                entries
-                    .iter()
-                    .for_each(|entry| cli::out(&line(entry, zone)));
+                let lines = document.entries.iter().map(|entry| line(entry, zone));
+                lines.for_each(|line| cli::out(&line));
             }
         });
-        if entries.is_empty() {
+        if document.entries.is_empty() {
             self.note_nothing(nothing);
         }
         exit
