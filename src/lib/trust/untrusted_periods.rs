@@ -123,6 +123,11 @@ impl Periods {
         })
     }
 
+    /// Returns why the file cannot be used; `None` when it can.
+    pub fn damage(&self) -> Option<String> {
+        self.0.load().err().map(|error| error.to_string())
+    }
+
     /// Returns those that go on, or were cut off.
     pub fn open(&self) -> Vec<Period> {
         let all = self.0.read().unwrap_or_default();
@@ -252,7 +257,7 @@ mod tests {
         let path = dir.path().join("untrusted-periods.json");
         atomic::write(&path, b"{\"periods\":", Durability::Rename).unwrap();
         let periods = Periods::new(path);
-        assert!(periods.cover("a", 5) && !periods.is_empty());
+        assert!(periods.cover("a", 5) && !periods.is_empty() && periods.damage().is_some());
         assert!(periods.begin(&period("c1", 1, None), false).is_err());
     }
 }

@@ -121,6 +121,13 @@ const FAULTS: &[Fault] = &[
         run: "untrusted.json",
     },
     Fault {
+        id: "untrusted-unreadable",
+        files: &[("state/untrusted-periods.json", "[")],
+        env: &[],
+        says: "state/untrusted-periods.json",
+        run: "untrusted-periods.json",
+    },
+    Fault {
         id: "timezone-unknown",
         files: &[],
         env: &[("TZ", "Europe/Atlantis")],

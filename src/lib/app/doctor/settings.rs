@@ -422,14 +422,22 @@ fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
 }
 
 /// Nobody can tell which files hold untrusted words.
-fn marks(patient: &Patient) -> Option<Finding> {
-    let path = patient.home.untrusted();
-    let reason = build::undo(&patient.home).marks.damage()?;
-    let evidence = format!(
-        "state/untrusted.json cannot be used: {reason}; every file counts as somebody else's words until it can"
-    );
-    let edit = patient.edit(&path, None);
-    Some(Finding::error("untrusted-unreadable", evidence, edit))
+fn marks(patient: &Patient) -> Vec<Finding> {
+    let marks = build::undo(&patient.home).marks;
+    let files = [
+        ("untrusted.json", marks.damage()),
+        ("untrusted-periods.json", marks.periods.damage()),
+    ];
+    let finding = |(name, damage): (&str, Option<String>)| {
+        let path = patient.home.untrusted().with_file_name(name);
+        let evidence = format!(
+            "state/{name} cannot be used: {}; every file counts as somebody else's words until it can",
+            damage?
+        );
+        let edit = patient.edit(&path, None);
+        Some(Finding::error("untrusted-unreadable", evidence, edit))
+    };
+    files.into_iter().filter_map(finding).collect()
 }
 
 /// Directories that file tools may use and cannot.
