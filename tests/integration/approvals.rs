@@ -651,6 +651,39 @@ fn a_rule_is_no_word_about_what_nobody_has_read() {
 }
 
 #[test]
+fn a_list_of_jobs_carries_the_mark_of_what_untrusted_words_made() {
+    let house = House::new();
+    let in_session = |words: &[&str], tool: &str, input: Value| {
+        house.model.push(Reply::Tool(tool.to_owned(), input));
+        let said = house.sandbox.send(&[&["--wait=30"][..], words].concat());
+        assert_eq!(said.code, 0, "{said:?}");
+        let request = house.model.requests().pop().expect("a request");
+        request["messages"].to_string()
+    };
+    let input = json!({"at": "2199-01-01T09:00", "text": "call the bank"});
+    house
+        .model
+        .push(Reply::Tool("schedule_message".to_owned(), input));
+    let said = house.sandbox.send(&["--untrusted", "what a page says"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let approved = house
+        .sandbox
+        .send(&["--approve", &house.sandbox.wait_asked()]);
+    assert_eq!(approved.code, 0, "{approved:?}");
+    house.model.wait_requests(2, SOON);
+    for (session, tool, input) in [
+        ("one", "list_scheduled", json!({})),
+        ("two", "cron", json!({"op": "list"})),
+    ] {
+        let told = in_session(&["--session", session, "what waits?"], tool, input);
+        assert!(
+            told.contains("call the bank") && told.contains("⟦untrusted"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn a_yes_is_for_the_file_that_would_be_sent() {
     let house = House::with("[tools.policies]\nsend_media = \"ask\"\nmessage = \"ask\"");
     let file = "workspace/outbox/plan.txt";

@@ -16,6 +16,7 @@ use crate::jobs;
 use crate::jobs::{Ask, Job};
 use crate::memory::Scope;
 use crate::message::JobOrder;
+use crate::trust::Provenance;
 
 /// A time so long past was worked out wrong (a year, a zone), and is not meant.
 const PAST_MS: i64 = 5 * 60_000;
@@ -126,7 +127,7 @@ impl TypedTool for Cron {
 }
 
 impl Cron {
-    async fn act(&self, args: CronArgs, context: &Context) -> Result<String, String> {
+    async fn act(&self, args: CronArgs, context: &Context) -> Result<ToolOutput, String> {
         let id = not_blank(args.id);
         let job_id = || {
             let id = id.as_deref().and_then(Id::parse);
@@ -134,10 +135,10 @@ impl Cron {
                 .ok_or("`id` must name a job")
         };
         let job = match args.op {
-            Op::List => return list(&self.0, |_| true).await,
+            Op::List => return Ok(list(&self.0, |_| true).await),
             Op::Status => {
                 let is_meant = move |job: &Job| id.as_ref().is_none_or(|id| *id == job.id.as_str());
-                return list(&self.0, is_meant).await;
+                return Ok(list(&self.0, is_meant).await);
             }
             Op::Remove => JobOrder::Remove { job: job_id()? },
             Op::Run => JobOrder::Run { job: job_id()? },
@@ -163,7 +164,8 @@ impl Cron {
                 add(&self.0, ask, id)?
             }
         };
-        order(self.0.memory.home(), Command::Job(job)).await
+        let done = order(self.0.memory.home(), Command::Job(job)).await?;
+        Ok(ToolOutput::ok(done))
     }
 }
 
@@ -245,24 +247,23 @@ impl TypedTool for ListScheduled {
         let shows = move |job: &Job| {
             is_owners || (job.to == to && job.topic == topic && job.by.as_ref() == Some(&person))
         };
-        list(&self.0, shows).await.into()
+        list(&self.0, shows).await
     }
 }
 
-/// Returns the jobs that `shows` picks, a line each.
-async fn list(
-    needs: &Needs,
-    shows: impl Fn(&Job) -> bool + Send + 'static,
-) -> Result<String, String> {
+/// Returns the jobs that `shows` picks, a line each, marked when untrusted words chose the text of one.
+async fn list(needs: &Needs, shows: impl Fn(&Job) -> bool + Send + 'static) -> ToolOutput {
     let (path, zone) = (needs.memory.home().jobs(), needs.zone);
-    crate::sys::blocking(move || {
+    super::blocking(move || {
         let known = jobs::read(&path).map_err(|error| error.to_string())?;
-        let shown = known.iter().filter(|job| shows(job));
-        let lines: Vec<String> = shown.map(|job| line(job, zone)).collect();
-        Ok(match lines.is_empty() {
+        let shown: Vec<&Job> = known.iter().filter(|job| shows(job)).collect();
+        let lines: Vec<String> = shown.iter().map(|job| line(job, zone)).collect();
+        let text = match lines.is_empty() {
             true => "nothing waits for its time".to_owned(),
             false => lines.join("\n"),
-        })
+        };
+        let is_untrusted = shown.iter().any(|job| job.untrusted);
+        Ok::<_, String>(ToolOutput::ok(text).marked(is_untrusted.then_some(Provenance::Model)))
     })
     .await
 }
