@@ -159,6 +159,32 @@ fn a_document_of_an_earlier_turn_ties_nobodys_hands() {
 }
 
 #[test]
+fn a_command_finds_a_file_without_its_telling_name_and_then_depends_on_none_of_its_words() {
+    let house = House::new();
+    let file = house.telegram.offer_file(b"day,euros\n1,20\n2,22\n");
+    let name = "Rechnung Telekom November.csv";
+    let document =
+        json!({"file_id": file, "file_unique_id": "u", "file_name": name, "mime_type": "text/csv"});
+    // Asked once more without the words of the file, the model names it so.
+    for path in ["1-0-Rechnung_Telekom_November.csv", "1-0-*"] {
+        let command = format!("cp inbox/1001/{path} made");
+        let call = Reply::Tool("exec".to_owned(), json!({"command": command}));
+        house.model.push(call);
+    }
+    house.telegram.inject(message(
+        1,
+        &json!({"document": document, "caption": "copy it to made"}),
+    ));
+    answer(&house, 1);
+    let again = words(&house.model.requests()[1]);
+    assert!(
+        again.contains("⟦saved as inbox/1001/1-0-*⟧") && !again.contains("Telekom"),
+        "{again}"
+    );
+    assert!(house.sandbox.path("workspace/made").exists());
+}
+
+#[test]
 fn every_file_is_saved_where_commands_read_it() {
     let house = House::new();
     let offered = house.telegram.offer_file(b"PK\x03\x04 names");

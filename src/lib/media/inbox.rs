@@ -135,6 +135,11 @@ pub fn keep(
     Ok(path)
 }
 
+/// Returns what the shell finds the file at `path` by, that was kept as `number`, without a word of its name.
+pub fn pattern(path: &Path, number: &str) -> PathBuf {
+    path.with_file_name(format!("{}-*", text::file_name(number, SIGNS)))
+}
+
 /// Removes files of the folders of `dir`, such as [`DIR`], that are older than `keep`, also what commands unpacked there,
 /// and directories that are empty then. Blocks.
 ///

@@ -30,7 +30,8 @@ pub fn kept_files(head: &str) -> impl Iterator<Item = &str> {
     let paths = head
         .strip_prefix(KEPT)
         .and_then(|rest| rest.strip_suffix('⟧'));
-    paths.into_iter().flat_map(|paths| paths.split(", "))
+    let paths = paths.into_iter().flat_map(|paths| paths.split(", "));
+    paths.filter(|path| !path.ends_with('*'))
 }
 
 /// Characters of a file that the model reads (specification §6); of a longer one its head and tail.
@@ -63,8 +64,8 @@ pub(crate) struct Files {
     pub(crate) blocks: Vec<(Block, Provenance)>,
     /// Whether words of a document or a recording are among them.
     pub(crate) brought_words: bool,
-    /// Where they were kept, below the workspace.
-    kept: Vec<String>,
+    /// Where they were kept, below the workspace, and what the shell finds each by without a word of its name.
+    kept: Vec<(String, String)>,
     /// Why others were not.
     lost: Vec<String>,
     /// What the person's own spoken words wait for.
@@ -101,17 +102,21 @@ pub(crate) async fn read(place: &Place<'_>) -> Files {
     };
     let is_cancelled = place.cancel.run_until_cancelled(all).await.is_none();
     if !files.kept.is_empty() {
-        let kept = format!("{KEPT}{}⟧", files.kept.join(", "));
+        let (paths, patterns): (Vec<String>, Vec<String>) = files.kept.iter().cloned().unzip();
+        let told = |paths: &[String]| Block::context(format!("{KEPT}{}⟧", paths.join(", ")));
         // Whoever sends a file chooses its name.
         let names = place.envelope.attachments.iter().map(|file| &file.filename);
         let of_media = place.envelope.media.iter();
         let mut names = names.chain(of_media.filter_map(|media| media.filename.as_ref()));
         let any = names.any(|name| !place.says_nothing(name));
-        let provenance = match any {
-            true => of_files,
-            false => place.envelope.provenance(),
-        };
-        files.blocks.push((Block::context(kept), provenance));
+        let own = place.envelope.provenance();
+        // Without the names the files are still to be found.
+        let is_found = any && of_files.is_untrusted() && !own.is_untrusted();
+        let provenance = if any { of_files } else { own };
+        files.blocks.push((told(&paths), provenance));
+        if is_found {
+            files.blocks.push((told(&patterns), Provenance::Owner));
+        }
     }
     if !files.lost.is_empty() {
         let text = format!("⟦not saved for your tools: {}⟧", files.lost.join("; "));
@@ -164,8 +169,8 @@ fn is_typed(name: &str, typed: &str) -> bool {
     is_end && is_plain && typed.windows(name.len()).any(|some| some == name)
 }
 
-/// Where a file was kept, or why it was not; `None` for one that is not there.
-type Kept = Option<Result<String, String>>;
+/// Where a file was kept and what the shell finds it by, or why it was not; `None` for one that is not there.
+type Kept = Option<Result<(String, String), String>>;
 
 /// One file as the model reads it.
 struct Seen {
@@ -300,7 +305,7 @@ impl Place<'_> {
     }
 
     /// Keeps a copy of the file `path` below `downloads` for the tools, marked when somebody else's words may stand in it
-    /// (`foreign`); returns its path in the workspace.
+    /// (`foreign`).
     async fn keep(&self, path: &str, number: &str, name: &str, foreign: bool) -> Kept {
         let workspace = self.pipeline.memory.home().workspace().to_owned();
         let source = self.pipeline.downloads.join(path);
@@ -318,6 +323,7 @@ impl Place<'_> {
                 return Err(why);
             }
             let kept = inbox::keep(&root, &from, &number, &name, &source)?;
+            let pattern = inbox::pattern(&kept, &number).display().to_string();
             let kept = kept.display().to_string();
             if let Some(undo) = undo {
                 let by = Marking {
@@ -328,7 +334,7 @@ impl Place<'_> {
                 let marked = undo.marks.set(&kept, by);
                 marked.map_err(|error| error.to_string())?;
             }
-            Ok(kept)
+            Ok((kept, pattern))
         };
         let kept = crate::sys::blocking(work).await;
         if let Err(why) = &kept {
