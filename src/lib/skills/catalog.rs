@@ -3,20 +3,14 @@
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::OFlag;
-
-use super::find::{Entry, Tree};
-use super::{
-    Learned, MAX_FILE, Needs, Off, Shelf, Skill, Why, front_matter, hash, ownership, shown,
-};
+use super::find::Tree;
+use super::trust::{Candidate, candidates, read};
+use super::{Learned, Needs, Off, Shelf, Skill, Why, front_matter, hash};
 use crate::config::Home;
 use crate::sys::Version;
 use crate::text;
@@ -71,15 +65,6 @@ pub struct SkillStatus {
     pub trusted: Option<String>,
     /// Whether somebody else could have written it: then only a hash makes it good.
     pub is_untrusted: bool,
-}
-
-/// One SKILL.md with everything that was found out about it.
-struct Candidate<'a> {
-    tree: &'a Tree,
-    entry: &'a Entry,
-    bundled: bool,
-    name: String,
-    dir: PathBuf,
 }
 
 /// A candidate and what its SKILL.md says, when it may be used.
@@ -184,7 +169,7 @@ impl Skills {
                 Err(why) => (String::new(), Needs::default(), Some(why)),
             };
             SkillStatus {
-                is_untrusted: !candidate.bundled && self.untrusted(&candidate).is_some(),
+                is_untrusted: !candidate.bundled && candidate.untrusted(&self.workspace).is_some(),
                 trusted: words
                     .ok()
                     .and_then(|words| words.get(&candidate.name)?.sha256.clone()),
@@ -280,7 +265,7 @@ impl Skills {
         let judge = |candidate: Candidate<'a>| {
             let contents = match wins.get(&candidate.name) {
                 Some(winner) => Err(Why::Taken(winner.clone())),
-                None => self.judge(&candidate, trusted),
+                None => candidate.judge(&self.workspace, trusted),
             };
             // One that the owner keeps off hides a bundled one, too; one that is broken does not.
             let has_won = contents.as_ref().map_or_else(Why::is_about_trust, |_| true);
@@ -290,74 +275,6 @@ impl Skills {
             (candidate, contents)
         };
         candidates(own, bundled).into_iter().map(judge).collect()
-    }
-
-    /// Returns what a SKILL.md says, when it may be used.
-    fn judge(
-        &self,
-        candidate: &Candidate<'_>,
-        trusted: &Result<Approved, String>,
-    ) -> Result<front_matter::Contents, Why> {
-        let Candidate { tree, dir, .. } = candidate;
-        let top = tree.entries.first().map_or(dir, |top| &top.path);
-        if top == dir {
-            return Err(Why::Wrong(
-                "it needs a directory of its own, skills/NAME/SKILL.md".to_owned(),
-            ));
-        }
-        // The model is told the path: it must not be able to say anything.
-        if let Some(part) = dir
-            .strip_prefix(top)
-            .unwrap_or(dir)
-            .iter()
-            .find(|part| !is_plain(part))
-        {
-            return Err(Why::Wrong(format!(
-                "{} in its path is not 1 to 64 of A-Z, a-z, 0-9, `.`, `_` and `-`",
-                shown(part)
-            )));
-        }
-        let bytes = read(candidate.entry)?;
-        let contents = front_matter::parse(&bytes, &candidate.name)?;
-        let word = match trusted {
-            Ok(trusted) => trusted.get(&candidate.name),
-            Err(_) if candidate.bundled => None,
-            Err(why) => return Err(Why::Unknown(why.clone())),
-        };
-        match word.map(|word| &word.sha256) {
-            Some(None) => return Err(Why::Distrusted),
-            // What comes with the programs changes with them.
-            _ if candidate.bundled => return Ok(contents),
-            _ => {}
-        }
-        // The owner's word would be about less than what lies there.
-        if let Some(why) = tree.unseen(dir) {
-            return Err(Why::Wrong(why));
-        }
-        match word.and_then(|word| word.sha256.as_ref()) {
-            Some(sha256) => match hash::of(tree, dir, &bytes) {
-                Ok((now, _)) if now == *sha256 => Ok(contents),
-                Ok(_) => Err(Why::Changed),
-                Err(why) => Err(Why::Wrong(why)),
-            },
-            None => match self.untrusted(candidate) {
-                Some(why) => Err(Why::Untrusted(why)),
-                None => Ok(contents),
-            },
-        }
-    }
-
-    fn untrusted(&self, candidate: &Candidate<'_>) -> Option<String> {
-        let workspace = self.workspace.metadata().ok()?;
-        let mut way: Vec<(&Path, &Metadata)> = vec![(&self.workspace, &workspace)];
-        way.extend(
-            candidate
-                .tree
-                .way(&candidate.dir)
-                .into_iter()
-                .map(|entry| (entry.path.as_path(), &entry.metadata)),
-        );
-        ownership::untrusted(&way, candidate.tree, &candidate.dir, workspace.uid())
     }
 
     fn location(&self, candidate: &Candidate<'_>) -> String {
@@ -372,76 +289,6 @@ impl Skills {
             (None, Ok(below)) => below.display().to_string(),
             (None, Err(_)) => path.display().to_string(),
         }
-    }
-}
-
-/// Returns every SKILL.md in the order in which they win: ours before bundled ones, the least deep first.
-fn candidates<'a>(own: &'a Tree, bundled: &'a Tree) -> Vec<Candidate<'a>> {
-    let of = |tree: &'a Tree, bundled: bool| {
-        let candidate = move |entry: &'a Entry| {
-            let dir = entry.path.parent().unwrap_or(&entry.path).to_owned();
-            let name = dir
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            Candidate {
-                tree,
-                entry,
-                bundled,
-                name,
-                dir,
-            }
-        };
-        tree.skill_files().into_iter().map(candidate)
-    };
-    of(own, false).chain(of(bundled, true)).collect()
-}
-
-/// Returns whether a name is nothing but a name, wherever it is written.
-fn is_plain(name: &OsStr) -> bool {
-    let bytes = name.as_bytes();
-    (1..=64).contains(&bytes.len())
-        && bytes
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
-}
-
-/// Reads a SKILL.md that was seen.
-fn read(entry: &Entry) -> Result<Vec<u8>, Why> {
-    let too_large =
-        |size: u64| Why::Wrong(format!("it has {size} bytes, at most {MAX_FILE} are read"));
-    if entry.metadata.is_symlink() {
-        return Err(Why::Wrong(
-            "it is a link, and links are not followed".to_owned(),
-        ));
-    }
-    if !entry.metadata.is_file() {
-        return Err(Why::Wrong("it is not a regular file".to_owned()));
-    }
-    if entry.metadata.size() > MAX_FILE {
-        return Err(too_large(entry.metadata.size()));
-    }
-    let mut bytes = Vec::new();
-    let read = open(&entry.path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
-    match read {
-        Ok(size) if size as u64 > MAX_FILE => Err(too_large(size as u64)),
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(Why::Wrong(error.to_string())),
-    }
-}
-
-/// Opens a regular file: no link, and no FIFO that nobody writes to.
-pub(super) fn open(path: &Path) -> std::io::Result<File> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(std::io::Error::other("it is not a regular file"))
     }
 }
 

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use ring::digest::{Context, SHA256};
 
-use super::catalog::open;
 use super::find::Tree;
 use super::shown;
+use super::trust::open;
 
 /// The most files and bytes a skill may have to be trusted: nobody reads more than that.
 const MAX_FILES: usize = 500;

@@ -30,6 +30,7 @@ mod learned;
 mod needs;
 mod ownership;
 mod places;
+mod trust;
 
 pub use catalog::{SkillStatus, Skills};
 pub use counts::{Counts, Event, What};

@@ -4,6 +4,7 @@ mod files_in_command;
 mod host_consent;
 mod known_programs;
 mod output_tail;
+mod question;
 mod resolve_program;
 mod untrusted_files;
 
@@ -20,7 +21,7 @@ use tokio::time::{Instant, interval_at};
 use super::changed_files::ChangedFiles;
 use super::network;
 use super::typed::{About, TypedTool};
-use crate::agent::{Context, Question, Reach, Rule, ToolOutput};
+use crate::agent::{Context, Question, Reach, ToolOutput};
 use crate::audit;
 use crate::config;
 use crate::config::{Network, Policy};
@@ -29,7 +30,7 @@ use crate::net::egress_proxy::{Answer, Ask, Destination, Session};
 use crate::sandbox;
 use crate::sandbox::{Spec, Status};
 use crate::sys::OpenedFiles;
-use crate::text::{argv, counted, sha256_hex, shorten, visible};
+use crate::text::{counted, shorten, visible};
 use crate::trust::Provenance;
 use crate::undo;
 use crate::workspace::{Marking, Period};
@@ -382,39 +383,6 @@ impl Exec {
 }
 
 impl ExecSettings {
-    fn question(&self, args: &Args) -> Question {
-        // A directory that is not there is asked about as it is named; the command will not run.
-        let cwd = self.cwd(args).unwrap_or_else(|_| args.cwd.clone().into());
-        let mut text = format!("run: {}", args.command);
-        if self.workspace.canonicalize().ok().as_ref() != Some(&cwd) {
-            text.push_str(&format!("\nin: {}", cwd.display()));
-        }
-        if self.off {
-            text.push_str("\nwithout a sandbox, and with the network");
-        } else if let Some(network) = network::question(&self.rules.network) {
-            text.push_str(&format!("\n{network}"));
-        }
-        let bound_to = json!([
-            "exec",
-            args.command,
-            cwd,
-            self.env_hash(),
-            self.rules.network,
-            self.off,
-            self.seconds(args),
-            files_in_command::digests(&args.command, &cwd, &self.workspace)
-        ]);
-        let rule = self.is_repeatable(&args.command).then(|| Rule {
-            words: format!("run {}", args.command),
-            bound_to: bound_to.clone(),
-        });
-        Question {
-            text,
-            bound_to,
-            rule,
-        }
-    }
-
     fn seconds(&self, args: &Args) -> u64 {
         args.timeout_secs
             .unwrap_or(self.rules.timeout_secs)
@@ -437,21 +405,6 @@ impl ExecSettings {
         } else {
             Err(format!("cwd {named} is not in the workspace"))
         }
-    }
-
-    /// Returns the SHA-256 of the variables that a command sees, in their order by name.
-    fn env_hash(&self) -> String {
-        let mut env: Vec<&(String, String)> = self.env.iter().collect();
-        env.sort();
-        sha256_hex(&serde_json::to_vec(&env).unwrap_or_default())
-    }
-
-    /// Returns whether a yes may stand for the rest of a conversation: the same words mean the same program
-    /// then, and it runs no other.
-    fn is_repeatable(&self, command: &str) -> bool {
-        argv::plain(command).is_some_and(|argv| {
-            !config::runs_others(&argv) && argv.first().is_some_and(|p| self.is_fixed(p))
-        })
     }
 }
 
@@ -578,72 +531,6 @@ mod tests {
             env,
             reserve_mb: 0,
             programs: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn a_yes_is_bound_to_all_that_a_command_depends_on() {
-        let dir = tempfile::tempdir().unwrap();
-        let workspace = dir.path().canonicalize().unwrap();
-        std::fs::create_dir(workspace.join("sub")).unwrap();
-        let args = |command: &str| Args {
-            command: command.to_owned(),
-            ..Args::default()
-        };
-        let in_dir = |cwd: &str| Args {
-            cwd: cwd.to_owned(),
-            ..args("wc -l a")
-        };
-        let plain = settings(&workspace);
-        let asked = plain.question(&args("wc -l a"));
-        assert_eq!(
-            (asked.text.as_str(), asked.rule.is_some()),
-            ("run: wc -l a", true)
-        );
-        let hash = plain.env_hash();
-        let network = json!({"allow": []});
-        let expected = json!(["exec", "wc -l a", workspace, hash, network, false, 120, []]);
-        assert_eq!((asked.bound_to.clone(), hash.len()), (expected, 64));
-        let mut same = plain.clone();
-        same.env.reverse();
-        assert_eq!(same.question(&in_dir("sub/..")), asked);
-
-        let changed = |change: &dyn Fn(&mut ExecSettings)| {
-            let mut other = plain.clone();
-            change(&mut other);
-            other.question(&args("wc -l a"))
-        };
-        let others = [
-            plain.question(&in_dir("sub")),
-            changed(&|other| other.rules.network = config::Network::Public),
-            changed(&|other| other.off = true),
-            changed(&|other| other.env.push(("LD_PRELOAD".into(), "/x.so".into()))),
-            plain.question(&args("wc -l b")),
-            plain.question(&Args {
-                timeout_secs: Some(5),
-                ..args("wc -l a")
-            }),
-        ];
-        for (at, other) in others.iter().enumerate() {
-            let is_same = |one: &&Question| one.bound_to == other.bound_to;
-            assert_eq!(others.iter().filter(is_same).count(), 1, "{at}: {other:?}");
-            assert_ne!(other.bound_to, asked.bound_to, "{at}");
-        }
-        let sub = workspace.join("sub");
-        let text = format!("run: wc -l a\nin: {}", sub.display());
-        assert_eq!(others[0].text, text);
-        assert_eq!(others[1].text, "run: wc -l a\nwith the network");
-        for command in [
-            "wc a; rm b",
-            "sh -c x",
-            "python3 x.py",
-            "./wc",
-            "nonsense-command",
-            "git log",
-            "env ls",
-            "wc *",
-        ] {
-            assert!(plain.question(&args(command)).rule.is_none(), "{command}");
         }
     }
 
