@@ -311,7 +311,7 @@ fn trouble_comes_first_and_names_the_next_step() {
         last_error: Some("api.anthropic.com answered 529: Overloaded".into()),
     };
     let conflict = "conflict: another program polls with the same token, or a webhook is set";
-    let error = "the day limit is reached:\n[cost] day_usd = 5.00 in agent.toml";
+    let error = "the day limit is reached: [cost] day_usd = 5.00 in agent.toml";
     let mut view = up(State {
         state: "thinking".into(),
         lanes: vec![lane("Ada", "thinking", 2, 2, 1)],
@@ -319,7 +319,11 @@ fn trouble_comes_first_and_names_the_next_step() {
         channels: vec![telegram(conflict, 700)],
         sandbox: "off".into(),
         sandbox_risk: "A command can do everything the agent's user can.".into(),
-        last_error: Some(format!("{} {error}", ago(130))),
+        last_error: Some(format!(
+            "{} {error}\n{} the mail is away",
+            ago(130),
+            ago(700)
+        )),
         ..idle()
     });
     view.totals.queue.dead = 2;
@@ -338,6 +342,7 @@ given up  2 dead letters: agent-send --queue
 sandbox   off: A command can do everything the agent's user can.
 trouble   2m 10s ago: the day limit is reached: [cost] day_usd = 5.00 in
           agent.toml
+trouble   11m 40s ago: the mail is away
 
 queue     empty
 today     $4.90 of $5.00, 98 %  ███████████████████░
@@ -356,7 +361,7 @@ telegram  conflict: another p…
 provider  anthropic is down f…
 given up  2 dead letters: age…
 sandbox   off: A command can …
-… 2 more lines
+… 3 more lines
 ",
     );
 }
