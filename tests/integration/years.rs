@@ -137,6 +137,9 @@ fn measure(sandbox: &Sandbox) -> BTreeMap<String, u64> {
     for place in KEPT_FOR_A_TIME {
         found.insert(place.to_owned(), size(&sandbox.path(place)).0);
     }
+    // What a run changes depends on what it recalls, whose calls the fake model makes again: so the runs are counted.
+    let runs = fs::read_dir(sandbox.path("state/undo")).map_or(0, Iterator::count);
+    found.insert("state/undo".to_owned(), runs as u64);
     let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
     for row in sandbox.query("queue", tables) {
         let Some(Sql::Text(table)) = row.first() else {

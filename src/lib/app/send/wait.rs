@@ -188,13 +188,13 @@ fn tell_that_it_goes_on(context: &Context<'_>, id: &Id) {
 }
 
 /// Makes Ctrl-C news instead of the end, until this is dropped.
-pub(super) struct Interrupts {
+struct Interrupts {
     before: SigSet,
 }
 
 impl Interrupts {
     /// Begins it; `None` where it cannot, or where who started us wants none to be heard: then it is as everywhere.
-    pub(super) fn hear(tell: &Sender<News>) -> Option<Self> {
+    fn hear(tell: &Sender<News>) -> Option<Self> {
         let ignored = std::fs::read_to_string("/proc/self/status").ok()?;
         let ignored = ignored
             .lines()

@@ -15,7 +15,7 @@ use super::submit;
 use super::submit::Posted;
 use super::typed::Typed;
 use super::wait;
-use super::wait::{Ended, Interrupts, News, Show};
+use super::wait::{Ended, News, Show};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
@@ -41,9 +41,8 @@ pub(super) fn chat(context: &Context<'_>, flags: &MessageFlags) -> Result<Exit, 
         news,
         begun: String::new(),
     };
-    // At the prompt the terminal is in raw mode and Ctrl-C is a key.
-    let _interrupts = person.then(|| Interrupts::hear(&chat.tell)).flatten();
     if person {
+        hear_interrupts(chat.tell.clone());
         if !context.quiet {
             cli::err(
                 "/help lists the commands, Tab completes them and @files; Ctrl-C stops an answer, exit or Ctrl-D ends",
@@ -187,4 +186,29 @@ impl Chat<'_> {
 
 fn shown(file: &std::path::Path) -> String {
     text::visible(&file.to_string_lossy())
+}
+
+/// Makes Ctrl-C news instead of the end. At the prompt the terminal is in raw mode and it is a key.
+///
+/// Returns when that is so: the line editor puts back, after each line, whatever stood before it.
+fn hear_interrupts(tell: Sender<News>) {
+    let (ready, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build();
+        let Ok(runtime) = runtime else { return };
+        runtime.block_on(async {
+            let Ok(mut interrupts) =
+                tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())
+            else {
+                return;
+            };
+            // Whoever waits for it is still there.
+            let _ = ready.send(());
+            while interrupts.recv().await.is_some() && tell.send(News::Interrupt).is_ok() {}
+        });
+    });
+    // A thread that could not listen has gone; then Ctrl-C ends the program, as everywhere.
+    let _ = heard.recv();
 }
