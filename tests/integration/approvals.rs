@@ -664,13 +664,12 @@ fn a_list_of_jobs_carries_the_mark_of_what_untrusted_words_made() {
     house
         .model
         .push(Reply::Tool("schedule_message".to_owned(), input));
-    let said = house.sandbox.send(&["--untrusted", "what a page says"]);
-    assert_eq!(said.code, 0, "{said:?}");
-    let approved = house
+    let running = house
         .sandbox
-        .send(&["--approve", &house.sandbox.wait_asked()]);
-    assert_eq!(approved.code, 0, "{approved:?}");
-    house.model.wait_requests(2, SOON);
+        .sending(&["--wait=60", "--untrusted", "what a page says"]);
+    let asked = house.sandbox.wait_asked();
+    assert_eq!(house.sandbox.send(&["--approve", &asked]).code, 0);
+    assert_eq!(running.end().code, 0);
     for (session, tool, input) in [
         ("one", "list_scheduled", json!({})),
         ("two", "cron", json!({"op": "list"})),
