@@ -114,6 +114,12 @@ impl Times {
         serde_json::from_str(&told.stdout).expect("a document")
     }
 
+    /// Adds the job `look`, whose answer the owner hears each hour.
+    fn look_hourly(&self) {
+        let hourly = ["--every", "1h", "--text", "look", "--deliver"];
+        self.add(&[&["--id", "look"], &hourly[..]].concat());
+    }
+
     /// Returns the document of the job `id`; `Null` when there is none.
     fn listed(&self, id: &str) -> Value {
         let told = self.job(&["list", "--json"]);
@@ -604,15 +610,7 @@ fn who_writes_behind_a_job_that_waits_is_told_so() {
 #[test]
 fn a_job_says_nothing_of_a_spent_budget_that_the_owner_knows_of() {
     let mut times = Times::with_the_day_spent();
-    times.add(&[
-        "--id",
-        "look",
-        "--every",
-        "1h",
-        "--text",
-        "look",
-        "--deliver",
-    ]);
+    times.look_hourly();
     for runs in 1..=2 {
         times.clock.later(HOUR + Duration::from_secs(1));
         wait_for("a run", SOON, || {

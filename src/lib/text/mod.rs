@@ -78,7 +78,7 @@ pub fn file_name(name: &str, signs: &str) -> String {
 }
 
 /// Returns true when `word` (one or several) stands in `text` and is no part of a longer word there; both in the same letter
-/// case. Of scripts whose words stand together nobody can tell the parts: there it counts wherever it stands.
+/// case. Scripts without spaces between words do not show where one ends: there it counts wherever it stands.
 pub fn has_word(text: &str, word: &str) -> bool {
     let goes_on = |inner: Option<char>, outer: Option<char>| {
         outer.is_some_and(|c| c.is_alphanumeric() && !stands_together(c))

@@ -144,15 +144,7 @@ fn a_reminder_behind_a_message_that_waits_says_its_words_at_its_time() {
 #[test]
 fn a_job_whose_model_is_gone_leaves_no_dead_letters_and_a_reminder_its_words() {
     let mut times = Times::new();
-    times.add(&[
-        "--id",
-        "look",
-        "--every",
-        "1h",
-        "--text",
-        "look",
-        "--deliver",
-    ]);
+    times.look_hourly();
     times.remind("kid", HOUR, &[]);
     times.take_model("look");
     times.take_model("kid");
