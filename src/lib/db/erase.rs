@@ -51,28 +51,31 @@ pub fn count_rows(connection: &Connection, table: &str, hit: &Hit) -> rusqlite::
     Ok(all.into_values().sum())
 }
 
+/// Lets SQL ask `is_hit(…)`: whether `hit` finds something in the words of these values.
+///
+/// # Errors
+/// What SQLite says.
+pub fn define_is_hit(connection: &Connection, hit: &Hit) -> rusqlite::Result<()> {
+    let hit = AssertUnwindSafe(hit.clone());
+    connection.create_scalar_function("is_hit", -1, FunctionFlags::SQLITE_UTF8, move |context| {
+        let hit = &hit;
+        let mut words = String::new();
+        for number in 0..context.len() {
+            if let ValueRef::Text(bytes) | ValueRef::Blob(bytes) = context.get_raw(number) {
+                words.push_str(&String::from_utf8_lossy(bytes));
+                words.push('\n');
+            }
+        }
+        Ok(hit(&words))
+    })
+}
+
 fn with_rows(
     connection: &Connection,
     hit: &Hit,
     work: impl Fn(&str, &str) -> rusqlite::Result<usize>,
 ) -> rusqlite::Result<BTreeMap<String, usize>> {
-    let hit = AssertUnwindSafe(hit.clone());
-    connection.create_scalar_function(
-        "is_hit",
-        -1,
-        FunctionFlags::SQLITE_UTF8,
-        move |context| {
-            let hit = &hit;
-            let mut words = String::new();
-            for number in 0..context.len() {
-                if let ValueRef::Text(bytes) | ValueRef::Blob(bytes) = context.get_raw(number) {
-                    words.push_str(&String::from_utf8_lossy(bytes));
-                    words.push('\n');
-                }
-            }
-            Ok(hit(&words))
-        },
-    )?;
+    define_is_hit(connection, hit)?;
     let list = |sql: &str, of: &[&str]| -> rusqlite::Result<Vec<String>> {
         connection.all(sql, rusqlite::params_from_iter(of), |row| row.get(0))
     };

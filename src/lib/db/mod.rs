@@ -16,7 +16,7 @@ mod snapshot;
 mod statements;
 mod writer;
 
-pub use erase::{Hit, count_rows, erase_rows, vacuum};
+pub use erase::{Hit, count_rows, define_is_hit, erase_rows, vacuum};
 pub use foreign::foreign_rows;
 pub use integrity::{Health, examine};
 pub use log_check::{empty_log, lost_transactions};

@@ -179,6 +179,40 @@ mod tests {
     }
 
     #[test]
+    fn what_else_a_model_found_in_a_message_stays_when_one_fact_of_it_is_erased() {
+        let (_dir, home) = home();
+        let said = "We settled down in Porto, we two, and I promise to send her mother the photos by Friday";
+        conversation(&home, "s1", &[said, "Good morning!"]);
+        let fact_of = |attribute: &str, value: &str| serde_json::json!({"entity": "user", "attribute": attribute, "value": value, "confidence": 1.0, "line": 1});
+        let found = serde_json::json!({
+            "facts": [fact_of("lives in", "Porto"), fact_of("keeps", "photos")],
+            "commitments": [{"who": "user", "what": "send the photos", "line": 1}],
+        });
+        with(
+            &home,
+            &mut Scripted::saying(found.to_string()),
+            Options::default(),
+        );
+        assert_eq!(values(&home), ["user keeps photos", "user lives in Porto"]);
+        let path = facts::database(&home);
+        let open = || facts::commitments::list(&path, false).expect("list").len();
+        assert_eq!(open(), 1);
+        let Target::Fact(meant) = fact(&home, "porto") else {
+            panic!("it is a fact");
+        };
+        let hit: db::Hit = std::sync::Arc::new(|text: &str| text.contains("Porto"));
+        let erase = || {
+            facts::erase(&path, &hit, Some(meant.as_ref()), false, clock::now_ms()).expect("erase")
+        };
+        assert_eq!(erase().get("commitments"), Some(&1));
+        assert_eq!(
+            (values(&home), open()),
+            (vec!["user keeps photos".to_owned()], 1)
+        );
+        assert!(erase().is_empty(), "nothing of it is left");
+    }
+
+    #[test]
     fn who_is_called_like_a_word_of_every_day_takes_no_other_words_along() {
         let (_dir, home) = home();
         conversation(

@@ -35,6 +35,11 @@ pub(crate) fn erase(
         let mut counts = BTreeMap::new();
         let mut add =
             |table: &str, count: usize| *counts.entry(table.to_owned()).or_default() += count;
+        if let Some(fact) = fact {
+            let [sources, commitments] = reword_others(&transaction, hit, fact)?;
+            add("fact_sources", sources);
+            add("commitments", commitments);
+        }
         add(
             "fact_sources",
             store::withdraw(&transaction, hit, fact, now)?,
@@ -122,6 +127,29 @@ pub(crate) fn evidence(path: &Path, fact: &Fact) -> Result<Evidence, db::Error> 
         Ok(Evidence { origins, others })
     };
     read().map_err(|error| db::Error::of(path, error))
+}
+
+/// Stands in the place of words that were erased.
+const REWORDED: &str = "[forgotten]";
+
+/// Takes the words of `fact` from what else was said with them in a conversation: that stays. Returns how many sources of
+/// other facts and how many commitments that are.
+fn reword_others(connection: &Connection, hit: &Hit, fact: &Fact) -> rusqlite::Result<[usize; 2]> {
+    db::define_is_hit(connection, hit)?;
+    let Key {
+        scope,
+        entity,
+        attribute,
+    } = fact.key();
+    let sources = "UPDATE fact_sources SET quote = ?1 WHERE session_id IS NOT NULL AND is_hit(quote) AND fact NOT IN
+                     (SELECT id FROM facts WHERE scope = ?2 AND entity_key = ?3 AND attribute_key = ?4 AND value_key = ?5)";
+    let values = (REWORDED, scope, entity, attribute, value_key(&fact.value));
+    let commitments = "UPDATE commitments SET quote = ?1
+                       WHERE session_id IS NOT NULL AND is_hit(quote) AND NOT is_hit(who, what)";
+    Ok([
+        connection.execute(sources, values)?,
+        connection.execute(commitments, [REWORDED])?,
+    ])
 }
 
 /// What runs noted of a fact.
