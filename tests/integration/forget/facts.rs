@@ -6,6 +6,8 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use super::{consolidate, standing};
 use crate::support::Sandbox;
 
@@ -132,4 +134,58 @@ fn what_held_once_and_what_nobody_has_read_yet_is_erased_too() {
             .stderr
             .contains("0 new")
     );
+}
+
+#[test]
+fn what_else_was_said_in_the_same_words_stays_for_good() {
+    let sandbox = Sandbox::new();
+    let said = [
+        "I live in Zorbograd and work at Krumbolia. I have a dog called Rex.",
+        "I live in Zorbograd. Remind me to pay the rent tomorrow.",
+        "Good morning!",
+    ];
+    let spoken = |role: &str, run: usize, words: &str| {
+        let content = json!([{"type": "text", "text": words}]);
+        json!({"type": "message", "role": role, "trust": "owner", "run_id": format!("r{run}"), "content": content})
+    };
+    let head = json!({"type": "session", "session_id": "s1", "key": "cli:ada", "contact": "Ada", "created_at": "x"});
+    let turns = said.iter().enumerate();
+    let events = turns.flat_map(|(run, words)| {
+        let answer = format!("I heard: {words}");
+        [
+            spoken("user", run, words),
+            spoken("assistant", run, &answer),
+        ]
+    });
+    let lines = (1..).zip(std::iter::once(head).chain(events));
+    let lines = lines.map(|(seq, mut event)| {
+        (event["v"], event["seq"]) = (json!(1), json!(seq));
+        event["ts"] = json!("2026-05-04T10:00:00.000Z");
+        format!("{event}\n")
+    });
+    let text: String = lines.collect();
+    sandbox.put("state/sessions/s1.2026-05-04.jsonl", text.as_bytes());
+    assert_eq!(consolidate(&sandbox, &[]).code, 0);
+    let known = || {
+        let facts = consolidate(&sandbox, &["facts", "--json"]).json();
+        let facts = facts["facts"].as_array().expect("a list").clone();
+        let mut values: Vec<String> = facts.iter().map(|fact| fact["value"].to_string()).collect();
+        values.sort();
+        let promised = sandbox.query(
+            "memory",
+            "SELECT what FROM commitments WHERE status = 'open'",
+        );
+        (values, format!("{promised:?}"))
+    };
+    let before = known();
+    assert!(before.1.contains("rent"), "{before:?}");
+    assert_eq!(before.0, ["\"Krumbolia\"", "\"Rex\"", "\"Zorbograd\""]);
+    forget(&sandbox, &number(&sandbox, "lives Zorbograd"));
+    assert_eq!(standing(&sandbox, "zorbograd"), [] as [&str; 0]);
+    let left = (before.0[..2].to_vec(), before.1);
+    assert_eq!(known(), left);
+    let why = consolidate(&sandbox, &["why", "Krumbolia"]).stdout;
+    assert!(why.contains("[forgotten]"), "{why}");
+    assert_eq!(consolidate(&sandbox, &["--backfill"]).code, 0);
+    assert_eq!(known(), left, "with everything read again");
 }

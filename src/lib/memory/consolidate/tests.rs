@@ -304,6 +304,49 @@ fn everything_again_changes_nothing_but_what_is_gone() {
     );
 }
 
+#[test]
+fn a_note_that_grew_too_long_states_what_still_stands_in_it_and_nothing_new() {
+    let (_dir, home) = home();
+    let read = |text: &str| {
+        put(&home, "MEMORY.md", text);
+        super::run(&home, rules(), Options::default(), &mut |_| {}).expect("run");
+        values(&home)
+    };
+    let rest = "x\n".repeat(1 << 19);
+    let both = ["user birthday 3 May", "user dog Rex"];
+    assert_eq!(read("- Dog: Rex\n- Birthday: 3 May\n"), both);
+    let long = format!("# Notes\n- Birthday:  3 May\n- Cat: Tom\n{rest}");
+    assert_eq!(read(&long), both[..1]);
+    assert_eq!(read(&format!("{rest}\n")), [] as [&str; 0]);
+    assert_eq!(read("- Cat: Tom\n"), ["user cat Tom"]);
+}
+
+#[test]
+fn what_is_taken_back_after_it_was_read_counts_no_more() {
+    let said = [
+        "hello again my dear friend",
+        "I live in Rome. Remind me to pay the rent tomorrow.",
+        "Just kidding!",
+        "I have a dog called Rex.",
+    ];
+    // Nobody, or a model that is away.
+    for is_away in [false, true] {
+        let (_dir, home) = home();
+        let read = |count: usize| {
+            conversation(&home, "s1", &said[..count]);
+            match is_away {
+                true => drop(with(&home, &mut away(), Options::default())),
+                false => drop(super::run(&home, rules(), Options::default(), &mut |_| {})),
+            }
+            let open = facts::commitments::list(&facts::database(&home), false);
+            (values(&home), open.expect("list").len())
+        };
+        let rome = "user lives in Rome".to_owned();
+        assert_eq!(read(2), (vec![rome], 1), "{is_away}");
+        assert_eq!(read(4), (vec!["user dog Rex".to_owned()], 0), "{is_away}");
+    }
+}
+
 // ------------------------------------------------------------------ a model
 
 /// Answers what it is told to, and notes what it was asked.

@@ -1,5 +1,6 @@
 //! What the owner, or a guest in their own conversation, and the agent said, and how far it may be read.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -32,6 +33,8 @@ pub(super) struct Transcript {
     /// True when it has ended: what there is, is all.
     pub is_archived: bool,
     messages: Vec<Utterance>,
+    /// Events of which nobody can read any more what they stated, for words were erased there, or beside them in their run.
+    erased: HashSet<i64>,
     /// The first message of the turn that still runs.
     running_from: Option<i64>,
     last_seq: i64,
@@ -116,7 +119,8 @@ pub(super) struct Span {
 }
 
 impl Transcript {
-    /// Reads the conversation in `files`. Words up to event `watermark` are not kept.
+    /// Reads the conversation in `files`. Of what stands up to event `watermark` only the last words are kept, which may be
+    /// answered or taken back.
     pub(super) fn read(
         files: &[PathBuf],
         watermark: i64,
@@ -127,6 +131,7 @@ impl Transcript {
             ..Self::default()
         };
         let (mut key, mut runs) = (None, Runs::default());
+        let mut erased_runs = HashSet::new();
         let (mut said_at, now) = (0, clock::now_ms());
         for file in files {
             // By the name alone: the file will be moved when the conversation ends.
@@ -150,7 +155,7 @@ impl Transcript {
                         let speaker = transcript.take(&spoken, seq);
                         let at = clock::parse_rfc3339(&event.ts).unwrap_or(0);
                         said_at = time_after(said_at, at, now);
-                        let new = (seq > watermark).then(|| Utterance {
+                        let message = Utterance {
                             speaker,
                             words: words(&spoken),
                             run_id: spoken.run_id,
@@ -159,8 +164,12 @@ impl Transcript {
                             seq,
                             at,
                             said_at,
-                        });
-                        transcript.messages.extend(new);
+                        };
+                        transcript.push(message, watermark);
+                    }
+                    Kind::Forgotten { run_id } => {
+                        transcript.erased.insert(seq);
+                        erased_runs.extend(run_id);
                     }
                     // A turn that failed is over.
                     Kind::Error { .. } => transcript.running_from = None,
@@ -180,6 +189,9 @@ impl Transcript {
         let is_guests = matches!(transcript.scope, Some(Scope::Person(_)));
         for message in &mut transcript.messages {
             let run = &message.run_id;
+            if erased_runs.contains(run) {
+                transcript.erased.insert(message.seq);
+            }
             message.speaker = match message.speaker {
                 Speaker::Guest if is_guests => Speaker::Owner,
                 Speaker::Agent if is_guests && !runs.read_others.contains(run) => Speaker::Agent,
@@ -190,6 +202,16 @@ impl Transcript {
             };
         }
         Ok(transcript)
+    }
+
+    /// Adds a message; of those up to event `watermark` the last words of a person and the last after these stay.
+    fn push(&mut self, message: Utterance, watermark: i64) {
+        let is_person = |one: &Utterance| matches!(one.speaker, Speaker::Owner | Speaker::Guest);
+        if message.seq <= watermark {
+            self.messages
+                .retain(|before| is_person(before) && !is_person(&message));
+        }
+        self.messages.push(message);
     }
 
     /// Notes which turn runs, and returns who speaks.
@@ -297,6 +319,20 @@ impl Transcript {
         next.is_some_and(|next| {
             extract::takes_back(&next.words) && !self.asked(next.seq).contains(['?', '？'])
         })
+    }
+
+    /// Returns the event before `span` that is taken back in it.
+    pub(super) fn taken_back_before(&self, span: &Span) -> Option<i64> {
+        let before = self.messages.iter().take(span.messages.start);
+        let mut own = before.filter(|message| message.speaker == Speaker::Owner);
+        let last = own.next_back()?.seq;
+        self.is_taken_back(last).then_some(last)
+    }
+
+    /// Returns true when what is known of event `seq` stays, although nothing that was found there now says it: what it said
+    /// cannot be read any more, or not everything that `is_read` was.
+    pub(super) fn keeps(&self, seq: i64, is_read: bool) -> bool {
+        self.erased.contains(&seq) || !is_read && !self.is_taken_back(seq)
     }
 
     /// Returns what rules find in the owner's words in a span of conversation `session`.

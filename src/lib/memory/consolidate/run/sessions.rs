@@ -120,7 +120,6 @@ impl Run<'_, '_> {
             return Ok(SpanResult::Left);
         }
         let rules = transcript.by_rules(id, span, self.means.zone);
-        let scope = transcript.scope.clone().unwrap_or(Scope::Owner);
         let (found, trouble) = match self.ask(id, transcript, span)? {
             Ok(found) => (found.beside(rules), None),
             // A model that has not read it may add to this later.
@@ -133,13 +132,9 @@ impl Run<'_, '_> {
             }
             let (run, now) = (owner.run.as_str(), clock::now_ms());
             let Span { from, to, .. } = *span;
-            let part = Part::Span {
-                session: id,
-                from,
-                to,
-            };
             let is_read = trouble.is_none();
-            let (applied, promises) = restate(connection, run, &scope, part, found, is_read, now)?;
+            let of = (id, transcript, span);
+            let (applied, promises) = restate(connection, run, of, found, is_read, now)?;
             let release = |end| watermarks::release_span(connection, id, end);
             let result = match &trouble {
                 None => SpanResult::Done,
@@ -187,7 +182,10 @@ impl Run<'_, '_> {
         watermark: i64,
         after: i64,
     ) -> Result<(), Error> {
-        let (Some(rest), Some(scope)) = (transcript.rest(after), &transcript.scope) else {
+        let Some(rest) = transcript
+            .rest(after)
+            .filter(|_| transcript.scope.is_some())
+        else {
             return Ok(());
         };
         let found = transcript.by_rules(id, &rest, self.means.zone);
@@ -197,12 +195,8 @@ impl Run<'_, '_> {
             if !watermarks::claim_span(connection, id, watermark, rest.to, &owner, now)? {
                 return Ok(None);
             }
-            let part = Part::Span {
-                session: id,
-                from: rest.from,
-                to: rest.to,
-            };
-            let done = restate(connection, &owner.run, scope, part, found, false, now)?;
+            let of = (id, transcript, &rest);
+            let done = restate(connection, &owner.run, of, found, false, now)?;
             watermarks::release_span(connection, id, SpanEnd::Waits)?;
             Ok(Some(done))
         })?;
@@ -298,28 +292,41 @@ impl Run<'_, '_> {
     }
 }
 
-/// Makes what is known of `part` of a conversation follow from `found`, and returns what that changed. Until it `is_read` by
+/// Makes what is known of a span of a conversation follow from `found`, and returns what that changed. Until it `is_read` by
 /// whoever is to read it, what was found there before stays beside it.
 fn restate(
     connection: &Connection,
     run: &str,
-    scope: &Scope,
-    part: Part<'_>,
+    (session, transcript, span): (&str, &Transcript, &Span),
     mut found: Extracted,
     is_read: bool,
     now: i64,
 ) -> rusqlite::Result<(Applied, usize)> {
-    if !is_read {
-        let known = Extracted {
-            statements: store::stated(connection, part)?,
-            promises: commitments::stated(connection, part)?,
-            episode: None,
-        };
-        found = known.beside(found);
+    let scope = transcript.scope.as_ref().unwrap_or(&Scope::Owner);
+    let part = |from, to| Part::Span { session, from, to };
+    let mut withdrawn = Applied::default();
+    if let Some(seq) = transcript.taken_back_before(span) {
+        withdrawn = store::restate(connection, run, part(seq, seq), &[], now)?;
+        commitments::restate(connection, run, part(seq, seq), &[], None, now)?;
     }
-    let applied = store::restate(connection, run, part, &found.statements, now)?;
+    let part = part(span.from, span.to);
+    let stays = |said: &Option<(String, i64)>| {
+        let seq = said.as_ref().map(|(_, seq)| *seq);
+        seq.is_some_and(|seq| transcript.keeps(seq, is_read))
+    };
+    let mut known = Extracted {
+        statements: store::stated(connection, part)?,
+        promises: commitments::stated(connection, part)?,
+        episode: None,
+    };
+    known.statements.retain(|one| stays(&one.session));
+    known.promises.retain(|one| stays(&one.session));
+    let episode = found.episode.take();
+    let found = known.beside(found);
+    let mut applied = store::restate(connection, run, part, &found.statements, now)?;
+    applied.changes.extend(withdrawn.changes);
     let episode = match is_read {
-        true => episodes::restate(connection, run, scope, part, found.episode.as_ref(), now)?,
+        true => episodes::restate(connection, run, scope, part, episode.as_ref(), now)?,
         false => None,
     };
     let promises = commitments::restate(connection, run, part, &found.promises, episode, now)?;
