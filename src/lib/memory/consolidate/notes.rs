@@ -65,6 +65,13 @@ pub(super) fn statements(file: &Candidate, bytes: &[u8]) -> Vec<Statement> {
     claims.into_iter().map(statement).collect()
 }
 
+/// Returns those of `stated` whose words still stand in the file.
+pub(super) fn left_of(mut stated: Vec<Statement>, bytes: &[u8]) -> Vec<Statement> {
+    let text = crate::text::one_line(&String::from_utf8_lossy(bytes));
+    stated.retain(|one| text.contains(one.quote.trim_end_matches('…')));
+    stated
+}
+
 /// Returns true for `memory/people/NAME.md`, whose title is that person's name; episodes have others.
 fn is_of_person(shown: &str) -> bool {
     matches!(sources::scope_of(shown), Scope::Person(_)) && !shown.ends_with(".episodes.md")

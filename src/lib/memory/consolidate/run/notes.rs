@@ -60,16 +60,13 @@ impl Run<'_, '_> {
         for file in files {
             count();
             let row = known.remove(&file.shown).unwrap_or_default();
-            let by_model = self.reads_by_model(file);
-            if row.sha256.is_some() && row.stamp == file.stamp && !by_model {
-                self.report.unchanged += 1;
+            let stated = self.stated_in_long(file)?;
+            if stated.as_ref().is_some_and(Vec::is_empty) {
                 continue;
             }
-            if file.stamp.size > MAX_FILE {
-                self.skip(
-                    &file.shown,
-                    &format!("no facts are drawn from more than {MAX_FILE} bytes; agent-index finds what it says"),
-                );
+            let by_model = stated.is_none() && self.reads_by_model(file);
+            if row.sha256.is_some() && row.stamp == file.stamp && !by_model {
+                self.report.unchanged += 1;
                 continue;
             }
             let bytes = match reader.read(file) {
@@ -98,7 +95,11 @@ impl Run<'_, '_> {
                 continue;
             }
             let read_as = (stamp, sha256, of_model);
-            batch.push(self.changed(file, &bytes, row.sha256, read_as, by_model)?);
+            let rules = match stated {
+                Some(stated) => notes::left_of(stated, &bytes),
+                None => notes::statements(file, &bytes),
+            };
+            batch.push(self.changed(file, &bytes, rules, row.sha256, read_as, by_model)?);
             bytes_of_batch += bytes.len();
             if batch.len() >= BATCH_FILES || bytes_of_batch >= BATCH_BYTES {
                 self.commit(&batch)?;
@@ -118,17 +119,32 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Returns what a changed file says, by a model where it is to read it; `sha256` and `of_model` are what it is
-    /// known as once rules or a model have read it.
+    /// Returns what is known from a file that has grown too long to draw facts from; `None` for one that is not.
+    fn stated_in_long(&mut self, file: &Candidate) -> Result<Option<Vec<Statement>>, Error> {
+        if file.stamp.size <= MAX_FILE {
+            return Ok(None);
+        }
+        self.skip(
+            &file.shown,
+            &format!(
+                "no facts are drawn from more than {MAX_FILE} bytes; agent-index finds what it says"
+            ),
+        );
+        let stated = store::stated(&self.connection, Part::File(&file.shown));
+        Ok(Some(stated.map_err(self.fail())?))
+    }
+
+    /// Returns what a changed file says, by a model where it is to read it, else by `rules`; `sha256` and `of_model` are what
+    /// it is known as once rules or a model have read it.
     fn changed(
         &mut self,
         file: &Candidate,
         bytes: &[u8],
+        rules: Vec<Statement>,
         before: Option<Vec<u8>>,
         (stamp, sha256, of_model): (Stamp, Vec<u8>, Vec<u8>),
         by_model: bool,
     ) -> Result<Changed, Error> {
-        let rules = notes::statements(file, bytes);
         let (statements, sha256) = match by_model {
             false => (rules, sha256),
             true => match self.ask_about(file, bytes, rules)? {
