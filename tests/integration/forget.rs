@@ -239,6 +239,33 @@ fn a_person_is_erased_from_everything_and_it_is_proved() {
 }
 
 #[test]
+fn a_name_that_is_a_word_of_every_day_takes_no_other_line_along() {
+    let sandbox = Sandbox::new();
+    sandbox.put(
+        "workspace/MEMORY.md",
+        b"- it will help\n- Will lives in Faro.\n- Birthday: 3 May\n",
+    );
+    sandbox.put("workspace/memory/people/will.md", b"- Birthday: 4 May\n");
+    assert_eq!(consolidate(&sandbox, &[]).code, 0);
+    let told = consolidate(&sandbox, &["forget", "person:Will", "--hard", "--yes"]);
+    assert!(
+        told.code == 0 && told.stdout.contains("\"will\" in small letters"),
+        "{told:?}"
+    );
+    let notes = sandbox.read("workspace/MEMORY.md");
+    assert_eq!(
+        notes.as_deref(),
+        Some("- it will help\n- Birthday: 3 May\n")
+    );
+    assert!(!sandbox.path("workspace/memory/people/will.md").exists());
+    let facts = consolidate(&sandbox, &["facts", "--all"]).stdout;
+    assert!(
+        facts.contains("3 May") && !facts.contains("4 May"),
+        "{facts}"
+    );
+}
+
+#[test]
 fn a_code_that_links_an_account_goes_with_whoever_asked_for_it() {
     let sandbox = Sandbox::new();
     let [hers, his] = ["ABCDEFGHJKLMNPQR", "RQPNMLKJHGFEDCBA"];

@@ -134,7 +134,8 @@ impl Files<'_> {
             Rule::Transcript => self.transcript(path, &bytes)?,
             Rule::Whole("notes") => {
                 let text = String::from_utf8_lossy(&bytes);
-                if words.are_in(&name) || words.stand_alone_in(&text) {
+                let stem = name.split('.').next().unwrap_or_default();
+                if words.are_in(&name) || words.are_in(stem) || words.stand_alone_in(&text) {
                     let note = format!("{}: all of it", self.home.display(path));
                     self.survey.notes.push(note);
                     self.whole(path, "notes")?;

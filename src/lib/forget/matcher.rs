@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use parking_lot::Mutex;
 use unicode_normalization::UnicodeNormalization;
 
+use crate::memory::facts;
 use crate::text;
 
 /// Bytes of a word that is not met by chance among some 100 MB of numbers: 26 letters in two cases, 256 values each.
@@ -16,7 +17,7 @@ const LONG: usize = 6;
 /// What is to be erased, all of it squeezed.
 #[derive(Debug, Default)]
 pub(super) struct Words {
-    /// Names and ids: they count where they are no part of a longer word.
+    /// Names and ids: they count where they are no part of a longer word, see [`is_named`].
     names: Vec<String>,
     /// Sentences: they count wherever they stand, in notes only where they stand alone.
     quotes: Vec<String>,
@@ -109,14 +110,15 @@ impl Words {
 
     /// Returns true when a name or a sentence of it stands in `text`.
     pub(super) fn stand_in(&self, text: &str) -> bool {
-        self.stand_in_squeezed(&self.without_others(squeezed(text)))
+        self.stand_in_squeezed(text, &self.without_others(squeezed(text)))
     }
 
-    fn stand_in_squeezed(&self, squeezed: &str) -> bool {
-        self.names
-            .iter()
-            .chain(&self.quotes)
-            .any(|words| text::has_word(squeezed, words))
+    fn stand_in_squeezed(&self, text: &str, squeezed: &str) -> bool {
+        self.names.iter().any(|name| is_named(name, text, squeezed))
+            || self
+                .quotes
+                .iter()
+                .any(|words| text::has_word(squeezed, words))
     }
 
     /// As [`Words::stand_in`], where somebody keeps notes: a short sentence may be a part of one that says something else.
@@ -141,7 +143,7 @@ impl Words {
         self.names
             .iter()
             .filter(|name| wanted(name))
-            .any(|name| text::has_word(&squeezed, name))
+            .any(|name| is_named(name, text, &squeezed))
             || self
                 .quotes
                 .iter()
@@ -152,7 +154,7 @@ impl Words {
     /// Returns true when something of it stands in `text`: an event, a row, a line.
     pub(super) fn are_in(&self, text: &str) -> bool {
         let squeezed = self.without_others(squeezed(text));
-        let is_hit = self.stand_in_squeezed(&squeezed)
+        let is_hit = self.stand_in_squeezed(text, &squeezed)
             || (!self.parts.is_empty()
                 && self
                     .parts
@@ -192,10 +194,22 @@ impl Words {
             && text::has_word(&squeezed(&String::from_utf8_lossy(bytes)), &self.value)
     }
 
+    /// Returns the names that are words of every day, too: in small letters they are taken for those.
+    pub(super) fn words_too(&self) -> impl Iterator<Item = &String> {
+        self.names.iter().filter(|name| facts::is_word_too(name))
+    }
+
     /// Returns true when the download `name` belongs to what was found.
     pub(super) fn have_met(&self, name: &str) -> bool {
         self.met.lock().contains(name)
     }
+}
+
+/// Returns true when `name` stands in `text`, which is `squeezed`. One that is a word of every day counts as it does where it
+/// is only to count no more.
+fn is_named(name: &str, text: &str, squeezed: &str) -> bool {
+    text::has_word(squeezed, name)
+        && (!facts::is_word_too(name) || facts::names_by_word(&as_written(text), name))
 }
 
 /// Returns a sentence without its end, squeezed; of one that was cut, its beginning.
@@ -233,6 +247,11 @@ pub(super) fn squeezed(text: &str) -> String {
 
 /// As [`squeezed`], byte for byte, with line feeds where lines end.
 fn lines_squeezed(text: &str) -> String {
+    folded(as_written(text).to_lowercase())
+}
+
+/// As [`lines_squeezed`], in the letters in which it is written.
+fn as_written(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
@@ -249,10 +268,10 @@ fn lines_squeezed(text: &str) -> String {
                 _ => out.push(space),
             }
         } else {
-            out.extend(letter.to_lowercase());
+            out.push(letter);
         }
     }
-    folded(out)
+    out
 }
 
 /// Returns text without differences that nobody sees: compatibility forms (NFKC), then the case of letters.
@@ -332,6 +351,32 @@ mod tests {
         .iter()
         .for_each(|text| assert!(!words.are_in(text), "{text}"));
         assert!(words.are_in_bytes(b"\xff\x00bob smith\xfe"));
+    }
+
+    #[test]
+    fn a_name_that_is_a_word_of_every_day_counts_with_a_capital_or_alone() {
+        let names = ["will".to_owned(), "may".to_owned()];
+        let words = Words::of_person(names.iter());
+        [
+            "I met Will.",
+            r#"{"text":"so\nWill came"}"#,
+            "scope\nwill\n",
+            "person:will\nuser",
+            "workspace/memory/people/will.md",
+            "May called",
+        ]
+        .iter()
+        .for_each(|text| assert!(words.are_in(text) && words.stand_in(text), "{text}"));
+        [
+            "it will help",
+            r#"{"text":"so\nwill they"}"#,
+            "- Birthday: 3 May",
+            "I may",
+        ]
+        .iter()
+        .for_each(|text| assert!(!words.are_in(text) && !words.stand_alone_in(text), "{text}"));
+        assert!(words.stand_alone_in("- Will: Faro"));
+        assert_eq!(words.words_too().count(), 2);
     }
 
     #[test]

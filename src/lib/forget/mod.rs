@@ -337,6 +337,10 @@ impl<'a> Erasure<'a> {
         }
         Ok(survey)
     }
+        for name in words.words_too() {
+            let why = "a word of every day, too";
+            survey.leave(format!("\"{name}\" in small letters"), why);
+        }
 
     /// Marks of files that are gone go; a mark of one that stays says that its words are untrusted.
     fn marks(&self, erase: bool, survey: &mut Survey) -> Result<(), Error> {

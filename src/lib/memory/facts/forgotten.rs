@@ -103,14 +103,35 @@ impl Order {
     }
 }
 
-/// Returns true when `text` speaks of somebody called `name`, which is folded. One that is a word of every day, too, counts
-/// only with a capital letter, and that of a month ("3 May") not beside a number.
+/// Returns true when `list` is a fact of several things, one of which is `key`: what was forgotten together stays so, in
+/// whatever pieces it is read again.
+fn is_listed_in(key: &Key, list: &Key) -> bool {
+    let [one, all] = [key, list].map(|of| of.attribute.split_once('='));
+    let is_in = |((of, value), (other, all))| of == other && listed(of, all).contains(&value);
+    (&key.scope, &key.entity) == (&list.scope, &list.entity) && one.zip(all).is_some_and(is_in)
+}
+
+/// Returns true when `text` speaks of somebody called `name`, which is folded.
 fn names(text: &str, name: &str) -> bool {
-    let is_month = is_month(name);
-    if !is_month && !is_stop(name) {
-        return text::has_word(&folded(text), name);
+    text::has_word(&folded(text), name) && (!is_word_too(name) || names_by_word(text, name))
+}
+
+/// Returns true for a name that is a word of every day, too: Will, May.
+pub(crate) fn is_word_too(name: &str) -> bool {
+    is_month(name) || is_stop(name)
+}
+
+/// As [`names`], for one that [`is_word_too`]: it counts where it stands alone in its line, where something is filed under it,
+/// or with a capital letter, and that of a month ("3 May") not beside a number.
+pub(crate) fn names_by_word(text: &str, name: &str) -> bool {
+    let is_filed = |under: &str| text::has_word(&folded(text), &format!("{under}{name}"));
+    if text.lines().any(|line| folded(line) == name)
+        || ["person:", "people/"].into_iter().any(is_filed)
+    {
+        return true;
     }
     let words = text.split(|c: char| !c.is_alphanumeric());
+    let is_month = is_month(name);
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     let is_day = |at: Option<usize>| {
         let word = at.and_then(|at| words.get(at));

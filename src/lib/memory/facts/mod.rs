@@ -32,8 +32,8 @@ mod supersede;
 
 pub(crate) use aliases::ALIAS;
 pub(crate) use erase::{Evidence, erase, evidence};
-pub(crate) use forgotten::forget;
 pub use forgotten::{Forgot, Person, Target};
+pub(crate) use forgotten::{forget, is_word_too, names_by_word};
 pub(crate) use normalize::{Key, folded, value_key};
 pub use queries::{Filter, Meant, find, list, why};
 pub(crate) use queries::{Places, Reader, Stated};
