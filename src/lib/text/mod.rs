@@ -80,18 +80,27 @@ pub fn file_name(name: &str, signs: &str) -> String {
 /// Returns true when `word` (one or several) stands in `text` and is no part of a longer word there; both in the same letter
 /// case. Scripts without spaces between words do not show where one ends: there it counts wherever it stands.
 pub fn has_word(text: &str, word: &str) -> bool {
-    let goes_on = |inner: Option<char>, outer: Option<char>| {
-        outer.is_some_and(|c| c.is_alphanumeric() && !stands_together(c))
-            && !inner.is_some_and(stands_together)
-    };
     text.match_indices(word).any(|(at, _)| {
-        let (before, after) = (
-            text.get(..at).unwrap_or_default(),
-            text.get(at + word.len()..).unwrap_or_default(),
-        );
-        !goes_on(word.chars().next(), before.chars().next_back())
-            && !goes_on(word.chars().next_back(), after.chars().next())
+        let after = text.get(at + word.len()..).unwrap_or_default();
+        begins_at(text, word, at) && !goes_on(word.chars().next_back(), after.chars().next())
     })
+}
+
+/// Returns true when a word in `text` begins with `word`; see [`has_word`].
+pub fn has_beginning(text: &str, word: &str) -> bool {
+    text.match_indices(word)
+        .any(|(at, _)| begins_at(text, word, at))
+}
+
+fn begins_at(text: &str, word: &str, at: usize) -> bool {
+    let before = text.get(..at).unwrap_or_default();
+    !goes_on(word.chars().next(), before.chars().next_back())
+}
+
+/// Returns true when the word to which `inner` belongs goes on with `outer`.
+fn goes_on(inner: Option<char>, outer: Option<char>) -> bool {
+    outer.is_some_and(|c| c.is_alphanumeric() && !stands_together(c))
+        && !inner.is_some_and(stands_together)
 }
 
 /// Letters of scripts that put no space between words (Thai, Lao, Burmese, Khmer, Chinese, Japanese), or whose endings grow

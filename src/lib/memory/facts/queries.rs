@@ -14,6 +14,7 @@ use super::{Error, Fact, Origin, schema};
 use crate::db;
 use crate::db::Statements;
 use crate::memory::scope::Scope;
+use crate::text;
 
 pub(super) const COLUMNS: &str = "id, scope, entity, attribute, value, confidence, source, source_line, valid_from, valid_to, \
                                   superseded_by, created_at, updated_at, invalidated_at, \
@@ -30,13 +31,13 @@ pub struct Filter {
     pub(crate) scopes: Option<Vec<Scope>>,
 }
 
-/// Returns true when all `words`, which are folded, stand in a fact.
-fn has_all(fact: &Fact, words: &[String]) -> bool {
+/// Returns true when all `words`, which are folded, `stand` in a fact.
+fn has_all(fact: &Fact, words: &[String], stand: fn(&str, &str) -> bool) -> bool {
     let text = folded(&format!(
         "{} {} {} {}",
         fact.scope, fact.entity, fact.attribute, fact.value
     ));
-    words.iter().all(|word| text.contains(word))
+    words.iter().all(|word| stand(&text, word))
 }
 
 fn words_of(query: &str) -> Vec<String> {
@@ -61,12 +62,13 @@ pub fn list(path: &Path, filter: &Filter) -> Result<Vec<Fact>, Error> {
         "ORDER BY scope, entity_key, attribute_key, valid_from, id",
     )?;
     let words = words_of(filter.query.as_deref().unwrap_or_default());
+    let stand = |text: &str, word: &str| text.contains(word);
     let is_theirs = |fact: &Fact| {
         let scopes = filter.scopes.as_ref();
         scopes.is_none_or(|scopes| scopes.contains(&fact.scope))
     };
     facts.retain(|fact| {
-        (filter.all || fact.is_current()) && is_theirs(fact) && has_all(fact, &words)
+        (filter.all || fact.is_current()) && is_theirs(fact) && has_all(fact, &words, stand)
     });
     Ok(facts)
 }
@@ -82,8 +84,8 @@ pub enum Meant {
     Nothing,
 }
 
-/// Returns the fact of the database at `path` that has the number `words`, else the one that has all these words: of those
-/// that hold now, if there are any. `scopes` says whose count; `None` is no limit.
+/// Returns the fact of the database at `path` that has the number `words`, else the one in which words begin with all of these
+/// (who forgets "car" does not mean Oscar): of those that hold now, if there are any. `scopes` says whose count; `None` is no limit.
 ///
 /// # Errors
 /// As [`list`].
@@ -99,7 +101,7 @@ pub fn find(path: &Path, words: &str, scopes: Option<&[Scope]>) -> Result<Meant,
         return Ok(Meant::One(Box::new(facts.swap_remove(at))));
     }
     let words = words_of(words);
-    facts.retain(|fact| has_all(fact, &words));
+    facts.retain(|fact| has_all(fact, &words, text::has_beginning));
     if facts.iter().any(Fact::is_current) {
         facts.retain(Fact::is_current);
     }

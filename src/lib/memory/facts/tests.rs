@@ -568,6 +568,22 @@ fn nobody_likes_and_dislikes_the_same() {
 }
 
 #[test]
+fn a_fact_is_found_by_how_its_words_begin() {
+    let facts = Facts::new();
+    facts.state("a", 10, &[(1, "friend", "Oscar"), (2, "home", "Rome")]);
+    let found = |words: &str| {
+        let found = find(&facts.dir.path().join("memory.db"), words, None).expect("find");
+        match found {
+            Meant::One(fact) => fact.value,
+            other => format!("{other:?}"),
+        }
+    };
+    assert_eq!(found("osc friends"), "Nothing");
+    assert_eq!(["osc frie", "rome"].map(found), ["Oscar", "Rome"]);
+    assert_eq!(found("car"), "Nothing");
+}
+
+#[test]
 fn only_what_is_stored_is_noted_under_the_name_of_its_run() {
     let facts = Facts::new();
     let one = Statement {
