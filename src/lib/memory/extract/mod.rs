@@ -290,8 +290,33 @@ fn read(sentence: &Sentence, voice: Voice, claims: &mut Vec<Claim>) {
     }));
 }
 
-/// What is said twice is claimed once, unless something else was said in between.
-fn once(mut claims: Vec<Claim>) -> Vec<Claim> {
+/// Returns the things that `value` lists, each of which holds by itself: "jazz, blues and soul" of what somebody likes, but
+/// "rock and roll" is one.
+pub(crate) fn listed<'a>(attribute: &str, value: &'a str) -> Vec<&'a str> {
+    let always = ["speaks", "allergic to", "does not eat", "does not drink"].contains(&attribute);
+    let mut joints = [" and ", " und ", " et ", " y ", " e "].into_iter();
+    let parts = joints.find_map(|and| value.rsplit_once(and));
+    let is_list = |before: &str| holds_many(attribute) && (always || before.contains(','));
+    let Some((before, last)) = parts.filter(|(before, _)| is_list(before)) else {
+        return vec![value];
+    };
+    let parts = before.split(',').chain([last]).map(str::trim);
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
+/// What is said twice is claimed once, unless something else was said in between; what a list names is claimed each.
+fn once(claims: Vec<Claim>) -> Vec<Claim> {
+    let each = |claim: Claim| {
+        let parts: Vec<String> = listed(&claim.attribute, &claim.value)
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        parts.into_iter().map(move |value| Claim {
+            value,
+            ..claim.clone()
+        })
+    };
+    let mut claims: Vec<Claim> = claims.into_iter().flat_map(each).collect();
     let mut last: HashMap<(String, String), (String, bool)> = HashMap::new();
     claims.retain(|claim| {
         let of = (claim.entity.clone(), claim.attribute.clone());

@@ -16,6 +16,7 @@ use super::{Change, Fact, rows};
 use crate::db::Statements;
 use crate::language::pack::is_month;
 use crate::language::stop_words::is_stop;
+use crate::memory::extract::listed;
 use crate::memory::scope::Scope;
 use crate::text;
 
@@ -72,7 +73,7 @@ enum Order {
 impl Order {
     fn is_of(&self, key: &Key, value: &str) -> bool {
         match self {
-            Self::Fact(other) => other == key,
+            Self::Fact(other) => other == key || is_listed_in(key, other),
             Self::Name(name) => text::has_word(&key.entity, name) || names(value, name),
             Self::Of(scope) => *scope == key.scope,
         }
@@ -130,8 +131,8 @@ pub(crate) fn names_by_word(text: &str, name: &str) -> bool {
     {
         return true;
     }
-    let words = text.split(|c: char| !c.is_alphanumeric());
     let is_month = is_month(name);
+    let words = text.split(|c: char| !c.is_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     let is_day = |at: Option<usize>| {
         let word = at.and_then(|at| words.get(at));
