@@ -7,8 +7,19 @@ use super::clause::{
 use super::facts::{OTHER, Reader, of_row};
 use super::statement::{is_addressed, passes};
 use super::subject::{Role, Subject, USER, name_end, name_kind, relation, subject};
-use super::words::{Word, any_of, base, between, is_capital, is_end, low, opens, tail};
+use super::words::{Word, any_of, base, between, is_capital, is_end, low, opens, phrase_at, tail};
 use crate::language::pack::{ValueKind, english};
+
+/// For so long holds what passes, when it is said of the present.
+const PASSING_TIMES: &[&str] = &[
+    "days", "week", "weeks", "month", "months", "summer", "winter",
+];
+
+/// Whom one no longer has when they died, and how that is said.
+const PETS: &[&str] = &[
+    "dog", "cat", "hamster", "rabbit", "horse", "parrot", "budgie",
+];
+const DEATHS: &[&str] = &["died", "passed away", "put down", "put to sleep"];
 
 impl Reader<'_> {
     pub(super) fn english(&mut self, words: &[Word]) {
@@ -31,7 +42,15 @@ impl Reader<'_> {
         };
         let rest = tail(clause, next);
         if let Some((owner, label, name)) = &subject.related {
+            // "My dog Rex died"; who somebody's mother was, she is.
+            let dies = |at| {
+                DEATHS
+                    .iter()
+                    .any(|said| phrase_at(rest, at, said).is_some())
+            };
+            self.ending = PETS.contains(&label.as_str()) && (0..rest.len()).any(dies);
             self.add(owner, label, name.clone(), OTHER);
+            self.ending = false;
         }
         if let Role::Attribute(attribute, kind) = &subject.role {
             self.attribute(&subject.entity, attribute, *kind, rest);
@@ -95,7 +114,9 @@ impl Reader<'_> {
         let is_odd = subject.role == Role::We && attribute != "lives in"
             || attribute == "car" && subject.role != Role::First
             || attribute == "prefers" && has(rest, &["if", "when", "unless"])
-            || has(words, &["lived", "worked"]) && !has(rest, &["for", "since"]);
+            || has(words, &["lived", "worked"]) && !has(rest, &["for", "since"])
+            // "living in Rome for two weeks" passes.
+            || base != "have" && has(rest, &["for"]) && has(rest, PASSING_TIMES);
         // "Docker works as a sandbox."
         let kind = if attribute == "works as" && named {
             ValueKind::KnownJob

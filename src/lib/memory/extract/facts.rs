@@ -218,6 +218,16 @@ impl<'a> Reader<'a> {
                 let is_said = |word: &&Word| is_kept(word) && !not.has(&word.low);
                 let said: Vec<Word> = clause.iter().filter(is_said).cloned().collect();
                 self.other_clause(&said, went_on);
+                // "Meine Tochter heißt Mia, nicht Maja"
+                let last = self
+                    .found
+                    .last()
+                    .filter(|last| self.found.len() == before && holds_many(&last.attribute));
+                if let Some((last, wrong)) = last.cloned().zip(self.value(&said, ValueKind::Short))
+                {
+                    let of = (last.entity.as_str(), last.attribute.as_str());
+                    self.add_corrected(of, None, Some(wrong), last.confidence);
+                }
             }
         }
     }
