@@ -522,6 +522,10 @@ fn orders_to_forget_come_through_the_fifo_and_from_the_owners_chat() {
         "Ask me that in our own chat."
     );
     assert!(facts("faro").contains("Rosalind"));
+    // Nobody has read for facts yet what was said just now.
+    asked(OWNER, OWNER, "My cat is called Momo.");
+    let told = asked(OWNER, OWNER, "/forget momo");
+    assert!(told.contains("user cat: Momo"), "{told}");
     let told = asked(OWNER, OWNER, "/forget rosalind");
     assert!(
         told.starts_with("Forgotten, until it is stated again:\n") && told.contains("Faro"),

@@ -221,11 +221,21 @@ pub fn meant(home: &Home, env: &Environment, words: &str) -> Result<Named, Error
 /// # Errors
 /// When memory.db cannot be used.
 pub fn read_rest(home: &Home, env: &Environment) -> Result<(), Error> {
+    let config = config::load_config(home, env);
+    read_rest_in(
+        home,
+        config.map_or(Tz::UTC, |config| config.agent.timezone.0),
+    )
+}
+
+/// As [`read_rest`], with days of `zone`.
+///
+/// # Errors
+/// As [`read_rest`].
+pub fn read_rest_in(home: &Home, zone: Tz) -> Result<(), Error> {
     if !facts::database(home).exists() {
         return Ok(());
     }
-    let config = config::load_config(home, env);
-    let zone = config.map_or(Tz::UTC, |config| config.agent.timezone.0);
     let options = Options {
         to_the_end: true,
         ..Options::default()
@@ -327,6 +337,10 @@ impl<'a> Erasure<'a> {
         let rows = facts::erase(&path, &hit(Words::are_in), fact, !erase, now)?;
         survey.count_rows("memory.db", rows);
         self.people(erase, &mut survey)?;
+        for name in words.words_too() {
+            let why = "a word of every day, too";
+            survey.leave(format!("\"{name}\" in small letters"), why);
+        }
         let config = config::load(home, self.env, &[]).map(|loaded| loaded.config);
         let collections = config
             .iter()
@@ -337,10 +351,6 @@ impl<'a> Erasure<'a> {
         }
         Ok(survey)
     }
-        for name in words.words_too() {
-            let why = "a word of every day, too";
-            survey.leave(format!("\"{name}\" in small letters"), why);
-        }
 
     /// Marks of files that are gone go; a mark of one that stays says that its words are untrusted.
     fn marks(&self, erase: bool, survey: &mut Survey) -> Result<(), Error> {

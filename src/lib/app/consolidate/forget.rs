@@ -27,7 +27,7 @@ const DAEMON_TIMEOUT: Duration = Duration::from_secs(300);
 pub(super) fn run(context: &Context<'_>, wanted: &ForgetArguments) -> Result<(), Failure> {
     let words = joined(&wanted.what, &wanted.more);
     let erases = wanted.hard && !wanted.dry_run;
-    if erases {
+    if !wanted.dry_run {
         forget::read_rest(context.home, context.env)?;
     }
     let target = target(context, &words, erases)?;

@@ -42,7 +42,13 @@ impl Pipeline {
             return declined(envelope, WHAT);
         };
         let done = tokio::task::block_in_place(|| {
-            let target = self.meant(what)?;
+            let target = self.meant(what).or_else(|_| {
+                // It may have been said a moment ago.
+                let zone = self.live().config.agent.timezone.0;
+                forget::read_rest_in(self.memory.home(), zone)
+                    .map_err(|error| error.to_string())?;
+                self.meant(what)
+            })?;
             match consolidate::forget(self.memory.home(), &target, false) {
                 Ok(Ok(forgot)) => {
                     // Nobody is reminded of what is forgotten.
