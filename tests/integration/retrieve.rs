@@ -1,5 +1,6 @@
-//! Pages that a persona reads for its partners: what they named, at once, and nothing else; whatever needs the
-//! owner's yes, the chat goes on.
+//! Pages that a persona reads for its partners: of the owner's network what the owner wrote down, at once, and nothing
+//! else; whatever needs the owner's yes, the chat goes on. Our pages are on loopback, so inside: of those outside
+//! `agent/conversation_tests/permits.rs` tells.
 
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ fn with_page(more: &str) -> (House, Pages, String) {
         pages.host()
     ));
     let url = pages.url("/page");
+    let tools = format!("Opening hours: {url}\n");
+    house.sandbox.put("workspace/TOOLS.md", tools.as_bytes());
     (house, pages, url)
 }
 
@@ -55,7 +58,7 @@ fn newest_request(house: &House) -> String {
 }
 
 #[test]
-fn what_a_guest_names_is_read_at_once() {
+fn what_the_owner_wrote_down_is_read_for_a_guest_at_once() {
     let (house, pages, url) = with_page("");
     reads(&house, &url, "It says 4711.");
     house.telegram.say(ANA, ANA, &format!("look at {url}!"));
@@ -97,12 +100,16 @@ fn what_nobody_named_is_not_read_and_the_chat_goes_on() {
 
 #[test]
 fn an_address_inside_is_refused_also_when_a_guest_names_it() {
-    let house = house("");
+    let pages = Pages::start();
+    let allowed = pages.url("/reboot");
+    // What the owner may have read is not a guest's to name.
+    let house = house(&format!("[tools.web]\nallow = [\"{}\"]\n", pages.host()));
     for (number, url) in [
         "http://169.254.169.254/latest/meta-data",
         "http://127.0.0.1:1/",
         "http://[::1]/x",
         "http://0x7f000001/x",
+        &allowed,
     ]
     .into_iter()
     .enumerate()
@@ -114,6 +121,7 @@ fn an_address_inside_is_refused_also_when_a_guest_names_it() {
         let told = newest_request(&house);
         assert!(told.contains(&format!("not read: {url}: ")), "{told}");
     }
+    assert!(pages.asked().is_empty(), "{:?}", pages.asked());
     nobody_is_asked(&house);
 }
 

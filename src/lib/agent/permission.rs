@@ -14,7 +14,8 @@
 //!
 //! A call whose every argument stands in the owner's own words of this turn runs all the same, but for what
 //! shapes the agent, what others would read and what runs files that nobody wanted. In a turn of a guest every tool asks that is the owner's
-//! ([`Rights`]); only a persona reads pages for guests whose whole address they gave it.
+//! ([`Rights`]); only a persona reads pages for guests whose whole address they gave it, and none of the owner's own
+//! network that no prompt file and no page of that host names.
 //!
 //! The settings may say `ask` (always), `allow` (never, but for what shapes the agent) or `off`.
 
@@ -262,8 +263,12 @@ pub(super) fn decide(
         ) if plan => {
             return Decision::Run;
         }
-        (Policy::Sandboxed, Reach::Carries(url) | Reach::CarriesInside(url), Some(_))
-            if plan && knows.was_read(url) =>
+        (Policy::Sandboxed, Reach::Carries(url), Some(_)) if plan && knows.was_read(url) => {
+            return Decision::Run;
+        }
+        // The owner allowed the host for themselves, and there an address may be an order: no guest names one.
+        (Policy::Sandboxed, Reach::CarriesInside(url), Some(_))
+            if plan && knows.was_read_inside(url) =>
         {
             return Decision::Run;
         }

@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use super::place::{Fake, Place};
 use super::sub_agents::calls;
-use crate::agent::{Context, Question, Reach, Rights, Single, Tool, ToolOutput};
+use crate::agent::{Context, Form, Formed, Question, Reach, Rights, Single, Tool, ToolOutput};
 use crate::config::Policy;
 use crate::memory::Viewer;
-use crate::message::{Envelope, Sender, SessionKey, Source};
+use crate::message::{Block, Envelope, Sender, SessionKey, Source};
 use crate::provider::{BoxFuture, ToolSpec};
+use crate::session::Entry;
+use crate::trust::Provenance;
 
 type Reaching = fn(&Value) -> Reach;
 
@@ -140,4 +142,74 @@ async fn what_a_question_is_about_is_read_beside_the_event_loop() {
     // One thread runs all tasks of this test.
     let own = std::thread::current().id();
     assert!(!threads.lock().contains(&own));
+}
+
+/// Returns the addresses that a persona reads which plans to read `url` after the words of a guest, and what it had heard.
+async fn read_for_a_guest(heard: &str, words: &str, url: &str) -> Vec<String> {
+    let tools = |ran: &Arc<_>| {
+        let fetch = Fake {
+            name: "web_fetch",
+            reach: |input| {
+                let url = input["url"].as_str().unwrap_or_default().to_owned();
+                match url.contains(".lan") {
+                    true => Reach::CarriesInside(url),
+                    false => Reach::Carries(url),
+                }
+            },
+            brings_pages: true,
+            answer: Arc::new(|_, _| ToolOutput::ok("a page")),
+            ran: Arc::clone(ran),
+        };
+        vec![Arc::new(fetch) as Arc<dyn Tool>]
+    };
+    let place = Place::new(tools, BTreeMap::new(), false);
+    place.think(calls(&[("web_fetch", json!({"url": url}))]));
+    let ana = Sender {
+        id: "1002".into(),
+        name: "Ana".into(),
+        username: None,
+    };
+    let key = SessionKey("cli:ana".into());
+    let said = Envelope::new("1".into(), Source::Cli, ana, key, words.into(), 0);
+    let mut session = place.session("ana").await;
+    let heard = Block::Context {
+        text: heard.to_owned(),
+    };
+    place
+        .hear(&mut session, &said, vec![(heard, Provenance::Person)])
+        .await;
+    let form = Form {
+        history: &|entries: &[Entry]| entries.iter().map(|entry| entry.message.clone()).collect(),
+        next: &|_| Formed::Final,
+        may_wait: &|_| false,
+        failed: &|_, why| why.to_owned(),
+        schema: &Arc::new(json!({})),
+    };
+    place.run_in_form(&mut session, &said, Some(form)).await;
+    assert!(place.owner.asked.lock().is_empty(), "nobody is asked");
+    place.ran.lock().clone()
+}
+
+#[tokio::test]
+async fn a_persona_reads_what_a_guest_names_outside_and_nothing_that_they_name_inside() {
+    let (page, inside) = ("http://a.example/page", "http://nas.lan/page");
+    for (heard, words, url, is_read) in [
+        ("", "look at http://a.example/page!", page, true),
+        (
+            "Bob: I found a.example/page.",
+            "what is behind it?",
+            page,
+            true,
+        ),
+        ("", "look at http://a.example/page?q=7", page, false),
+        ("", "look at http://nas.lan/page!", inside, false),
+        ("Bob: I found http://nas.lan/page", "open it", inside, false),
+    ] {
+        let read = read_for_a_guest(heard, words, url).await;
+        assert_eq!(
+            read.len(),
+            usize::from(is_read),
+            "{heard} {words}: {read:?}"
+        );
+    }
 }

@@ -13,8 +13,8 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{
-    Agent, Asked, Context, Ended, Limits, Order, Owner, Reach, Registry, Rights, Single, Tool,
-    ToolOutput, Verdict,
+    Agent, Asked, Context, Ended, Form, Limits, Order, Owner, Reach, Registry, Rights, Single,
+    Tool, ToolOutput, Verdict,
 };
 use crate::config;
 use crate::config::{Compaction, Environment, Home, Policy};
@@ -256,6 +256,16 @@ impl Place {
 
     /// Runs the turn of a message to its end; that of a sub-agent within its bounds.
     pub(super) async fn run(&self, session: &mut Session, envelope: &Envelope) -> Ended {
+        self.run_in_form(session, envelope, None).await
+    }
+
+    /// As [`Self::run`]; with a form as a persona.
+    pub(super) async fn run_in_form(
+        &self,
+        session: &mut Session,
+        envelope: &Envelope,
+        form: Option<Form<'_>>,
+    ) -> Ended {
         let viewer = Viewer::of(envelope, &|_| true);
         let (cancel, interrupted) = (CancellationToken::new(), AtomicBool::new(false));
         let order = Order {
@@ -282,7 +292,7 @@ impl Place {
             interrupted: &interrupted,
             owner: &self.owner,
             reader: &|_| {},
-            form: None,
+            form,
         };
         self.agent.run(session, order).await
     }
