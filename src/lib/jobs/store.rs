@@ -1,18 +1,29 @@
 //! `cron/jobs.json`: `{"version":1,"jobs":[…]}`, written whole by the daemon alone, and by hand by its owner.
 //!
 //! It is read again whenever it changed. An entry that makes no sense stays as it is and stops no other; a
-//! file that is no JSON is set aside, and the jobs that were known go on.
+//! file that is no JSON is set aside, and the jobs that were known go on. One that was changed a moment ago may be half
+//! written yet, by an editor that saves in place: it is left alone until it is whole, or unchanged for a while.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
 use super::job::Job;
+use crate::clock;
 use crate::control::Id;
 use crate::sys;
 use crate::sys::atomic;
+
+/// A file that was not changed for so long is not being written any more, milliseconds; the clock of a file server may be
+/// ahead by the other.
+const AT_REST_MS: i64 = 2_000;
+const AHEAD_MS: i64 = 60_000;
+/// How often, and how long, a change waits for a file that is being written.
+const POLL: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All jobs, in the order in which they were added.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -215,6 +226,16 @@ pub struct Store {
     known: Mutex<Known>,
 }
 
+/// What a look at the file found.
+enum Found {
+    /// All of it is known.
+    Whole,
+    /// It may be half written.
+    Half,
+    /// It was no JSON.
+    Damaged(SetAside),
+}
+
 /// What became of a look at the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
@@ -244,24 +265,28 @@ impl Store {
         }
     }
 
-    /// Returns the jobs there are now, and what became of a file that was no JSON.
+    /// Returns the jobs there are now, while the file is being written those of before, and what became of a file that was
+    /// no JSON.
     ///
     /// # Errors
-    /// When the file cannot be read or set aside.
+    /// When the file cannot be read or set aside, or is being written and none is known of before.
     pub fn look(&self) -> Result<(Jobs, Option<SetAside>), sys::Error> {
         let mut known = self.known();
-        let aside = self.refresh(&mut known)?;
+        let aside = match self.refresh(&mut known)? {
+            Found::Half if known.stamp.is_none() => return Err(self.half_written()),
+            Found::Whole | Found::Half => None,
+            Found::Damaged(aside) => Some(aside),
+        };
         Ok((known.jobs.clone(), aside))
     }
 
     /// Changes the jobs and returns what `change` returned once it is on the disk; nothing is written when
-    /// nothing changed.
+    /// nothing changed. Blocks while somebody else writes the file.
     ///
     /// # Errors
     /// When the file cannot be read or written; the jobs are then as they were.
     pub fn change<T>(&self, change: impl FnOnce(&mut Jobs) -> T) -> Result<T, sys::Error> {
-        let mut known = self.known();
-        self.refresh(&mut known)?;
+        let mut known = self.whole()?;
         let mut jobs = known.jobs.clone();
         let result = change(&mut jobs);
         if jobs != known.jobs {
@@ -278,21 +303,46 @@ impl Store {
         self.known.lock()
     }
 
-    fn refresh(&self, known: &mut Known) -> Result<Option<SetAside>, sys::Error> {
+    /// Returns what is known, once the file is whole.
+    fn whole(&self) -> Result<MutexGuard<'_, Known>, sys::Error> {
+        let begun = Instant::now();
+        loop {
+            let mut known = self.known();
+            if !matches!(self.refresh(&mut known)?, Found::Half) {
+                return Ok(known);
+            }
+            drop(known);
+            if begun.elapsed() >= PATIENCE {
+                return Err(self.half_written());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn half_written(&self) -> sys::Error {
+        let why = "somebody is writing it; try again";
+        sys::Error::at("read", &self.path)(std::io::Error::new(
+            std::io::ErrorKind::InvalidData,
+            why,
+        ))
+    }
+
+    fn refresh(&self, known: &mut Known) -> Result<Found, sys::Error> {
         let stamp = self.stamp();
         if stamp == known.stamp && stamp.is_some() {
-            return Ok(None);
+            return Ok(Found::Whole);
         }
         let Some(bytes) = atomic::read(&self.path)? else {
             // Whoever removed the file wants no jobs; one that was set aside is another matter, see below.
             *known = Known::default();
-            return Ok(None);
+            return Ok(Found::Whole);
         };
         match Jobs::parse(&bytes) {
             Ok(jobs) => {
                 *known = Known { stamp, jobs };
-                Ok(None)
+                Ok(Found::Whole)
             }
+            Err(_) if stamp.is_some_and(is_fresh) => Ok(Found::Half),
             Err(error) => {
                 let path = atomic::set_aside(&self.path)?;
                 tracing::error!(file = %self.path.display(), aside = %path.display(), %error, "unreadable jobs set aside");
@@ -300,7 +350,7 @@ impl Store {
                     atomic::write(&self.path, &known.jobs.bytes(), atomic::Durability::Full)?;
                 }
                 known.stamp = self.stamp();
-                Ok(Some(SetAside { path }))
+                Ok(Found::Damaged(SetAside { path }))
             }
         }
     }
@@ -309,6 +359,12 @@ impl Store {
         let meta = std::fs::metadata(&self.path).ok()?;
         Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
     }
+}
+
+/// Returns true for a file that was changed a moment ago.
+fn is_fresh((_, _, secs, nanos): Stamp) -> bool {
+    let at = secs.saturating_mul(1000).saturating_add(nanos / 1_000_000);
+    (-AHEAD_MS..AT_REST_MS).contains(&(clock::now_ms() - at))
 }
 
 #[cfg(test)]
@@ -328,6 +384,14 @@ mod tests {
 
     fn write(path: &Path, text: &str) {
         atomic::write(path, text.as_bytes(), atomic::Durability::Rename).expect("write");
+    }
+
+    /// Lets the file look as one that nobody has changed for long.
+    fn rest(path: &Path) {
+        let file = std::fs::OpenOptions::new().write(true).open(path);
+        let long_ago = clock::now() - Duration::from_secs(3600);
+        let file = file.expect("a file");
+        file.set_modified(long_ago).expect("a time");
     }
 
     fn ids(jobs: &Jobs) -> Vec<String> {
@@ -405,6 +469,7 @@ mod tests {
         store.change(|jobs| jobs.put(job("a"))).expect("change");
         write(&path, "{\"jobs\": [");
         assert!(read(&path).is_err());
+        rest(&path);
         let (jobs, aside) = store.look().expect("look");
         assert_eq!(ids(&jobs), ["a"]);
         let aside = aside.expect("set aside").path;
@@ -416,8 +481,55 @@ mod tests {
 
         // At a start nothing is known yet; the file is kept all the same.
         write(&path, "nonsense");
+        rest(&path);
         let (jobs, aside) = Store::new(&path).look().expect("look");
         assert_eq!(ids(&jobs), [] as [&str; 0]);
         assert!(aside.is_some_and(|aside| aside.path.exists()));
+    }
+    #[test]
+    fn a_file_that_is_saved_in_place_is_left_alone_until_it_is_whole() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("jobs.json");
+        let store = Store::new(&path);
+        store.change(|jobs| jobs.put(job("a"))).expect("change");
+        let whole = std::fs::read_to_string(&path)
+            .expect("read")
+            .replace("look", "edited");
+        let half = whole.get(..whole.len() / 2).expect("plain letters");
+        let in_place = |text: &str| {
+            let file = std::fs::OpenOptions::new()
+                .write(true)
+                .truncate(true)
+                .open(&path);
+            let mut file = file.expect("a file");
+            std::io::Write::write_all(&mut file, text.as_bytes()).expect("write");
+            // Fresh on a slow machine, too.
+            let soon = clock::now() + Duration::from_secs(30);
+            file.set_modified(soon).expect("a time");
+        };
+        for unfinished in ["", half] {
+            in_place(unfinished);
+            let (jobs, aside) = store.look().expect("look");
+            assert_eq!((ids(&jobs), aside), (vec!["a".to_owned()], None));
+            assert_eq!(std::fs::read_to_string(&path).expect("read"), unfinished);
+            assert!(
+                Store::new(&path).look().is_err(),
+                "no jobs are unlike unknown ones"
+            );
+        }
+        // A change waits for the rest, and keeps it.
+        std::thread::scope(|scope| {
+            let changed = scope.spawn(|| store.change(|jobs| jobs.put(job("b"))));
+            in_place(&whole);
+            changed.join().expect("no panic").expect("change");
+        });
+        let (jobs, _) = store.look().expect("look");
+        let text = &jobs.get("a").expect("a").text;
+        assert_eq!(
+            (ids(&jobs), text.as_str()),
+            (vec!["a".to_owned(), "b".to_owned()], "edited")
+        );
+        let files = std::fs::read_dir(dir.path()).expect("a directory").count();
+        assert_eq!(files, 1, "nothing was set aside");
     }
 }
