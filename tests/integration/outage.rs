@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rusqlite::types::Value as SqlValue;
+
 use crate::support::{FakeModel, FakeTelegram, House, Reply, Sandbox, wait_for};
 
 /// Long against everything that happens here, short against the patience of a reader.
@@ -206,6 +208,66 @@ fn a_turn_that_waits_for_a_time_goes_on_when_the_machine_slept_until_then() {
     assert_eq!(answer.text, DEAR);
     let answer = sleeps("two", "The budget is spent", 24 * hour);
     assert_eq!(answer.text, "echo: two");
+}
+
+#[test]
+fn a_machine_that_slept_past_the_bound_tries_again_before_it_gives_up() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let (sandbox, mut clock) = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .with_clock();
+    let _daemon = sandbox.ready();
+    goes_away(&model, 529);
+    let (_, asked) = telegram.say(OWNER, OWNER, "one");
+    wait_told(&telegram);
+    let tries = || {
+        let query = "SELECT suspended ->> '$.tries' FROM inbox WHERE suspended IS NOT NULL AND state = 'pending'";
+        match sandbox.query("queue", query).first()?.as_slice() {
+            [SqlValue::Integer(tries)] => Some(*tries),
+            _ => None,
+        }
+    };
+    let before = wait_for("the wait", SOON, tries);
+    clock.later(Duration::from_secs(25 * 3600));
+    // Its network is not there at once.
+    wait_for("another try that waits", LATER, || {
+        tries().filter(|tries| *tries > before)
+    });
+    model.forget();
+    let answer = telegram.wait_sent(|sent| sent.reply_to == Some(asked), LATER);
+    assert_eq!(answer.text, "echo: one");
+}
+
+#[test]
+fn who_waits_for_a_time_waits_no_month_when_the_clock_was_set_back() {
+    let (telegram, model) = (FakeTelegram::start(), FakeModel::start());
+    let (sandbox, mut clock) = Sandbox::new()
+        .with_telegram(&telegram)
+        .with_anthropic(&model)
+        .with_clock();
+    let month = Duration::from_secs(30 * 24 * 3600);
+    clock.later(month);
+    let daemon = sandbox.ready();
+    goes_away(&model, 529);
+    let (_, asked) = telegram.say(OWNER, OWNER, "one");
+    wait_told(&telegram);
+    let waits = "SELECT 1 FROM inbox WHERE suspended IS NOT NULL AND state = 'pending'";
+    wait_for("the wait", SOON, || {
+        (!sandbox.query("queue", waits).is_empty()).then_some(())
+    });
+    daemon.kill9();
+    // As after a full disk: nothing wakes it sooner.
+    let queue = rusqlite::Connection::open(sandbox.path("state/queue.db")).expect("the queue");
+    let on_time = "UPDATE inbox SET suspended = json_set(suspended, '$.on', 'time') WHERE suspended IS NOT NULL";
+    assert_eq!(queue.execute(on_time, []).expect("the queue"), 1);
+    drop(queue);
+    model.forget();
+    clock.earlier(month);
+    let _daemon = sandbox.ready();
+    clock.later(Duration::from_secs(25 * 3600));
+    let answer = telegram.wait_sent(|sent| sent.reply_to == Some(asked), LATER);
+    assert_eq!(answer.text, "echo: one");
 }
 
 #[test]

@@ -151,6 +151,8 @@ pub struct Pipeline {
     previews: TaskTracker,
     /// What is said about turns that wait.
     notices: suspend::Notices,
+    /// Since when what they wait for can be tried.
+    awake: suspend::Awake,
     /// Notified when an answer file changed.
     answered: Notify,
     /// Notified when an answer file could not be written: it is to be written again from the queue.
@@ -287,6 +289,7 @@ impl Pipeline {
             outgoing: Outgoing::default(),
             previews: TaskTracker::new(),
             notices: suspend::Notices::default(),
+            awake: suspend::Awake::new(),
             answered: Notify::new(),
             unwritten: Notify::new(),
             closing: CancellationToken::new(),

@@ -14,7 +14,7 @@ use super::Signal;
 use super::persist::Recorded;
 use super::schedule::debounce::Bundle;
 use crate::channel::SendError;
-use crate::clock;
+use crate::clock::{self, Moment};
 use crate::control::replies::{Reply, Status};
 use crate::jobs::When;
 use crate::llm::{Away, Cause};
@@ -28,6 +28,8 @@ const CALLER: i64 = 3_600_000;
 const OWN_RESTS: [i64; 6] = [10_000, 30_000, 60_000, 120_000, 300_000, 600_000];
 /// So many failures of its own calls are put down to the provider.
 const FAULTS: u32 = 3;
+/// Who slept so long may find the network late: nothing is given up in as many milliseconds after the waking.
+const WAKING: Duration = Duration::from_secs(600);
 /// Tries to remove a notice; after them the next start has another.
 const REMOVALS: u32 = 3;
 
@@ -40,6 +42,27 @@ enum Notice {
     /// Nobody knows its id yet.
     Coming(Arc<AtomicBool>),
     Shown(Route, String),
+}
+
+/// Since when the machine is awake.
+#[derive(Debug)]
+pub(super) struct Awake(Mutex<(Moment, i64)>);
+
+impl Awake {
+    /// Returns that of a daemon which starts now: nobody could try anything before.
+    pub(super) fn new() -> Self {
+        Self(Mutex::new((Moment::now(), clock::now_ms())))
+    }
+
+    /// Returns since when it is awake as far as was noticed, milliseconds since 1970 UTC; at most `now`.
+    fn since(&self, now: i64) -> i64 {
+        let mut known = self.0.lock();
+        let (looked, since) = *known;
+        let moment = Moment::now();
+        let slept = moment.lost_since(looked) >= WAKING;
+        *known = (moment, if slept { now } else { since.min(now) });
+        known.1
+    }
 }
 
 /// Why a turn is not suspended.
@@ -150,7 +173,10 @@ impl Pipeline {
     /// Returns when an input that waits since `since` is given up.
     fn give_up_at(&self, envelope: &Envelope, since: i64, now: i64) -> i64 {
         let patience = self.live().config.pipeline.give_up_after.0;
-        let at = since.saturating_add(patience);
+        // What nobody could try while the machine slept is tried for a while first.
+        let waking = patience.min(i64::try_from(WAKING.as_millis()).unwrap_or(0));
+        let tried = self.awake.since(now).saturating_add(waking);
+        let at = since.saturating_add(patience).max(tried);
         match envelope.source {
             Source::Http if envelope.wants_reply => at.min(since.saturating_add(CALLER)),
             Source::Job => self

@@ -23,13 +23,13 @@ use crate::pipeline::commands::immediate;
 use crate::pipeline::persist::{Unrecorded, isolated};
 use crate::pipeline::{Live, Pipeline, Run, Signal, Waiting};
 use crate::pipeline::{plan, turn};
-use crate::queue::{Accepted, WaitsOn};
+use crate::queue::Accepted;
 
 /// How often the scheduler looks while a turn waits: a machine that slept is noticed.
 const LOOK: Duration = Duration::from_secs(30);
 /// The same while nobody waits.
 const IDLE: Duration = Duration::from_secs(3600);
-/// No turn waits longer than this for what may come back sooner.
+/// No turn waits longer than this before it is tried.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// A turn in its lane. However it ends, its slot is released and its lane continues.
@@ -207,10 +207,7 @@ impl Scheduler {
         let wait = bundle.wake_at().unwrap_or(0) - crate::clock::now_ms();
         let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(0));
         // A clock that was set back does not make a turn wait for years.
-        let on_time = bundle
-            .suspended()
-            .is_some_and(|suspended| suspended.on == WaitsOn::Time);
-        let wait = if on_time { wait } else { wait.min(LONGEST) };
+        let wait = wait.min(LONGEST);
         if let (Some(run_id), Some(suspended)) = (bundle.run_id(), bundle.suspended()) {
             let waiting = Waiting {
                 session: bundle.key().clone(),
