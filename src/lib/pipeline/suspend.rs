@@ -243,10 +243,12 @@ impl Pipeline {
         }
     }
 
-    /// Sends the words of a reminder that has to wait, or failed, as they are: who is to be reminded hears of it in time.
-    /// Once, also over a restart; one that waits still goes on later.
+    /// Sends the words of a reminder that has to wait, or failed, as they are: an owner who is to be reminded hears of it in
+    /// time. Once, also over a restart; one that waits still goes on later. To others the agent alone speaks: the words may
+    /// say what they are not to hear.
     pub(super) async fn remind_without_model(self: &Arc<Self>, envelope: &Envelope, why: &str) {
-        let job = (envelope.source == Source::Job && envelope.route.is_some())
+        let is_heard = envelope.route.is_some() && !envelope.heard_by_others;
+        let job = (envelope.source == Source::Job && is_heard)
             .then(|| self.job_of_run(&envelope.id))
             .flatten();
         if !job.is_some_and(|job| job.is_reminder()) {

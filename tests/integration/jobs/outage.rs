@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::types::Value as Cell;
 use serde_json::Value;
 
-use super::{HOUR, LATER, OWNER, SOON, Times};
+use super::{GUEST, HOUR, LATER, OWNER, SOON, Times};
 use crate::support::{Reply, wait_for};
 
 const TEXT: &str = "Remind me: fetch the kid";
@@ -129,6 +129,23 @@ fn a_reminder_that_fails_or_comes_late_says_its_words_and_when_it_was_due() {
         let status = times.sandbox.send(&["--status"]).stdout;
         (status.contains("refused the key (401)") && status.contains("answered 529")).then_some(())
     });
+}
+
+#[test]
+fn what_a_job_for_somebody_else_says_is_not_told_them_while_it_waits_and_when_it_is_given_up() {
+    let mut times = Times::with("[pipeline]\ngive_up_after = \"1m\"");
+    times.model_goes_away();
+    times.remind("gift", Duration::ZERO, &["--to", &GUEST.to_string()]);
+    times.wait_tried("gift", 0);
+    // Both would be written down before what is looked for here.
+    let said = "SELECT id FROM inbox WHERE id LIKE 'words:%' UNION ALL SELECT id FROM outbox";
+    assert_eq!(times.sandbox.query("queue", said).len(), 0);
+    times.clock.later(Duration::from_secs(120));
+    wait_for("it to be given up", LATER, || {
+        (times.dead() == 1).then_some(())
+    });
+    assert_eq!(times.sandbox.query("queue", said).len(), 0);
+    assert_eq!(times.heard(GUEST), [] as [&str; 0]);
 }
 
 #[test]

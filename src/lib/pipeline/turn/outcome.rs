@@ -224,8 +224,8 @@ impl Pipeline {
         run_id: &str,
         outcome: Outcome,
     ) {
-        // Whatever went wrong, the owner hears of what they are to be reminded. To others the words are told by the agent alone.
-        if outcome.reply.status == Status::Error && !envelope.heard_by_others {
+        // Whatever went wrong, the owner hears of what they are to be reminded.
+        if outcome.reply.status == Status::Error {
             self.remind_without_model(envelope, "I could not do what they say")
                 .await;
         }

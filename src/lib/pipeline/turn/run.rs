@@ -255,6 +255,8 @@ impl Pipeline {
         let text = match envelope.source {
             Source::Notify => Some(Saying::Plain(event_text(envelope))),
             Source::Heartbeat => None,
+            // Nobody there asked for it, and what the agent was told is not theirs to read.
+            Source::Job if envelope.heard_by_others => None,
             _ => Some(Saying::Markdown(text)),
         };
         let outcome = Outcome::new(Ended::Dead(reason), reply, text)
