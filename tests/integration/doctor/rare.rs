@@ -140,6 +140,19 @@ fn a_tool_server_that_does_not_start_is_named() {
 }
 
 #[test]
+fn a_tool_server_without_a_wall_is_named_where_no_commands_run_too() {
+    let sandbox = healthy();
+    let settings = "[tools.exec]\npolicy = \"off\"\nsandbox = \"off\"\n[mcp.servers.mail]\ncommand = [\"/bin/cat\"]\n";
+    put(&sandbox, "agent.toml", settings.as_bytes());
+    let found = finding(&doctor(&sandbox, &["--json", "-q"]), "sandbox-off");
+    let evidence = found["evidence"].as_str().expect("text");
+    assert!(
+        evidence.contains("tool servers (mail)") && evidence.contains("reach every host"),
+        "{found}"
+    );
+}
+
+#[test]
 fn a_name_that_cannot_be_resolved_and_a_proxy_that_is_not_used_are_named() {
     let sandbox = settings_only().env("HTTPS_PROXY", "http://127.0.0.1:9");
     init(&sandbox);

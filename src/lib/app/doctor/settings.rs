@@ -407,15 +407,26 @@ fn search_key(
     })
 }
 
-/// `sandbox = "off"` where commands run.
+/// `sandbox = "off"` where commands or the programs of tool servers run.
 fn wall(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
-    let exec = &loaded.config.tools.exec;
-    (exec.runs() && exec.sandbox == Sandbox::Off).then(|| {
+    let config::Config { tools, mcp, .. } = &loaded.config;
+    let servers = mcp.servers.iter();
+    let programs = servers.filter(|(_, server)| !server.command.is_empty());
+    let programs: Vec<&str> = programs.map(|(name, _)| name.as_str()).collect();
+    let runs = tools.exec.runs() || !programs.is_empty();
+    (runs && tools.exec.sandbox == Sandbox::Off).then(|| {
         let origin = loaded.origin("tools.exec.sandbox");
-        let evidence = format!(
-            "tools.exec.sandbox = \"off\" ({origin}): {}",
-            sandbox::Level::Off.remaining_risk()
-        );
+        let mut evidence = format!("tools.exec.sandbox = \"off\" ({origin}):");
+        if tools.exec.runs() {
+            evidence = format!("{evidence} {}", sandbox::Level::Off.remaining_risk());
+        }
+        if !programs.is_empty() {
+            evidence = format!(
+                "{evidence} The programs of tool servers ({}) can do everything the agent's user can and reach every host, \
+                 whatever their network, reads and writes say: only calls of their tools are asked about.",
+                programs.join(", ")
+            );
+        }
         let command = patient.edit_at(&origin.to_string());
         Finding::warning("sandbox-off", evidence, command)
     })
