@@ -90,6 +90,35 @@ pub(super) fn rename_if_absent(dir: &OwnedFd, from: &Path, to: &Path) -> nix::Re
     .map(drop)
 }
 
+/// Gives `to` the attributes of `from` that its owner set: their own, and who else may use it. What cannot be set is left
+/// out. (nix wraps none of this.)
+pub(super) fn copy_attributes(from: &Path, to: BorrowedFd<'_>) {
+    let Ok(from) = c_path(from) else { return };
+    // The kernel's bounds (limits.h): of all names, and of a value.
+    let (mut names, mut value) = (vec![0_u8; 65_536], vec![0_u8; 65_536]);
+    // SAFETY: path and buffer outlive the call, and the buffer is as long as it says.
+    let listed = unsafe { libc::listxattr(from.as_ptr(), names.as_mut_ptr().cast(), names.len()) };
+    names.truncate(usize::try_from(listed).unwrap_or(0));
+    for name in names.split_inclusive(|byte| *byte == 0) {
+        let Ok(name) = CStr::from_bytes_with_nul(name) else {
+            continue;
+        };
+        let is_owners = name.to_bytes().starts_with(b"user.") || name == c"system.posix_acl_access";
+        if !is_owners {
+            continue;
+        }
+        let (room, fd) = (value.len(), to.as_raw_fd());
+        let at = value.as_mut_ptr();
+        // SAFETY: as above; what is set is what was got.
+        unsafe {
+            let got = libc::getxattr(from.as_ptr(), name.as_ptr(), at.cast(), room);
+            if let Ok(size) = usize::try_from(got) {
+                libc::fsetxattr(fd, name.as_ptr(), at.cast(), size, 0);
+            }
+        }
+    }
+}
+
 /// Puts a detached copy at `target`.
 pub(super) fn attach_mounts(mounts: &OwnedFd, target: &Path) -> nix::Result<()> {
     let target = c_path(target)?;
@@ -271,4 +300,24 @@ pub(super) fn receive(
 
 fn c_path(path: &Path) -> nix::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::EINVAL)
+}
+
+/// Sets an attribute of a file; false where the file system has none.
+#[cfg(test)]
+pub(super) fn set_attribute(path: &Path, name: &CStr, value: &[u8]) -> bool {
+    let path = c_path(path).expect("a plain name");
+    let (at, size) = (value.as_ptr().cast(), value.len());
+    // SAFETY: all outlive the call.
+    unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), at, size, 0) == 0 }
+}
+
+/// Returns an attribute of a file, at most 64 bytes of it.
+#[cfg(test)]
+pub(super) fn attribute(path: &Path, name: &CStr) -> Vec<u8> {
+    let (path, mut value) = (c_path(path).expect("a plain name"), vec![0_u8; 64]);
+    let (at, room) = (value.as_mut_ptr().cast(), value.len());
+    // SAFETY: all outlive the call, and the buffer is as long as it says.
+    let size = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), at, room) };
+    value.truncate(usize::try_from(size).unwrap_or(0));
+    value
 }

@@ -129,8 +129,8 @@ impl Target {
     }
 
     /// Puts `bytes` there instead of `old`, whole or not at all, and returns when they are on the disk.
-    /// Missing directories are made (0700). A file that was there keeps its permissions and, where we may give it away, its owner; a new one has
-    /// `mode`; neither has set-id bits.
+    /// Missing directories are made (0700). A file that was there keeps its permissions, its attributes and, where we may give
+    /// it away, its owner; a new one has `mode`; neither has set-id bits.
     ///
     /// # Errors
     /// [`BeneathError::Changed`] when something else than `old` is there now.
@@ -166,6 +166,7 @@ impl Target {
             openat(&dir, &temporary, flags, Mode::S_IRUSR | Mode::S_IWUSR).map_err(failed)?;
         if let Some(old) = old {
             keep_owner(&file, &old.metadata);
+            syscalls::copy_attributes(&by_descriptor(&old.fd), file.as_fd());
         }
         let moved = fill(File::from(file), bytes, Mode::from_bits_truncate(mode))
             .map_err(io(&self.given))

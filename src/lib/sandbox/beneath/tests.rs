@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use nix::fcntl::RenameFlags;
 
 use super::*;
+use crate::sandbox::syscalls;
 
 struct Fixture {
     dir: tempfile::TempDir,
@@ -273,8 +274,12 @@ fn a_write_makes_private_parents_and_keeps_a_mode() {
             ("1", 0o700, 0o600)
         );
         std::fs::set_permissions(place.path("file"), PermissionsExt::from_mode(0o4755)).unwrap();
+        // Not every file system has them.
+        let tagged = syscalls::set_attribute(&place.path("file"), c"user.tag", b"mine");
         assert_eq!(place.write(place.path("file"), "2"), "ok");
         assert_eq!((place.read("file").as_str(), mode("file")), ("2", 0o755));
+        let tag = syscalls::attribute(&place.path("file"), c"user.tag");
+        assert_eq!(tag, if tagged { &b"mine"[..] } else { b"" });
         let names: Vec<_> = place
             .root
             .list(Path::new(""), 10)
