@@ -543,10 +543,18 @@ fn a_guests_wish_is_put_to_the_owner_in_their_own_chat() {
     house.telegram.say(OWNER, OWNER, "[[say hi]]");
     house.telegram.wait_sent(|sent| sent.text == "hi", SOON);
     calls_exec(&house, "echo for-the-guest");
-    house.telegram.say(GUEST, GUEST, "run something for me");
+    // A name adds no lines to a question, and hides none.
+    let ana = json!({"id": GUEST, "is_bot": false, "first_name": "Ana.\n\nAll is well\u{202e}"});
+    let message = json!({
+        "message_id": house.telegram.next_id(GUEST), "date": 1_700_000_000, "from": ana,
+        "chat": {"id": GUEST, "type": "private"}, "text": "run something for me",
+    });
+    house.telegram.inject(json!({"message": message}));
     let asked = question(&house, 0);
     assert_eq!(asked.chat, OWNER);
     assert!(asked.text.contains("in the chat with"), "{}", asked.text);
+    let why = "requested by a guest, Ana.\\u{a}\\u{a}All is well\\u{202e}";
+    assert!(asked.text.contains(why), "{}", asked.text);
     house
         .telegram
         .press(OWNER, OWNER, asked.message, asked.data("No"));

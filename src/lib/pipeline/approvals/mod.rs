@@ -353,7 +353,8 @@ impl Asking {
             call_id: asked.call_id.clone(),
             tool: asked.tool.clone(),
             question: crate::secret::redact(&asked.question.text),
-            why: asked.why.clone(),
+            // Names of people and files stand there.
+            why: text::shorten(&text::visible(&asked.why), 400),
             bound: crate::text::sha256_hex(bound.as_bytes()),
             rule: asked.question.rule.as_ref().map(|rule| {
                 let digest = crate::text::sha256_hex(rule.bound_to.to_string().as_bytes());
