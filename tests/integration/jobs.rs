@@ -617,7 +617,7 @@ fn a_job_says_nothing_of_a_spent_budget_that_the_owner_knows_of() {
             (times.results("look") == vec!["error"; runs]).then_some(())
         });
     }
-    let why = times.listed("look")["last_error"].to_string();
+    let why = times.settled("look", "error")["last_error"].to_string();
     assert!(why.contains("[cost] day_usd = 9.00"), "{why}");
     let is_alert = |text: &str| text.contains("a call was refused");
     wait_for("the word of the limit", SOON, || {
