@@ -481,7 +481,7 @@ impl Models {
 
 fn place(provider: &Provider) -> String {
     provider.file.as_ref().map_or_else(
-        || "the built-in provider `offline`".to_owned(),
+        || format!("the built-in provider `{}`", provider.name),
         |file| file.display().to_string(),
     )
 }

@@ -209,6 +209,18 @@ impl Reader<'_> {
                 "expected an address that begins with http:// or https://",
             ));
         }
+        let path = url.and_then(|url| {
+            ENDPOINTS
+                .iter()
+                .find_map(|path| Some((url.strip_suffix(path)?, path)))
+        });
+        if let Some((server, path)) = path {
+            let server = server.trim_end_matches('/');
+            let message = format!(
+                "expected the address of the server without {path}: write base_url = \"{server}\""
+            );
+            return Err(self.error("base_url", &message));
+        }
         if file.oauth.is_some() && url.is_some_and(|url| !is_private_way(url)) {
             let message =
                 "expected https:// (http:// on this machine only): an access token goes there";
@@ -410,6 +422,9 @@ impl Reader<'_> {
         }
     }
 }
+
+/// What vendors' pages show behind the address of the server.
+const ENDPOINTS: [&str; 3] = ["/chat/completions", "/messages", "/responses"];
 
 const RATES: &str = "expected [input, output, cache_read] or [input, output, cache_read, cache_write], \
                      US dollars a million tokens, none negative";

@@ -508,3 +508,30 @@ fn a_model_in_a_directory_is_refused_with_the_servers_that_run_it() {
         "{error}"
     );
 }
+
+#[test]
+fn the_address_of_an_endpoint_is_refused_with_that_of_the_server() {
+    for (path, written) in [
+        ("/v1/chat/completions", "/v1"),
+        ("/v1/messages/", "/v1"),
+        ("//responses", ""),
+    ] {
+        let file = format!(
+            "type = \"openai\"\nbase_url = \"https://x.example{path}\"\n[models.primary]\nmodel = \"m\"\n"
+        );
+        let error = loaded(&[("a", &file)], "").expect_err(path);
+        let write = format!("write base_url = \"https://x.example{written}\"");
+        assert!(
+            error.starts_with("providers.d/a.toml:2: `base_url`: ") && error.contains(&write),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_built_in_provider_is_named_by_its_own_name() {
+    let text = "[models.\"openai/primary\"]\nmodel = \"m\"\n[models.primary]\nmodel = \"m\"\n";
+    let file = format!("type = \"openai\"\n{text}");
+    let error = loaded(&[("mine", &file), ("openai", "")], "").expect_err("twice");
+    assert!(error.contains("the built-in provider `openai`"), "{error}");
+}
