@@ -477,7 +477,12 @@ fn an_unpriced_model_is_refused_under_a_cap_and_told_how_to_price_it() {
         .env("MOCK_KEY", "sk-mock")
         .provider_config("free", &provider)
         .config("[cost]\nday_usd = 1.0");
-    let _daemon = sandbox.ready();
+    let daemon = sandbox.ready();
+    let status = || sandbox.send(&["--status"]).stdout;
+    // Nobody has asked it anything yet.
+    wait_for("the trouble of the start", SOON, || {
+        status().contains("has no price").then_some(())
+    });
     let told = sandbox.send(&["--wait", "hello"]);
     assert_eq!(told.code, 1, "{told:?}");
     assert!(
@@ -485,6 +490,21 @@ fn an_unpriced_model_is_refused_under_a_cap_and_told_how_to_price_it() {
         "{told:?}"
     );
     assert_eq!(model.requests().len(), 0);
+    daemon.kill9();
+
+    // A reload says what a start says.
+    let capped = sandbox.read("agent.toml").expect("the settings");
+    sandbox.put(
+        "agent.toml",
+        capped.replace("day_usd = 1.0", "day_usd = 0.0").as_bytes(),
+    );
+    let daemon = sandbox.ready();
+    assert!(!status().contains("has no price"), "{}", status());
+    sandbox.put("agent.toml", capped.as_bytes());
+    daemon.signal(nix::sys::signal::Signal::SIGHUP);
+    wait_for("the trouble of the reload", SOON, || {
+        status().contains("has no price").then_some(())
+    });
 }
 
 // ------------------------------------------------------------------ trouble with the model

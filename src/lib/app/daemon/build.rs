@@ -358,6 +358,34 @@ pub(crate) fn exec_settings(
     })
 }
 
+/// Returns why models that are in use will not answer, whoever asks them: what a start and a reload tell.
+pub(super) fn cannot_answer(loaded: &Loaded, keys: &Keys) -> Vec<String> {
+    let used: Vec<&str> = loaded
+        .models
+        .in_use()
+        .map(|model| model.name.as_str())
+        .collect();
+    let mut why = signed_out(&loaded.models, keys);
+    let unpriced = unpriced(loaded).into_iter();
+    let unpriced = unpriced.filter(|(model, _)| used.contains(&model.name.as_str()));
+    why.extend(unpriced.map(|(_, words)| words));
+    why
+}
+
+/// Returns the models that a cap refuses each time, since they have no price, and the words for it.
+pub(crate) fn unpriced(loaded: &Loaded) -> Vec<(Arc<config::Model>, String)> {
+    let models = loaded.models.all();
+    let unpriced = models.filter(|model| model.rates.is_none() && !model.is_for_speech());
+    let told = unpriced.filter(|_| loaded.config.cost.capped()).map(|model| {
+        let words = format!(
+            "a cap is set in [cost], and the model `{}` has no price, so each call of it is refused; a free model says cost_per_mtok = [0, 0, 0, 0]",
+            model.name
+        );
+        (model.clone(), words)
+    });
+    told.collect()
+}
+
 /// Returns, of each loaded provider whose sign-in has ended, that it has, and the command that helps.
 pub(crate) fn signed_out(models: &Models, keys: &Keys) -> Vec<String> {
     let ended = |provider: &config::Provider| {

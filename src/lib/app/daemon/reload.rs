@@ -4,7 +4,7 @@
 use ring::digest::{SHA256, digest};
 
 use super::build;
-use super::startup::{Daemon, note_signed_out};
+use super::startup::{Daemon, note_cannot_answer};
 use crate::app::cli::Failure;
 use crate::audit;
 use crate::auth::Keys;
@@ -103,7 +103,7 @@ impl Daemon {
     /// Puts the configuration in force again; an invalid one changes nothing and is reported.
     pub(super) fn reload(&self) {
         match self.build_again() {
-            Ok((live, now, signed_out)) => {
+            Ok((live, now, silent)) => {
                 let waiting = needs_restart(&self.began_with, &now);
                 let zone = live.config.agent.timezone.0;
                 self.pipeline.sessions().set_zone(zone);
@@ -112,7 +112,7 @@ impl Daemon {
                 self.pipeline.reload(live);
                 tracing::info!("the configuration was read again");
                 self.audit_configuration("reload");
-                note_signed_out(&self.pipeline, &signed_out);
+                note_cannot_answer(&self.pipeline, &silent);
                 for section in waiting {
                     let words = format!(
                         "changes of [{section}] take effect at the next start: restart the daemon"
@@ -128,7 +128,7 @@ impl Daemon {
     fn build_again(&self) -> Result<(Live, Began, Vec<String>), Failure> {
         let loaded = config::load(&self.home, &self.env, &self.options.settings())?;
         let keys = Keys::open(&self.home, &self.env)?;
-        let signed_out = build::signed_out(&loaded.models, &keys);
+        let silent = build::cannot_answer(&loaded, &keys);
         let kept = build::Kept {
             outages: self.pipeline.live().agent.client().outages(),
             ..self.kept.clone()
@@ -136,7 +136,7 @@ impl Daemon {
         let live = build::live(&self.home, &self.env, loaded, kept)?;
         let secrets = Secrets::open(&self.home, &self.env)?;
         let now = Began::with(live.config.clone(), &secrets)?;
-        Ok((live, now, signed_out))
+        Ok((live, now, silent))
     }
 
     fn report_failed_reload(&self, failure: &Failure) {

@@ -251,7 +251,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     let changed = Arc::new(Notify::new());
     let telegram = build::telegram(&loaded.config, &secrets, changed.clone())?;
     let api = open_api(&options, &loaded, &secrets).await?;
-    let signed_out = build::signed_out(&loaded.models, &Keys::open(&home, &env)?);
+    let silent = build::cannot_answer(&loaded, &Keys::open(&home, &env)?);
     let (tell, troubles) = mpsc::unbounded_channel();
     let (kept, events) = keep(&home, &env, ledger, tell)?;
     let live = build::live(&home, &env, loaded, kept.clone())?;
@@ -281,7 +281,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     };
     let pipeline = Pipeline::new(&home, stores, services);
     kept.audit.started();
-    note_signed_out(&pipeline, &signed_out);
+    note_cannot_answer(&pipeline, &silent);
     pipeline.start().await?;
     losses.tell(&pipeline).await?;
     let daemon = Daemon {
@@ -338,9 +338,9 @@ pub(super) fn keep(
     Ok((kept, receiver))
 }
 
-/// A sign-in that has ended keeps nobody from starting: the log says it, and status, which has one line.
-pub(super) fn note_signed_out(pipeline: &Pipeline, signed_out: &[String]) {
-    for words in signed_out {
+/// A sign-in that has ended or a price that is missing keeps nobody from starting: log and status say it.
+pub(super) fn note_cannot_answer(pipeline: &Pipeline, silent: &[String]) {
+    for words in silent {
         tracing::warn!("{words}");
         pipeline.note_trouble(words);
     }

@@ -1,7 +1,11 @@
 //! May anything still be spent?
 
+use std::sync::Arc;
+
 use super::Finding;
 use super::subject::Patient;
+use crate::app::daemon::build;
+use crate::config;
 use crate::config::Loaded;
 use crate::cost;
 
@@ -48,30 +52,19 @@ fn cache(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
 
 /// With a cap, a model without a price is refused every time.
 pub(super) fn unpriced(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
-    if !loaded.config.cost.capped() {
-        return Vec::new();
-    }
-    let models = loaded
-        .models
-        .all()
-        .filter(|model| model.rates.is_none() && !model.is_for_speech());
-    let used: Vec<String> = loaded
+    let used: Vec<&str> = loaded
         .models
         .in_use()
-        .map(|model| model.name.clone())
+        .map(|model| model.name.as_str())
         .collect();
-    let finding = |model: &std::sync::Arc<crate::config::Model>| {
-        let evidence = format!(
-            "a cap is set in [cost], and the model `{}` has no price, so each call of it is refused; a free model says cost_per_mtok = [0, 0, 0, 0]",
-            model.name
-        );
+    let finding = |(model, evidence): (Arc<config::Model>, String)| {
         let command = patient.edit_provider(&model.provider);
-        match used.contains(&model.name) {
+        match used.contains(&model.name.as_str()) {
             true => Finding::error("model-unpriced", evidence, command),
             false => Finding::warning("model-unpriced", evidence, command),
         }
     };
-    models.map(finding).collect()
+    build::unpriced(loaded).into_iter().map(finding).collect()
 }
 
 /// The part of a limit from which on it is told.
@@ -156,7 +149,6 @@ fn reached(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::clock;
-    use crate::config;
     use crate::cost::{Ledger, NewCall, Outcome};
     use crate::message::Usage;
 
