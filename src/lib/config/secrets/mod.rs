@@ -1,6 +1,6 @@
 //! Keys and tokens: systemd credential, environment, `.env`; the first found wins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -148,12 +148,17 @@ impl Secrets {
     /// set nowhere.
     pub fn misspelt(&self, names: &[String]) -> Vec<super::Warning> {
         let is_missing = |name: &&String| matches!(self.find(name), Ok(None));
-        let missing: Vec<&String> = names.iter().filter(is_missing).collect();
+        let missing: BTreeSet<&String> = names.iter().filter(is_missing).collect();
         let unread = self.file.keys().filter(|name| !names.contains(name));
         let warning = |name: &String| {
             let far = |known: &str| edits(&name.to_uppercase(), &known.to_uppercase());
-            let nearest = missing.iter().map(|known| (far(known), known)).min()?;
-            let (_, known) = Some(nearest).filter(|(far, _)| *far <= MOST_EDITS)?;
+            let nearest = missing.iter().map(|known| (far(known), *known)).min()?;
+            let shortened = missing.iter().filter(|known| is_shortened(name, known));
+            let known = match shortened.collect::<Vec<_>>()[..] {
+                _ if nearest.0 <= MOST_EDITS => nearest.1,
+                [only] => *only,
+                _ => return None,
+            };
             Some(super::Warning {
                 origin: self.path.display().to_string(),
                 key: name.clone(),
@@ -179,6 +184,13 @@ impl Secrets {
             Err(error) => Err(Error::io("read", path)(error)),
         }
     }
+}
+
+/// Returns whether `name` is `known` with words left out, as `TELEGRAM_TOKEN` is `TELEGRAM_BOT_TOKEN`.
+fn is_shortened(name: &str, known: &str) -> bool {
+    let mut left = known.split('_');
+    let mut words = name.split('_');
+    name.contains('_') && words.all(|word| left.any(|one| one.eq_ignore_ascii_case(word)))
 }
 
 /// Returns the text of `.env` with these secrets, each of which is read back as it is; all others stay.

@@ -170,8 +170,16 @@ fn a_setting_in_the_env_file_is_pointed_out() {
 
 #[test]
 fn an_entry_that_nothing_reads_and_that_looks_like_a_missing_one_is_pointed_out() {
-    let names = ["TELEGRAM_BOT_TOKEN", "MAIL_KEY", "SET"].map(str::to_owned);
-    let text = "TELEGRAM_BOT_TOKNE=x\nmail_key=x\nMAIL_KEY_OF_ANOTHER=x\nSET=x\nSETS=x\n";
+    let names = [
+        "TELEGRAM_BOT_TOKEN",
+        "MAIL_KEY",
+        "SET",
+        "ALPHA_API_KEY",
+        "BETA_API_KEY",
+    ];
+    let names = names.map(str::to_owned);
+    let text = "TELEGRAM_BOT_TOKNE=x\nmail_key=x\nMAIL_KEY_OF_ANOTHER=x\nSET=x\nSETS=x\n\
+                TELEGRAM_TOKEN=x\nBOT_TOKEN=x\nTOKEN=x\nAPI_KEY=x\n";
     let secrets = Place::new(text, 0o600).secrets(&[]).expect("open");
     let told: Vec<(String, String)> = secrets
         .misspelt(&names)
@@ -183,11 +191,18 @@ fn an_entry_that_nothing_reads_and_that_looks_like_a_missing_one_is_pointed_out(
     assert_eq!(
         told,
         [
+            ("BOT_TOKEN".to_owned(), meant("TELEGRAM_BOT_TOKEN")),
             ("TELEGRAM_BOT_TOKNE".to_owned(), meant("TELEGRAM_BOT_TOKEN")),
+            ("TELEGRAM_TOKEN".to_owned(), meant("TELEGRAM_BOT_TOKEN")),
             ("mail_key".to_owned(), meant("MAIL_KEY")),
         ]
     );
-    let set = [("TELEGRAM_BOT_TOKEN", "x"), ("MAIL_KEY", "x")];
+    let set = [
+        ("TELEGRAM_BOT_TOKEN", "x"),
+        ("MAIL_KEY", "x"),
+        ("ALPHA_API_KEY", "x"),
+        ("BETA_API_KEY", "x"),
+    ];
     let secrets = Place::new(text, 0o600).secrets(&set).expect("open");
     assert_eq!(
         secrets.misspelt(&names).len(),
