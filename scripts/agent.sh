@@ -18,8 +18,12 @@ if [[ -n $bin ]]; then
     bin=$(cd -- "$bin" && pwd)
     export PATH="$bin:${PATH:-/usr/local/bin:/usr/bin:/bin}"
 fi
-[[ -n ${HOME-} ]] || HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
+[[ -n ${HOME-} ]] || HOME=$(getent passwd "$(id -u)" | cut -d: -f6) || HOME=
 export HOME
+if [[ -z $HOME && -z ${AGENT_HOME-} ]]; then
+    printf 'error: HOME is not set, and user %s has no entry in /etc/passwd\nhint: set HOME, or AGENT_HOME to the directory of the agent\n' "$(id -u)" >&2
+    exit 1
+fi
 
 suffix=${AGENT_INSTANCE:+-$AGENT_INSTANCE}
 if [[ -n ${AGENT_HOME-} ]]; then

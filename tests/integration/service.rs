@@ -99,6 +99,21 @@ fn a_home_that_nobody_made_is_not_made_by_a_start() {
 }
 
 #[test]
+fn a_user_without_a_home_is_told_what_to_set() {
+    let sandbox = Sandbox::new();
+    let getent = sandbox.put("bin/getent", b"#!/bin/sh\nexit 2\n");
+    fs::set_permissions(&getent, fs::Permissions::from_mode(0o700)).expect("mode");
+    let path = format!("PATH={}:/usr/bin:/bin", sandbox.path("bin").display());
+    let mut shell = Command::new("env");
+    shell.args(["-i", &path]).arg(script("agent.sh"));
+    let ran = Running::start(shell.arg("status")).end();
+    assert!(
+        ran.code == 1 && ran.stderr.contains("hint: set HOME, or AGENT_HOME"),
+        "{ran:?}"
+    );
+}
+
+#[test]
 fn a_service_that_does_not_listen_is_killed_and_five_logs_are_kept() {
     let sandbox = Sandbox::new();
     let stub = sandbox.put(

@@ -118,12 +118,25 @@ fn a_standby_takes_over_and_the_other_machine_does_not_come_back() {
     assert!(pair.ask("the boat lies in Lisbon").contains("Lisbon"));
     let pushed = pair.push_once();
     assert_eq!(pushed.code, 0, "{pushed:?}");
+    let status = pair.here(&["standby", "--status"]);
+    assert!(
+        status.code == 0 && status.stdout.contains("not heard of yet"),
+        "{status:?}"
+    );
     let mut pushing = pair.pushing();
     let waiting = pair.waiting();
     wait_for("a proof", SOON, || pair.record()?["proven_at"].as_i64());
     // While it waits there is no agent in it, and nothing makes one.
     for verb in [&["run"][..], &["init", "--yes"], &["check"]] {
         let refused = pair.there(verb);
+        let promote = format!(
+            "agent-daemon --home {} standby --promote",
+            pair.text("home")
+        );
+        assert!(
+            refused.code == 75 || refused.stderr.contains(&promote),
+            "{refused:?}"
+        );
         assert!(
             refused.code == 75 || refused.code == 78 && refused.stderr.contains("a standby"),
             "{refused:?}"

@@ -61,6 +61,9 @@ pub(super) fn standby(shared: &Shared, wanted: &Arguments, json: bool) -> Result
     let role = known.as_ref().map(|record| record.role);
     let replica = wanted.replica.as_deref();
     if wanted.status {
+        if known.is_none() {
+            cli::must_be_there(&home)?;
+        }
         return Ok(End::Exit(show::status(known.as_ref(), json)));
     }
     if let Some(to) = &wanted.to {
@@ -69,15 +72,16 @@ pub(super) fn standby(shared: &Shared, wanted: &Arguments, json: bool) -> Result
     }
     if known.is_none() && replica.is_none() {
         let message = "the directory that the primary pushes into is not named";
-        return Err(Failure::usage(message).hint("agent-daemon standby DIR"));
+        return Err(Failure::usage(message).hint(cli::command("agent-daemon", "standby DIR")));
     }
     if wanted.promote {
         let said = promote(wanted, &env, &home, role)?;
         cli::out(&said);
         if !shared.quiet {
-            cli::err(
-                "hint: a standby that runs becomes the agent by itself; else: agent-daemon run",
-            );
+            cli::err(&format!(
+                "hint: a standby that runs becomes the agent by itself; else: {}",
+                cli::command("agent-daemon", "run")
+            ));
         }
         return Ok(End::Exit(Exit::Ok));
     }
@@ -124,9 +128,10 @@ fn push(wanted: &Arguments, env: &Environment, home: &Home, to: &str) -> Result<
     if wanted.hand_over {
         primary.hand_over()?;
         cli::out("handed over: everything is in the replica, and the agent runs here no more");
-        cli::err(
-            "hint: on the standby: agent-daemon standby --promote; to take it back: the same here",
-        );
+        cli::err(&format!(
+            "hint: on the standby: agent-daemon standby --promote; to take it back, here: {}",
+            cli::command("agent-daemon", "standby --promote")
+        ));
         return Ok(End::Exit(Exit::Ok));
     }
     standby::may_run(home)?;
@@ -209,54 +214,73 @@ impl Said {
     }
 }
 
-const UNPROVED: &str = "nothing was changed; agent-daemon standby --promote --last-proven takes the last copy that was whole, see --status";
 const REPLACED: &str = "move this home away and make it the standby of the other machine (docs/howto/standby.md); what is only here stays readable";
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let message = error.to_string();
+        let verb = |flag: &str| cli::command("agent-daemon", &format!("standby {flag}"));
+        let unproved = || {
+            let (proven, status) = (verb("--promote --last-proven"), verb("--status"));
+            format!(
+                "nothing was changed; {proven} takes the last copy that was whole, see {status}"
+            )
+        };
         let (exit, hint) = match error {
             Error::File(error) => return Self::from(error),
             Error::Home(error) => return Self::from(error),
             Error::Database(error) => return Self::from(error),
-            Error::Backup(error) => (Self::from(error).exit, UNPROVED),
-            Error::Damaged { .. } => (Exit::Data, UNPROVED),
-            Error::NoRsync => (Exit::Config, "apt-get install rsync openssh-client"),
+            Error::Backup(error) => (Self::from(error).exit, unproved()),
+            Error::Damaged { .. } => (Exit::Data, unproved()),
+            Error::NoRsync => (
+                Exit::Config,
+                "apt-get install rsync openssh-client".to_owned(),
+            ),
             Error::Rsync(_) => (
                 Exit::TryAgain,
-                "when it could not get there, try by hand as this user: ssh HOST rsync --version",
+                "when it could not get there, try by hand as this user: ssh HOST rsync --version"
+                    .to_owned(),
             ),
-            Error::NoPlace(_) => (Exit::Usage, "agent-daemon standby --to vps:agent-replica"),
+            Error::NoPlace(_) => (Exit::Usage, verb("--to vps:agent-replica")),
             Error::Elsewhere(_) => (
                 Exit::Config,
-                "when it is gone for good: stop agent-replicate, and set \"replica\" to \"\" in state/standby.json",
+                "when it is gone for good: stop agent-replicate, and set \"replica\" to \"\" in state/standby.json"
+                    .to_owned(),
             ),
             Error::Busy(_) => (
                 Exit::TryAgain,
-                "stop it first: systemctl --user stop agent-daemon agent-replicate",
+                "stop it first: systemctl --user stop agent-daemon agent-replicate".to_owned(),
             ),
-            Error::Replaced { .. } => (Exit::Config, REPLACED),
+            Error::Replaced { .. } => (Exit::Config, REPLACED.to_owned()),
             Error::Role { role } => (
                 Exit::Config,
                 match role {
-                    Role::Standby | Role::Promoting => {
-                        "to take over: agent-daemon standby --promote; to look: agent-daemon standby --status"
-                    }
-                    Role::HandedOver => {
-                        "to take it back, if it was not promoted there: agent-daemon standby --promote"
-                    }
-                    Role::Replaced => REPLACED,
-                    Role::Primary => "agent-daemon standby --status",
+                    Role::Standby | Role::Promoting => format!(
+                        "to take over: {}; to look: {}",
+                        verb("--promote"),
+                        verb("--status")
+                    ),
+                    Role::HandedOver => format!(
+                        "to take it back, if it was not promoted there: {}",
+                        verb("--promote")
+                    ),
+                    Role::Replaced => REPLACED.to_owned(),
+                    Role::Primary => verb("--status"),
                 },
             ),
-            Error::Foreign(_) => (Exit::Config, "choose another directory, or remove that one"),
+            Error::Foreign(_) => (
+                Exit::Config,
+                "choose another directory, or remove that one".to_owned(),
+            ),
             Error::Occupied(_) => (
                 Exit::Config,
-                "a standby begins with an empty home: move this one away, state and workspace, or choose another with --home DIR",
+                "a standby begins with an empty home: move this one away, state and workspace, or choose another with --home DIR"
+                    .to_owned(),
             ),
             Error::Nothing(_) => (
                 Exit::Failed,
-                "on the primary: agent-daemon standby --to HOST:DIR; DIR is the directory here",
+                "on the primary: agent-daemon standby --to HOST:DIR; DIR is the directory here"
+                    .to_owned(),
             ),
         };
         Self::new(exit, message).hint(hint)

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::app::cli;
 use crate::app::cli::Exit;
 use crate::clock;
-use crate::standby::{Promotion, Record};
+use crate::standby::{Promotion, Record, Role};
 
 /// Prints what a home is; the exit code says whether something is wrong.
 pub(super) fn status(record: Option<&Record>, json: bool) -> Exit {
@@ -31,6 +31,10 @@ pub(super) fn status(record: Option<&Record>, json: bool) -> Exit {
                 cli::out(&format!("replica     {}", cli::harmless(&record.replica)));
                 cli::out(&format!("last copy   {}", ago(record.copied_at)));
                 cli::out(&format!("last proof  {}", ago(record.proven_at)));
+            }
+            if record.role == Role::Primary && !record.replica.is_empty() && record.beacon.is_none()
+            {
+                cli::out("standby     not heard of yet; on that machine: agent-daemon standby DIR");
             }
             if let Some(trouble) = &alarm {
                 cli::out(&format!("trouble     {}", cli::harmless(trouble)));
