@@ -22,7 +22,7 @@ const SHOWN_TURNS: usize = 20;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// `idle`, `thinking`, `tools`, `retry_wait` or `compacting`; of several lanes the busiest.
+    /// `idle`, `thinking`, `tools`, `asking`, `retry_wait` or `compacting`; of several lanes the busiest.
     pub state: String,
     /// The daemon's process id.
     pub pid: u32,
@@ -81,7 +81,7 @@ pub struct Lane {
     pub contact: String,
     /// The configured model.
     pub model: String,
-    /// `thinking`, `tools`, `retry_wait` or `compacting`.
+    /// `thinking`, `tools`, `asking` (the owner's answer is waited for), `retry_wait` or `compacting`.
     pub state: String,
     /// Model calls begun.
     pub turn: u32,
@@ -261,7 +261,7 @@ impl State {
 
     /// Sets the daemon's state to that of its busiest lane.
     pub fn settle(&mut self) {
-        self.state = ["tools", "thinking", "retry_wait", "compacting"]
+        self.state = ["tools", "thinking", "asking", "retry_wait", "compacting"]
             .into_iter()
             .find(|state| self.lanes.iter().any(|lane| lane.state == *state))
             .unwrap_or("idle")
@@ -334,7 +334,8 @@ impl Lane {
                 }
             }
             Step::Compacting => self.turn_to("compacting"),
-            Step::Asking => self.turn_to("tools"),
+            Step::Asking => self.turn_to("asking"),
+            Step::Decided => self.turn_to("tools"),
             Step::Started { .. } | Step::Ended => {}
         }
     }
@@ -438,6 +439,14 @@ mod tests {
             }),
             "retry_wait"
         );
+        // Before a call, and while it runs.
+        let begins = || Step::ToolStarted {
+            name: "exec".into(),
+        };
+        assert_eq!(after(Step::Asking), "asking");
+        assert_eq!(after(begins()), "tools");
+        assert_eq!(after(Step::Asking), "asking");
+        assert_eq!(after(Step::Decided), "tools");
         assert_eq!(after(Step::Ended), "idle");
     }
 

@@ -150,6 +150,35 @@ fn the_state_goes_from_thinking_to_tools_to_thinking_to_idle() {
 }
 
 #[test]
+fn a_turn_that_asks_waits_for_the_owner_and_runs_nothing() {
+    let (model, sandbox) = Sandbox::with_model();
+    let sandbox = sandbox.config("[tools.exec]\npolicy = \"ask\"");
+    let _daemon = sandbox.ready();
+    model.push(Reply::Tool("exec".to_owned(), json!({"command": UNTIL_GO})));
+    assert_eq!(sandbox.send(&["--from", "ada", "work"]).code, 0);
+    let seen = |state: &str| {
+        wait_for(state, SOON, || {
+            Some(file(&sandbox)).filter(|file| file["state"] == state)
+        })
+    };
+    seen("asking");
+    has(
+        &check(&sandbox, 0, "waiting for your answer  pid "),
+        &["1 question for you", "ada  waiting for your answer"],
+    );
+    let queue = sandbox.send(&["--queue", "--json"]).json();
+    let id = queue["approvals"][0]["id"].as_str().expect("a question");
+    assert_eq!(sandbox.send(&["--approve", id]).code, 0);
+    seen("tools");
+    has(
+        &check(&sandbox, 0, "running tools  pid "),
+        &["ada  running exec"],
+    );
+    go(&sandbox);
+    seen("idle");
+}
+
+#[test]
 fn a_call_that_is_tried_again_says_why() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();

@@ -539,15 +539,45 @@ fn a_full_disk_delays_what_comes_and_loses_nothing() {
             .all(|sent| !sent.text.starts_with("echo: into")),
         "what is not stored is not answered"
     );
-    let told = Command::new("nsenter")
-        .args(["-t", &daemon.child.id().to_string(), "-m"])
-        .arg(bin("agent-send"))
-        .args(["--id", "no-room", "hello"])
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("AGENT_HOME", sandbox.home())
-        .output()
-        .expect("nsenter comes with unshare");
+    let inside = |program: &str, arguments: &[&str]| {
+        Command::new("nsenter")
+            .args(["-t", &daemon.child.id().to_string(), "-m"])
+            .arg(bin(program))
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("AGENT_HOME", sandbox.home())
+            .output()
+            .expect("nsenter comes with unshare")
+    };
+    for (program, arguments, code, says) in [
+        (
+            "agent-monitor",
+            &[][..],
+            1,
+            "cannot write  the disk is full",
+        ),
+        (
+            "agent-monitor",
+            &["--check"],
+            2,
+            "AGENT CRITICAL - cannot write, the disk is full",
+        ),
+        (
+            "agent-send",
+            &["--status"],
+            0,
+            "is full: nothing can be stored",
+        ),
+    ] {
+        let told = inside(program, arguments);
+        let stdout = String::from_utf8_lossy(&told.stdout);
+        assert!(
+            told.status.code() == Some(code) && stdout.contains(says),
+            "{program}: {told:?}"
+        );
+    }
+    let told = inside("agent-send", &["--id", "no-room", "hello"]);
     let stderr = String::from_utf8_lossy(&told.stderr).into_owned();
     assert_eq!(
         (told.status.code(), told.stdout.as_slice()),

@@ -62,6 +62,7 @@ impl Running<'_> {
                     let _ = verdicts.into_iter().next().map(|verdict| tell.send(verdict));
                 }
             }
+            self.emit(Step::Decided);
             waited += began.elapsed();
         };
         (done, waited)

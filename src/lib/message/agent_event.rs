@@ -37,6 +37,8 @@ pub enum Step {
     },
     /// The owner is asked before something is done.
     Asking,
+    /// The owner has answered what a tool asked meanwhile; it goes on.
+    Decided,
     /// A model call ended.
     Answered {
         /// How long it took.

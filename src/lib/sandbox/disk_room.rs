@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::sys::statvfs::statvfs;
+use crate::sys::free_space;
 
 /// What a fast disk takes, bytes a millisecond: how soon it is to be looked at again.
 const FASTEST: u64 = 2_000_000;
@@ -23,7 +23,7 @@ pub(super) struct DiskRoom {
 impl DiskRoom {
     /// Returns one that keeps `reserve` bytes free beside `dir`, or less where less is free now.
     pub(super) fn new(dir: &Path, reserve: u64) -> Self {
-        let within = free(dir).map_or(0, |free| free.saturating_sub(ALWAYS));
+        let within = free_space(dir).map_or(0, |free| free.saturating_sub(ALWAYS));
         Self {
             dir: dir.to_owned(),
             least: reserve.min(within),
@@ -39,7 +39,7 @@ impl DiskRoom {
         loop {
             tokio::time::sleep(Duration::from_millis(pause)).await;
             let dir = self.dir.clone();
-            let free = crate::sys::blocking(move || free(&dir)).await;
+            let free = crate::sys::blocking(move || free_space(&dir)).await;
             let Some(left) = free.map(|free| free.checked_sub(self.least)) else {
                 continue;
             };
@@ -47,10 +47,4 @@ impl DiskRoom {
             pause = (left / FASTEST).clamp(INTERVAL_MS.0, INTERVAL_MS.1);
         }
     }
-}
-
-/// Returns the bytes that may still be written beside `dir`; `None` when nobody knows.
-fn free(dir: &Path) -> Option<u64> {
-    let fs = statvfs(dir).ok()?;
-    Some(fs.blocks_available().saturating_mul(fs.fragment_size()))
 }

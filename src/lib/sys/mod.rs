@@ -8,6 +8,7 @@ mod dir_watch;
 pub mod fifo;
 mod file_stamp;
 mod file_watcher;
+mod free_space;
 pub mod jsonl;
 pub mod lock;
 pub mod machine_lock;
@@ -20,6 +21,7 @@ pub use blocking::blocking;
 pub use dir_watch::DirWatch;
 pub use file_stamp::Version;
 pub use file_watcher::{file_watcher, watch_changes};
+pub use free_space::{free_space, is_full};
 pub use opened_files::OpenedFiles;
 pub use scratch_dir::ScratchDir;
 

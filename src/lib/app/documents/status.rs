@@ -7,7 +7,7 @@ use crate::config;
 use crate::config::{Config, Environment, Home};
 use crate::control::spool;
 use crate::sys::lock;
-use crate::{clock, cost, monitor_state, queue};
+use crate::{clock, cost, monitor_state, queue, sys};
 
 /// `status`.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -160,13 +160,19 @@ pub(crate) fn status_with(
         today_unpriced_calls: spent.iter().map(|line| line.unpriced_calls).sum(),
         sandbox: live.sandbox,
         sandbox_risk: live.sandbox_risk,
-        last_error: silence(own, &last).or(last.last_error),
+        last_error: silence(home, own, &last).or(last.last_error),
     })
 }
 
-/// Returns the trouble that the daemon cannot tell itself: it has not written for too long.
-fn silence(runs: bool, last: &monitor_state::State) -> Option<String> {
+/// Returns the trouble that the daemon cannot tell itself: its disk is full, or it has not written for too long.
+fn silence(home: &Home, runs: bool, last: &monitor_state::State) -> Option<String> {
     let (now, written) = (clock::now_ms(), clock::parse_rfc3339(&last.updated_at)?);
+    if runs && sys::is_full(home.state()) {
+        let (at, state) = (clock::rfc3339(now), home.state().display());
+        return Some(format!(
+            "{at} the disk of {state} is full: nothing can be stored; make room"
+        ));
+    }
     (runs && now - written > monitor_state::STALE_MS).then(|| {
         let (at, seconds) = (clock::rfc3339(now), (now - written) / 1000);
         format!("{at} state/monitor.json is {seconds} s old: the daemon hangs, or cannot write to its disk")

@@ -63,6 +63,6 @@ fn shown(step: &Step) -> Option<Value> {
         } => {
             json!({"state": "tool_ended", "tool": name, "duration_ms": duration_ms, "is_error": is_error})
         }
-        Step::Started { .. } | Step::Answered { .. } | Step::Ended => return None,
+        Step::Started { .. } | Step::Answered { .. } | Step::Decided | Step::Ended => return None,
     })
 }

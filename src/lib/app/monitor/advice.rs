@@ -9,6 +9,7 @@ use crate::config::{Environment, Home};
 pub(super) struct Advice {
     pub(super) start_it: Vec<String>,
     pub(super) look_at: Vec<String>,
+    pub(super) disk: String,
     pub(super) logs: String,
 }
 
@@ -19,6 +20,7 @@ impl Advice {
         Self {
             start_it: start_it(shared, unit_of(env, home), home.config_file().exists()),
             look_at: look_at(home, pid.filter(|pid| *pid > 0)),
+            disk: disk(home),
             logs: quote(home.logs()),
         }
     }
@@ -40,10 +42,14 @@ fn start_it(shared: &Shared, unit: Option<String>, settled: bool) -> Vec<String>
     init.into_iter().chain(run).collect()
 }
 
+fn disk(home: &Home) -> String {
+    format!("df -h {}", quote(home.state()))
+}
+
 fn look_at(home: &Home, pid: Option<i32>) -> Vec<String> {
     let process =
         pid.map(|pid| format!("ps -o stat= -p {pid}    T: stopped, kill -CONT {pid} wakes it"));
-    let disk = format!("df -h {}    is the disk full?", quote(home.state()));
+    let disk = format!("{}    is the disk full?", disk(home));
     let log = format!("ls {}    its log", quote(home.logs()));
     process.into_iter().chain([disk, log]).collect()
 }

@@ -19,6 +19,8 @@ pub(super) struct Health {
     touched_at: Option<i64>,
     /// This boot of the machine, where a dead daemon makes it worth to know.
     boot_id: String,
+    /// Whether the disk of the state is full: then the daemon cannot say so itself.
+    is_full: bool,
 }
 
 /// How the daemon is.
@@ -31,6 +33,8 @@ pub(super) enum Life {
         for_ms: i64,
     },
     Up,
+    /// It runs, and nothing can be stored: the disk is full.
+    Full,
     /// It lets running turns finish and ends.
     Stopping,
     /// It holds the lock and writes nothing.
@@ -64,6 +68,7 @@ impl Health {
             file,
             touched_at: sys::modified_at(&home.lock()).max(unreadable.flatten()),
             boot_id,
+            is_full: sys::is_full(home.state()),
         })
     }
 
@@ -101,6 +106,7 @@ impl Health {
             (Some(pid), Some(state)) if is_of(pid, state) => match since(&state.updated_at) {
                 silent_ms if silent_ms > STALE_MS => Life::Stale { silent_ms },
                 _ if state.stopping => Life::Stopping,
+                _ if self.is_full => Life::Full,
                 _ => Life::Up,
             },
             (Some(_), _) => match touched.unwrap_or(0) {
@@ -127,7 +133,7 @@ impl Life {
     pub(super) fn exit(self) -> Exit {
         match self {
             Self::Up | Self::Starting { .. } | Self::Stopping => Exit::Ok,
-            Self::Stale { .. } => Exit::Failed,
+            Self::Stale { .. } | Self::Full => Exit::Failed,
             Self::Never | Self::Stopped { .. } | Self::Dead { .. } => Exit::NoDaemon,
         }
     }
@@ -196,6 +202,7 @@ mod tests {
                 file,
                 touched_at: Some(NOW - 5),
                 boot_id: "this".into(),
+                is_full: false,
             };
             let found = health.life(NOW);
             assert_eq!((found, found.exit()), (life, exit), "{health:?}");
@@ -205,6 +212,18 @@ mod tests {
             ..Health::of(Some(7), None)
         };
         assert_eq!(hung.life(NOW), stale(61_000));
+        let full = |pid| {
+            let health = Health {
+                is_full: true,
+                ..Health::of(pid, Some(file(7, 9)))
+            };
+            health.life(NOW)
+        };
+        assert_eq!(
+            (full(Some(7)), full(Some(7)).exit()),
+            (Life::Full, Exit::Failed)
+        );
+        assert_eq!(full(None), dead(9, false));
         assert_eq!(Health::default().life(NOW), Life::Never);
     }
 }

@@ -234,10 +234,9 @@ fn row<'a>(cells: impl Iterator<Item = (&'a Column, Ink, String)>) -> Line {
 }
 
 fn doing(lane: &Lane) -> (Ink, String) {
-    let ink = if lane.state == "retry_wait" {
-        Ink::Yellow
-    } else {
-        Ink::Plain
+    let ink = match lane.state.as_str() {
+        "retry_wait" | "asking" => Ink::Yellow,
+        _ => Ink::Plain,
     };
     match lane.state.as_str() {
         "tools" if !lane.tools_in_flight.is_empty() => (ink, format!("running {}", running(lane))),
@@ -252,6 +251,7 @@ pub(super) fn running(lane: &Lane) -> String {
 pub(super) fn state(state: &str) -> &str {
     match state {
         "tools" => "running tools",
+        "asking" => "waiting for your answer",
         "retry_wait" => "waiting to retry",
         "compacting" => "summing up",
         "" => "unknown",

@@ -37,7 +37,8 @@ const TITLE_OF_WATCH: usize = 2;
 
 /// Show what the daemon is doing right now
 ///
-/// Exit code: 0 idle or working, 1 stale (it lives, and wrote nothing for more than 60 s), 69 not running.
+/// Exit code: 0 idle or working, 1 stale (it lives, and wrote nothing for more than 60 s) or its disk is full, 69 not
+/// running.
 /// With --check that of a Nagios plugin: 0 OK to 3 UNKNOWN.
 #[derive(Debug, Parser)]
 #[command(name = "agent-monitor", version = cli::version(), after_help = "Example: watch -c -n1 agent-monitor --color=always")]

@@ -91,6 +91,7 @@ fn life(view: &View) -> (Level, String) {
             let state = live.map_or("", |state| &state.state);
             (Level::Ok, up(lane_table::state(state)))
         }
+        Life::Full => (Level::Critical, up("cannot write, the disk is full")),
         Life::Starting { for_ms } => (Level::Ok, format!("starting for {}", span(for_ms))),
         Life::Stopping => (Level::Warning, up("stopping")),
         Life::Stale { silent_ms } => {

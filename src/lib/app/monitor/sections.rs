@@ -41,11 +41,16 @@ pub(super) fn head(view: &View, columns: usize) -> Line {
             let state = state.map_or("", |state| &state.state);
             let ink = match state {
                 "idle" => Ink::Green,
-                "retry_wait" => Ink::Yellow,
+                "retry_wait" | "asking" => Ink::Yellow,
                 _ => Ink::Bold,
             };
             (ink, lane_table::state(state), (Ink::Plain, String::new()))
         }
+        Life::Full => (
+            Ink::Red,
+            "cannot write",
+            (Ink::Red, "  the disk is full".to_owned()),
+        ),
         Life::Stopping => (Ink::Yellow, "stopping", (Ink::Plain, String::new())),
         Life::Stale { silent_ms } => {
             let more = format!("  nothing written for {}", span(silent_ms));
@@ -80,6 +85,11 @@ pub(super) fn next_step(page: &mut Page, view: &View) {
     let mut say = |name: &str, words: &str| page.say(name, Ink::Plain, words);
     let (name, steps) = match view.life() {
         Life::Up | Life::Starting { .. } => return,
+        Life::Full => {
+            let words = "what comes is not stored until there is space again";
+            say("make room", words);
+            return say("", &view.advice.disk);
+        }
         Life::Stopping => {
             let when = if view.lanes().is_empty() {
                 "in a moment"
@@ -311,7 +321,7 @@ pub(super) fn unpriced(calls: i64) -> Option<(Ink, String)> {
 pub(super) fn at_work(page: &mut Page, view: &View) {
     let (lanes, detail, life) = (view.lanes(), page.detail, view.life());
     let is_stale = matches!(life, Life::Stale { .. });
-    if lanes.is_empty() || !(is_stale || matches!(life, Life::Up | Life::Stopping)) {
+    if lanes.is_empty() || !(is_stale || matches!(life, Life::Up | Life::Full | Life::Stopping)) {
         return;
     }
     if detail.air && is_stale {

@@ -116,6 +116,7 @@ fn view(pid: Option<i32>, state: State) -> View {
                 "ps -o stat= -p 7689    T: stopped, kill -CONT 7689 wakes it",
                 "df -h /state    is the disk full?",
             ]),
+            disk: "df -h /state".into(),
             logs: "/state/logs".into(),
         },
     }
@@ -549,7 +550,14 @@ fn words() -> impl Strategy<Value = String> {
 }
 
 fn lanes() -> impl Strategy<Value = Vec<Lane>> {
-    let states = prop::sample::select(vec!["thinking", "tools", "retry_wait", "compacting", ""]);
+    let states = prop::sample::select(vec![
+        "thinking",
+        "tools",
+        "asking",
+        "retry_wait",
+        "compacting",
+        "",
+    ]);
     let lane = (
         words(),
         words(),

@@ -110,7 +110,7 @@ impl Snapshot {
     /// Returns the turns that run, or ran when a stale daemon last wrote.
     pub(super) fn lanes(&self) -> &[Lane] {
         match self.life() {
-            Life::Up | Life::Stopping | Life::Stale { .. } => self.view.lanes(),
+            Life::Up | Life::Full | Life::Stopping | Life::Stale { .. } => self.view.lanes(),
             Life::Never | Life::Starting { .. } | Life::Stopped { .. } | Life::Dead { .. } => &[],
         }
     }

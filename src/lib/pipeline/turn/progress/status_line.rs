@@ -90,7 +90,7 @@ impl Line {
                 self.says = None;
             }
             Step::ToolOutput { tail, .. } => self.says = Some(tail.clone()),
-            Step::Started { .. } | Step::ToolDone { .. } | Step::Ended => {}
+            Step::Started { .. } | Step::ToolDone { .. } | Step::Decided | Step::Ended => {}
         }
     }
 

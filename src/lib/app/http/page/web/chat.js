@@ -74,7 +74,7 @@ function showLane() {
   if (there) there.remove();
   if (!lane || (sending.get(open.key) || []).length) return;
   const tools = (lane.tools_in_flight || []).map(visible).join(', ');
-  const words = { tools: `running ${tools}`, retry_wait: 'the model did not answer, it is asked again', compacting: 'summing up' }[lane.state] || 'thinking';
+  const words = { tools: `running ${tools}`, asking: 'waiting for your approval', retry_wait: 'the model did not answer, it is asked again', compacting: 'summing up' }[lane.state] || 'thinking';
   $('lines').append(el('p', { class: 'note elsewhere working' }, words));
 }
 

@@ -1,0 +1,20 @@
+//! The room that is left on a disk.
+
+use std::path::Path;
+
+use nix::sys::statvfs::statvfs;
+
+/// With less free a database cannot grow: SQLite adds pages, and what is written whole needs a second copy.
+const FULL: u64 = 256 << 10;
+
+/// Returns the bytes that may still be written beside `dir`; `None` when nobody knows.
+pub fn free_space(dir: &Path) -> Option<u64> {
+    let fs = statvfs(dir).ok()?;
+    // A file system that counts no blocks says 0 of 0.
+    (fs.blocks() > 0).then(|| fs.blocks_available().saturating_mul(fs.fragment_size()))
+}
+
+/// Returns whether the disk of `dir` is full.
+pub fn is_full(dir: &Path) -> bool {
+    free_space(dir).is_some_and(|free| free < FULL)
+}
