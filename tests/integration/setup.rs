@@ -373,8 +373,39 @@ fn check_names_all_that_is_missing_at_once_and_a_name_that_was_misspelt() {
     }
     let misspelt = "TELEGRAM_BOT_TOKNE` is read by nothing; did you mean `TELEGRAM_BOT_TOKEN`";
     assert!(told.stderr.contains(misspelt), "{told:?}");
+    let quiet = sandbox.run("agent-daemon", &["check", "-q"], "");
+    assert!(
+        quiet.stderr.contains("KEY_OF_a") && !quiet.stderr.contains("warning:"),
+        "{quiet:?}"
+    );
     let told = sandbox.run("agent-daemon", &["doctor", "--json"], "");
     assert!(told.stdout.contains(misspelt), "{told:?}");
+}
+
+#[test]
+fn the_verb_of_another_daemon_is_told_with_what_does_that_here() {
+    let sandbox = Sandbox::new();
+    for (verb, says) in [
+        ("stop", "Ctrl-C ends it"),
+        ("status", "agent-send --status"),
+    ] {
+        let told = sandbox.run("agent-daemon", &[verb], "");
+        assert!(
+            told.code == 2 && told.stderr.contains(says) && !told.stderr.contains("restore"),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn a_quiet_check_says_nothing_of_what_is_good() {
+    let sandbox = Sandbox::new();
+    sandbox.put(".env", b"TELEGRAM_TOKEN=x\n");
+    let told = sandbox.run("agent-daemon", &["check"], "");
+    let meant = "TELEGRAM_TOKEN` is read by nothing; did you mean `TELEGRAM_BOT_TOKEN`";
+    assert!(told.code == 0 && told.stderr.contains(meant), "{told:?}");
+    let quiet = sandbox.run("agent-daemon", &["check", "-q"], "");
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""), "{quiet:?}");
 }
 
 #[test]

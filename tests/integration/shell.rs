@@ -465,7 +465,10 @@ fn a_message_without_a_daemon_waits_in_the_spool_and_is_answered_later() {
     let (model, sandbox) = Sandbox::with_model();
     let told = sandbox.send(&["first"]);
     assert_eq!(told.code, 75, "{told:?}");
-    assert!(told.stderr.contains("queued"), "{told:?}");
+    assert!(
+        told.stderr.contains("queued") && told.stderr.ends_with("starts: agent-daemon run\n"),
+        "{told:?}"
+    );
     let first = told.stdout.trim().to_owned();
     assert_eq!(first.len(), 36, "the id is a UUID: {told:?}");
     assert_eq!(sandbox.spooled(), [format!("{first}.json")]);

@@ -174,6 +174,8 @@ pub(super) fn arguments() -> Vec<String> {
 pub fn parse<T: Parser + CommandFactory>() -> Result<T, ExitCode> {
     T::try_parse().map_err(|mut error| {
         if let Some(tip) = tip(T::command().get_name(), &error) {
+            // It names another command that is spelt alike.
+            error.remove(ContextKind::SuggestedSubcommand);
             error.insert(
                 ContextKind::Suggested,
                 ContextValue::StyledStrs(vec![tip.into()]),
@@ -231,6 +233,9 @@ pub fn escapes() -> bool {
 
 /// Returns what is probably meant by a word too many.
 fn tip(program: &str, error: &clap::Error) -> Option<&'static str> {
+    if let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) {
+        return verb_elsewhere(verb);
+    }
     if !is_loose_word(error) {
         return None;
     }
@@ -241,6 +246,26 @@ fn tip(program: &str, error: &clap::Error) -> Option<&'static str> {
     }
     let is_login = std::env::args_os().any(|word| word == "login");
     is_login.then_some("a key is never an argument: it is asked for, or comes through a pipe")
+}
+
+/// Returns what does that which other daemons have a verb for.
+fn verb_elsewhere(verb: &str) -> Option<&'static str> {
+    Some(match verb {
+        "start" | "restart" => {
+            "`agent-daemon run` starts it here, `systemctl --user restart agent-daemon` its service"
+        }
+        "stop" => {
+            "Ctrl-C ends it where it runs, `systemctl --user stop agent-daemon` its service; `agent-send --stop` ends what the agent does"
+        }
+        "status" | "ps" => "`agent-send --status`, or `agent-monitor`",
+        "log" | "logs" => "`agent-send --log`",
+        "config" | "configure" | "validate" => {
+            "`agent-daemon check --show-origin` shows the settings and says what is wrong with them"
+        }
+        "setup" | "onboard" | "install" => "`agent-daemon init`",
+        "chat" => "`agent-send --chat`",
+        _ => return None,
+    })
 }
 
 /// Returns true when a word too many stands in the line, as of a text without quotes.

@@ -17,6 +17,8 @@ pub struct UnknownKey {
     is_table: bool,
     /// The known key or table that was probably meant.
     nearest: Option<String>,
+    /// The key that names a secret, which was probably written here itself.
+    names_secret: Option<String>,
 }
 
 impl UnknownKey {
@@ -27,6 +29,7 @@ impl UnknownKey {
             key: key.to_owned(),
             is_table,
             nearest: nearest(key, known),
+            names_secret: names_secret(key, known),
         }
     }
 }
@@ -38,6 +41,7 @@ impl Display for UnknownKey {
             key,
             is_table,
             nearest,
+            names_secret,
         } = self;
         let split = |path: &str| match path.rsplit_once('.') {
             Some((table, name)) => (table.to_owned(), name.to_owned()),
@@ -53,6 +57,13 @@ impl Display for UnknownKey {
             return write!(
                 f,
                 "; a provider has a file of its own, providers.d/{name}.toml, and its name stands in `load` of [providers]"
+            );
+        }
+        if let Some(by) = names_secret {
+            let (_, by) = split(by);
+            return write!(
+                f,
+                "; secrets stand in .env (mode 0600) as NAME=…, and `{by}` is that NAME"
             );
         }
         let Some(nearest) = nearest else {
@@ -147,6 +158,17 @@ pub(super) fn nearest(unknown: &str, known: &[String]) -> Option<String> {
     }
 }
 
+/// Returns the key beside `unknown` that gives the name of such a secret: `telegram.token_env` for `telegram.bot_token`.
+fn names_secret(unknown: &str, known: &[String]) -> Option<String> {
+    let (parent, name) = unknown.rsplit_once('.')?;
+    let mut siblings = known.iter().filter_map(|key| sibling(key, parent));
+    siblings.find(|key| {
+        let last = key.rsplit('.').next().unwrap_or_default();
+        last.strip_suffix("_env")
+            .is_some_and(|kind| name.ends_with(kind))
+    })
+}
+
 /// Returns `key` up to its part `name`: `tools.exec` for `exec`.
 fn ancestor(key: &str, name: &str) -> Option<String> {
     let depth = key.split('.').position(|part| part == name)?;
@@ -232,6 +254,11 @@ mod tests {
                 "f:1: unknown section [costs]; did you mean [cost]?",
             ),
             ("agent.quux", false, "f:1: unknown key `quux` in [agent]"),
+            (
+                "telegram.bot_token",
+                false,
+                "f:1: unknown key `bot_token` in [telegram]; secrets stand in .env (mode 0600) as NAME=…, and `token_env` is that NAME",
+            ),
             (
                 "telegram.day_usd",
                 false,

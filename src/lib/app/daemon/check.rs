@@ -95,7 +95,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     let secrets = keys.secrets();
     let failures = in_the_way(&loaded, &keys);
     let misspelt = secrets.misspelt(&build::known_secrets(&loaded));
-    if !failures.is_empty() && !json {
+    if !failures.is_empty() && !json && !shared.quiet {
         let warn = |warning: &config::Warning| cli::err(&format!("warning: {warning}"));
         misspelt.iter().for_each(warn);
     }
@@ -149,13 +149,10 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
             ));
         }
     }
-    for warning in &warnings {
-        cli::err(&format!("warning: {warning}"));
-    }
-    for note in &notes {
-        cli::err(&format!("note: {note}"));
-    }
     if !shared.quiet {
+        let say = |kind: &str, words: &String| cli::err(&format!("{kind}: {words}"));
+        warnings.iter().for_each(|words| say("warning", words));
+        notes.iter().for_each(|words| say("note", words));
         models.iter().chain(&hooks).for_each(|line| cli::err(line));
         let file = home.config_file();
         let what = if file.exists() {

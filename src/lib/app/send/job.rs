@@ -49,7 +49,7 @@ pub(super) fn job(
         submit::post
     };
     if post(context.home, &id, &command, !arguments.no_queue)? == Posted::Queued {
-        return Ok(submit::queued(&id, context.json));
+        return Ok(submit::queued(context, &id));
     }
     let Some(reply) = wait::reply(context.home, &id, COMMAND_WAIT, context.quiet)? else {
         let secs = COMMAND_WAIT.as_secs();

@@ -187,7 +187,7 @@ pub(super) fn finish(
     waiting: Option<Waiting>,
 ) -> Result<Exit, Failure> {
     if posted == Posted::Queued {
-        return Ok(queued(id, context.json));
+        return Ok(queued(context, id));
     }
     if let Some(waiting) = waiting {
         let stream = matches!(command, Command::User { stream: true, .. });
@@ -349,12 +349,15 @@ pub(super) fn no_daemon(home: &Home) -> Failure {
     Failure::no_daemon(what).hint(format!("{or}{}", cli::command("agent-daemon", "run")))
 }
 
-pub(super) fn queued(id: &Id, json: bool) -> Exit {
-    if json {
+pub(super) fn queued(context: &Context<'_>, id: &Id) -> Exit {
+    if context.json {
         cli::json(&serde_json::json!({"v": 1, "id": id.as_str(), "status": "queued"}));
     } else {
         cli::out(id.as_str());
-        cli::err("agent-send: queued: no daemon is listening; it will be handled when one starts");
+        let start = no_daemon(context.home).hint.unwrap_or_default();
+        cli::err(&format!(
+            "agent-send: queued: no daemon is listening; it will be handled when one starts: {start}"
+        ));
     }
     Exit::TryAgain
 }
