@@ -22,7 +22,8 @@ const SHOWN_TURNS: usize = 20;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// `idle`, `thinking`, `tools`, `asking`, `retry_wait` or `compacting`; of several lanes the busiest.
+    /// `idle`, `thinking`, `tools`, `retry_wait` or `compacting`; of several lanes the busiest.
+    /// A lane that is `asking` counts as `tools` here.
     pub state: String,
     /// The daemon's process id.
     pub pid: u32,
@@ -261,11 +262,27 @@ impl State {
 
     /// Sets the daemon's state to that of its busiest lane.
     pub fn settle(&mut self) {
-        self.state = ["tools", "thinking", "asking", "retry_wait", "compacting"]
+        let busiest = ["tools", "thinking", "asking", "retry_wait", "compacting"]
             .into_iter()
-            .find(|state| self.lanes.iter().any(|lane| lane.state == *state))
-            .unwrap_or("idle")
-            .to_owned();
+            .find(|state| self.has_lane(state));
+        self.state = match busiest {
+            None => "idle",
+            Some("asking") => "tools",
+            Some(state) => state,
+        }
+        .to_owned();
+    }
+
+    /// Returns the daemon's state as people are told it: who waits for the owner's answer runs no tool.
+    pub fn activity(&self) -> &str {
+        if self.state == "tools" && self.has_lane("asking") && !self.has_lane("tools") {
+            return "asking";
+        }
+        &self.state
+    }
+
+    fn has_lane(&self, state: &str) -> bool {
+        self.lanes.iter().any(|lane| lane.state == state)
     }
 }
 

@@ -277,7 +277,7 @@ fn a_question_survives_a_kill_and_is_asked_once() {
     house.daemon = house.sandbox.ready();
     wait_for("the turn to wait again", SOON, || {
         let status = house.sandbox.read_json("state/monitor.json")?;
-        (status["state"] == "asking").then_some(())
+        (status["lanes"][0]["state"] == "asking").then_some(())
     });
     house
         .telegram

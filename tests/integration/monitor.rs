@@ -156,12 +156,14 @@ fn a_turn_that_asks_waits_for_the_owner_and_runs_nothing() {
     let _daemon = sandbox.ready();
     model.push(Reply::Tool("exec".to_owned(), json!({"command": UNTIL_GO})));
     assert_eq!(sandbox.send(&["--from", "ada", "work"]).code, 0);
-    let seen = |state: &str| {
-        wait_for(state, SOON, || {
-            Some(file(&sandbox)).filter(|file| file["state"] == state)
-        })
+    let seen = |state: &str, of_lane: &str| {
+        wait_for(of_lane, SOON, || {
+            let file = file(&sandbox);
+            let lane = file["lanes"][0]["state"].as_str().unwrap_or_default();
+            (file["state"] == state && lane == of_lane).then_some(())
+        });
     };
-    seen("asking");
+    seen("tools", "asking");
     has(
         &check(&sandbox, 0, "waiting for your answer  pid "),
         &["1 question for you", "ada  waiting for your answer"],
@@ -169,13 +171,13 @@ fn a_turn_that_asks_waits_for_the_owner_and_runs_nothing() {
     let queue = sandbox.send(&["--queue", "--json"]).json();
     let id = queue["approvals"][0]["id"].as_str().expect("a question");
     assert_eq!(sandbox.send(&["--approve", id]).code, 0);
-    seen("tools");
+    seen("tools", "tools");
     has(
         &check(&sandbox, 0, "running tools  pid "),
         &["ada  running exec"],
     );
     go(&sandbox);
-    seen("idle");
+    seen("idle", "");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::numbers::{dollars, span};
 use super::styled_line::clean;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
-use crate::monitor_state::{ProviderState, STALE_MS};
+use crate::monitor_state::{ProviderState, STALE_MS, State};
 use crate::{clock, text};
 
 /// Some read the first 4096 bytes, many show a line on a page: what is wrong is cut here.
@@ -88,7 +88,7 @@ fn life(view: &View) -> (Level, String) {
     };
     match view.life() {
         Life::Up => {
-            let state = live.map_or("", |state| &state.state);
+            let state = live.map_or("", State::activity);
             (Level::Ok, up(lane_table::state(state)))
         }
         Life::Full => (Level::Critical, up("cannot write, the disk is full")),
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::app::monitor::Totals;
     use crate::app::monitor::health::Health;
-    use crate::monitor_state::{ChannelState, Queue, State};
+    use crate::monitor_state::{ChannelState, Queue};
 
     const NOW: i64 = 1_700_000_000_000;
 

@@ -8,7 +8,7 @@ use super::lane_table;
 use super::lane_table::Wanted;
 use super::numbers::{dollars, list, since, span};
 use super::styled_line::{Ink, Line, clean};
-use crate::monitor_state::{Lane, ProviderState};
+use crate::monitor_state::{Lane, ProviderState, State};
 use crate::{clock, text};
 
 const BAR: (usize, usize) = (60, 20);
@@ -38,7 +38,7 @@ pub(super) fn head(view: &View, columns: usize) -> Line {
             (Ink::Dim, format!("  for {}", span(for_ms))),
         ),
         Life::Up => {
-            let state = state.map_or("", |state| &state.state);
+            let state = state.map_or("", State::activity);
             let ink = match state {
                 "idle" => Ink::Green,
                 "retry_wait" | "asking" => Ink::Yellow,

@@ -185,7 +185,7 @@ fn state(page: &mut Html, home: &Home, env: &Environment, zone: Tz) {
     let monitor = crate::monitor_state::read(&home.monitor());
     let monitor = monitor.ok().flatten().unwrap_or_default();
     page.raw("<header><h1>agent</h1><p class=\"state\">");
-    page.text(&monitor.state)
+    page.text(monitor.activity())
         .raw("</p><p><a href=\"/media\">pictures in words</a></p></header>");
     page.raw("<section><h2>Now</h2><dl>");
     for (name, value) in render::status::facts(&status) {
