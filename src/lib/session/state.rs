@@ -232,14 +232,14 @@ impl State {
         }
         // The turn before may have had no end.
         if spoken.inbox_id.is_some() {
-            self.leave_out();
+            self.shorten_results();
         }
         self.entries.push(Entry::of(seq, spoken));
         let ends = spoken.role == Role::Assistant
             && spoken.stop != Some(StopReason::Pause)
             && spoken.tool_calls().next().is_none();
         if ends {
-            self.leave_out();
+            self.shorten_results();
         }
         self.message_count +=
             u64::from(spoken.inbox_id.is_some() || spoken.role == Role::Assistant);

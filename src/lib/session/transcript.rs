@@ -13,13 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{Event, Head, Kind};
 use super::index::Entry;
+use super::log_rotation::{self, order};
 use super::state::{Position, State};
 use crate::clock;
 use crate::sys;
 use crate::sys::{atomic, jsonl};
 
-/// A file in which a compaction ends beyond this, bytes, is followed by another (specification §10).
-const FULL: u64 = 1_000_000;
 /// Waiting between tries to write a line.
 const PAUSES: [Duration; 3] = [
     Duration::from_millis(50),
@@ -248,27 +247,7 @@ impl Session {
 
     /// Returns the file of the next event.
     pub(super) fn next_file(&self, now: i64) -> String {
-        let today = clock::local_date(now, self.zone)
-            .format("%Y-%m-%d")
-            .to_string();
-        let name = format!("{}.{today}.jsonl", self.id());
-        let newest = &self.state.position.file;
-        // A file of the same or a later day goes on: after a clock that jumped back the order of
-        // the files must stay the order of the events.
-        if order(&name) > order(newest) {
-            return name;
-        }
-        // What is no longer sent need not be read again when the rest is.
-        let compacted = self
-            .state
-            .compacted
-            .as_ref()
-            .map(|compacted| &compacted.position);
-        if compacted.is_some_and(|at| at.file == *newest && at.offset > FULL) {
-            let (day, number) = order(newest);
-            return format!("{}.{day}.{}.jsonl", self.id(), number + 1);
-        }
-        newest.clone()
+        log_rotation::next_file(self.id(), &self.state, clock::local_date(now, self.zone))
     }
 }
 
@@ -537,16 +516,6 @@ pub fn session_of(name: &str) -> Option<&str> {
     name.strip_suffix(".jsonl")?
         .split_once('.')
         .map(|(id, _)| id)
-}
-
-/// Returns what the files of a session are ordered by: date, then number.
-pub(super) fn order(name: &str) -> (&str, u32) {
-    let day = name
-        .strip_suffix(".jsonl")
-        .and_then(|name| name.split_once('.'))
-        .map_or("", |(_, rest)| rest);
-    day.split_once('.')
-        .map_or((day, 0), |(day, number)| (day, number.parse().unwrap_or(0)))
 }
 
 pub(super) fn snapshot_path(dir: &Path, id: &str) -> PathBuf {

@@ -1,23 +1,12 @@
-//! What is untrusted in a conversation: which of it the next request shows, the conversation without it, and
-//! how long the words that tools brought stay readable.
+//! What is untrusted in a conversation: which of it the next request shows, and the conversation without it.
 
 use std::collections::HashSet;
 
 use super::event::Spoken;
 use super::state::{Entry, State};
-use crate::language::{stop_words, summary};
+use crate::language::stop_words;
 use crate::message::{Block, Message, Role, ToolCall, ToolResult, Trust};
-use crate::text;
 use crate::trust::{Provenance, fence};
-
-/// Characters of untrusted tool results of turns that are over that stay as they are, the newest first. Of the first
-/// that does not fit, that much, when it is more than [`PART`].
-const READABLE: usize = 16_000;
-const PART: usize = 4_000;
-
-/// Characters of the gists of older ones, and of one of them.
-const GISTS: usize = 12_000;
-const GIST: usize = 1_500;
 
 /// The longest plain word, characters: longer ones may be a code.
 const PLAIN: usize = 20;
@@ -189,49 +178,6 @@ impl State {
             .filter(|call| by(&call.name))
             .count()
     }
-
-    /// Shortens what tools brought in turns that are over: the newest [`READABLE`] characters stay, then [`GISTS`] of
-    /// gists, which are as untrusted as the whole, and of the rest that there was something. It is no other after a second
-    /// time, so the bytes of a result change seldom.
-    pub(super) fn leave_out(&mut self) {
-        let (mut whole, mut gists) = (READABLE, GISTS);
-        let blocks = self.entries.iter_mut().rev();
-        for block in blocks.flat_map(|entry| entry.message.content.iter_mut().rev()) {
-            let Block::ToolResult(result) = block else {
-                continue;
-            };
-            if result.from.is_none() {
-                continue;
-            }
-            result.pictures.clear();
-            let length = result.text.chars().count();
-            if let Some(rest) = whole.checked_sub(length) {
-                whole = rest;
-                continue;
-            }
-            let part = std::mem::take(&mut whole);
-            if part > PART {
-                result.text = shortened(&result.text, length, |words| {
-                    text::head_and_tail(words, part - AROUND, 70)
-                });
-                continue;
-            }
-            if length > GIST {
-                result.text = shortened(&result.text, length, |words| {
-                    summary::gist(words, GIST - AROUND)
-                });
-            }
-            if let Some(rest) = gists.checked_sub(result.text.chars().count()) {
-                gists = rest;
-                continue;
-            }
-            gists = 0;
-            result.text = format!(
-                "⟦untrusted words, {length} characters, left out after their turn: call the tool again to read them⟧"
-            );
-            result.from = None;
-        }
-    }
 }
 
 /// Signs that end a sentence, a bracket and a quotation.
@@ -278,37 +224,6 @@ fn may_be_host(name: &str, has_path: bool) -> bool {
         [] => false,
     }
 }
-
-/// Characters around the words of a shortened result, at most: its fence, and what is said of it.
-const AROUND: usize = 400;
-
-/// Returns a result whose words are what `shorten` leaves of them, in the fence that was around them. What was shortened
-/// before is shortened again.
-fn shortened(result: &str, length: usize, shorten: impl Fn(&str) -> String) -> String {
-    let (_, result) = match result.split_once('\n') {
-        Some((first, rest)) if first.starts_with(SHORTENED) => (first, rest),
-        _ => ("", result),
-    };
-    let fence = |line: &str| line.starts_with('⟦') && line.ends_with('⟧');
-    let (begin, rest) = match result.split_once('\n') {
-        Some((first, rest)) if fence(first) => (first, rest),
-        _ => ("", result),
-    };
-    let (words, end) = match rest.rsplit_once('\n') {
-        Some((words, last)) if !begin.is_empty() && fence(last) => (words, last),
-        _ => (rest, ""),
-    };
-    let words = shorten(words);
-    let parts = [begin, &words, end];
-    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    format!(
-        "{SHORTENED} from {length} characters: call the tool again to read all⟧\n{}",
-        parts.join("\n")
-    )
-}
-
-/// How a shortened result begins.
-const SHORTENED: &str = "⟦shortened after its turn";
 
 impl Entry {
     /// Returns true when untrusted words are in it.
@@ -452,10 +367,10 @@ fn stands_whole(text: &str, url: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn brought(seq: u64, words: &str) -> Entry {
+    pub(in crate::session) fn brought(seq: u64, words: &str) -> Entry {
         let from = Some(Provenance::Host("example.org".into()));
         let text = crate::trust::fence::around("abc", "web_fetch", words);
         let (id, is_error) = (seq.to_string(), false);
@@ -475,46 +390,6 @@ mod tests {
                 content: vec![Block::ToolResult(result)],
             },
         }
-    }
-
-    fn shown(entry: &Entry) -> (&str, bool) {
-        match entry.message.content.as_slice() {
-            [Block::ToolResult(result)] => (&result.text, result.from.is_some()),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn what_was_read_in_earlier_turns_stays_then_its_gist_then_nothing() {
-        let page = |n: usize| {
-            let filler: String = (0..120)
-                .map(|day| format!("On day {day} it rained a lot and nobody knew why it was so.\n"))
-                .collect();
-            format!(
-                "The ferry of harbour {n} costs {n}00 euros.\n{filler}The ferry of harbour {n} leaves at noon.\n"
-            )
-        };
-        let mut state = State::default();
-        for n in 1..=14 {
-            state.entries.push(brought(n as u64, &page(n)));
-        }
-        state.leave_out();
-        let length = |entry: &Entry| shown(entry).0.chars().count();
-        let total: usize = state.entries.iter().map(length).sum();
-        assert!(total < READABLE + GISTS + 14 * 150, "{total}");
-        for (entry, n) in state.entries.iter().zip(1..) {
-            let (text, is_marked) = shown(entry);
-            let says = text.contains(&format!("{n}00 euros")) && text.contains("leaves at noon");
-            // Two as they are, and nine gists.
-            assert_eq!((says, is_marked), (n > 3, n > 3), "{n}: {text}");
-            let is_fenced = text.contains("⟦untrusted abc, web_fetch")
-                && text.ends_with("⟦end of untrusted abc⟧");
-            assert_eq!(is_fenced, is_marked, "{text}");
-            assert_eq!(text.starts_with(SHORTENED), (4..13).contains(&n), "{n}");
-        }
-        let before = state.clone();
-        state.leave_out();
-        assert_eq!(state, before, "a second time changes nothing");
     }
 
     #[test]
@@ -601,21 +476,6 @@ mod tests {
         // Whoever follows it may take what stands behind the sign along.
         check("http://a.example/,7731 now", &["http://a.example/,7731"]);
         check("a\u{3002}example/7731", &["a\u{3002}example/7731"]);
-    }
-
-    #[test]
-    fn of_one_long_result_the_most_stays() {
-        let mut state = State::default();
-        state
-            .entries
-            .push(brought(1, &format!("begin\n{}\nend", "x ".repeat(20_000))));
-        state.leave_out();
-        let length = shown(&state.entries[0]).0.chars().count();
-        assert!((READABLE - 4_000..=READABLE).contains(&length), "{length}");
-        assert!(
-            shown(&state.entries[0]).0.contains("begin")
-                && shown(&state.entries[0]).0.contains("end\n")
-        );
     }
 
     #[test]

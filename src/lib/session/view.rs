@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::event::{Event, Head, Kind};
 use super::index::{Entry, Index, Wanted};
+use super::log_rotation::order;
 use super::state::State;
-use super::transcript::{files, order, session_of, view, view_of};
+use super::transcript::{files, session_of, view, view_of};
 use crate::people::People;
 use crate::sys;
 use crate::sys::jsonl;

@@ -37,7 +37,7 @@ fn event(text: &str) -> Kind {
 
 /// Returns the number in the name of the newest file.
 fn number(session: &Session) -> u32 {
-    transcript::order(&session.state().position.file).1
+    log_rotation::order(&session.state().position.file).1
 }
 
 fn cold(dir: &Path, id: &str) -> State {

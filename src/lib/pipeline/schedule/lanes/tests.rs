@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::message::{Envelope, Sender, Source};
+use crate::pipeline::schedule::slots::Slot;
 use crate::queue::{Accepted, Deaths, Suspended};
 use std::time::Duration;
 
