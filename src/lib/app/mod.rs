@@ -22,8 +22,8 @@ pub mod monitor;
 mod progress_bar;
 pub(crate) mod render;
 pub mod send;
+mod systemd_unit;
 mod table;
-mod unit;
 
 /// Runs the program by whose name this process was started: an installed copy is one file under five names.
 pub fn main() -> ExitCode {

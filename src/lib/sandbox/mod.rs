@@ -37,7 +37,6 @@
 //! Beside commands, [`compute()`] runs code of our own on hostile bytes, in a process that can do
 //! nothing else (`pure`).
 
-mod ahead;
 mod beneath;
 mod cgroup;
 mod compute;
@@ -50,6 +49,7 @@ mod launcher;
 mod memory;
 mod mount_root;
 mod output_cap;
+mod prepared;
 mod program;
 mod restrict;
 mod run;
@@ -62,7 +62,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use ahead::Ahead;
 pub use beneath::{BeneathError, Entry, Existing, Found, Kind, Root, Target};
 pub use cgroup::{has_control_groups, take_control_group};
 pub use compute::{Limits, compute, compute_main, in_memory};
@@ -70,6 +69,7 @@ pub use cover::will_write;
 pub use detect::{level, probe};
 pub use exit::{EXIT_PORT, Exit};
 pub use launcher::launcher_main;
+pub use prepared::Ahead;
 pub use program::Program;
 pub use run::{run, run_at, set_launcher};
 pub use service::{Life, Service, serve, serve_at};

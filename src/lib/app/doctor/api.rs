@@ -1,6 +1,6 @@
 //! Would the HTTP API open: its token, and its address?
 
-use super::subject::{Patient, blocks, quote};
+use super::patient::{Patient, blocks, quote};
 use super::{Finding, service};
 use crate::app::http;
 use crate::app::http::{Strength, strength};

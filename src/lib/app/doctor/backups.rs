@@ -1,7 +1,7 @@
 //! Are backups still made, where they were?
 
 use super::Finding;
-use super::subject::{Patient, age, quote};
+use super::patient::{Patient, age, quote};
 use crate::backup::Record;
 use crate::clock;
 

@@ -1,7 +1,7 @@
 //! Channels that are programs of their own: is the program there?
 
 use super::Finding;
-use super::subject::{Patient, is_program};
+use super::patient::{Patient, is_program};
 use crate::channel::process::{Layout, is_held};
 use crate::config::Loaded;
 

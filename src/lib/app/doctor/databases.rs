@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::subject::{Patient, blocks, quote};
+use super::patient::{Patient, blocks, quote};
 use super::{Finding, share};
 use crate::audit;
 use crate::audit::Place as Record;

@@ -5,8 +5,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::Finding;
+use super::patient::{Patient, age, quote, user};
 use super::repair::Repair;
-use super::subject::{Patient, age, quote, user};
 
 /// The most files that are looked at; a home with more has old transcripts, which are private
 /// because their directory is.

@@ -10,8 +10,8 @@ use nix::errno::Errno;
 use nix::unistd::{AccessFlags, eaccess};
 
 use super::files::{kind, mode};
+use super::patient::{Patient, blocks, quote, user};
 use super::repair::Repair;
-use super::subject::{Patient, blocks, quote, user};
 use super::{Finding, service};
 use crate::config::Home;
 use crate::monitor_state;

@@ -1,7 +1,7 @@
 //! Can the jobs be read, do they make sense, and did they do what they are for?
 
 use super::Finding;
-use super::subject::{Patient, quote};
+use super::patient::{Patient, quote};
 use crate::jobs;
 use crate::jobs::{Status, Stuck};
 use crate::{clock, text};

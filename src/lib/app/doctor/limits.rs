@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::subject::{Patient, is_program, quote};
+use super::patient::{Patient, is_program, quote};
 use super::{Finding, service};
 
 /// Landlock, without which a command has no wall where namespaces are forbidden, is in 5.13 and newer; openat2(2),

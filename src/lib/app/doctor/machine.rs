@@ -9,9 +9,9 @@ use notify::{RecursiveMode, Watcher};
 use serde::Serialize;
 
 use super::Finding;
-use super::subject::{Patient, age, is_program, quote, user};
+use super::patient::{Patient, age, is_program, quote, user};
 use crate::app::daemon::build;
-use crate::app::unit;
+use crate::app::systemd_unit;
 use crate::config::Sandbox;
 use crate::sandbox;
 use crate::sandbox::Level;
@@ -333,8 +333,8 @@ fn programs(patient: &Patient) -> Option<Finding> {
 
 /// A unit of the user ends with the user's last session, unless the user lingers (loginctl(1)).
 fn lingering(patient: &Patient) -> Option<Finding> {
-    let unit = unit::name(patient.instance.as_deref());
-    let dir = unit::own_dirs(&patient.env).into_iter().next()?;
+    let unit = systemd_unit::name(patient.instance.as_deref());
+    let dir = systemd_unit::own_dirs(&patient.env).into_iter().next()?;
     std::fs::symlink_metadata(dir.join("default.target.wants").join(&unit)).ok()?;
     let name = user(patient.uid);
     (!Path::new("/var/lib/systemd/linger").join(&name).exists()).then(|| {

@@ -19,6 +19,7 @@ mod machine;
 mod money;
 mod network;
 mod notes;
+mod patient;
 mod place;
 mod prompt;
 mod repair;
@@ -29,7 +30,6 @@ mod settings;
 mod share;
 mod show;
 mod standby;
-mod subject;
 mod transcripts;
 
 use serde::Serialize;
@@ -37,8 +37,8 @@ use serde::Serialize;
 use super::cli;
 use super::cli::{Exit, Failure, Shared};
 use crate::config::Loaded;
+use patient::Patient;
 use repair::Repair;
-use subject::Patient;
 
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

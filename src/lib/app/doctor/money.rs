@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Finding;
-use super::subject::Patient;
+use super::patient::Patient;
 use crate::app::daemon::build;
 use crate::config;
 use crate::config::Loaded;

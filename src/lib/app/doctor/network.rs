@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Finding;
-use super::subject::Patient;
+use super::patient::Patient;
 use crate::config::Loaded;
 use crate::net;
 

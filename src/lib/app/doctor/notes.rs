@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Finding;
 use super::files::more;
-use super::subject::{Patient, quote};
+use super::patient::{Patient, quote};
 
 /// The most directories that are looked at.
 const MOST: usize = 10_000;

@@ -7,7 +7,7 @@ use chrono_tz::Tz;
 use nix::sys::statfs::{FsType, statfs};
 
 use super::Finding;
-use super::subject::{Patient, quote};
+use super::patient::{Patient, quote};
 use crate::config;
 use crate::config::Origin;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Finding;
-use super::subject::{Patient, quote};
+use super::patient::{Patient, quote};
 use crate::config;
 use crate::config::Loaded;
 use crate::prompt;

@@ -8,7 +8,7 @@ use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use serde::Serialize;
 
 use super::Finding;
-use super::subject::{Patient, user};
+use super::patient::{Patient, user};
 use crate::text;
 
 /// How a finding is mended.

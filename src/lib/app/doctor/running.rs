@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use super::files::more;
-use super::subject::{Patient, age, quote};
+use super::patient::{Patient, age, quote};
 use super::{Finding, service};
-use crate::app::unit;
+use crate::app::systemd_unit;
 use crate::control::spool;
 use crate::monitor_state::{ProviderState, STALE_MS};
 use crate::queue;
@@ -106,7 +106,8 @@ fn absent(patient: &Patient) -> Option<Finding> {
             service::start(patient),
         ));
     }
-    let expected = patient.monitor.is_some() || unit::is_enabled(&patient.env, &patient.home);
+    let expected =
+        patient.monitor.is_some() || systemd_unit::is_enabled(&patient.env, &patient.home);
     expected.then(|| {
         Finding::warning(
             "daemon-not-running",

@@ -1,7 +1,7 @@
 //! Do the tool servers work, and are they what the owner trusted?
 
 use super::Finding;
-use super::subject::Patient;
+use super::patient::Patient;
 use crate::app::send::mcp::statuses;
 use crate::config::Loaded;
 use crate::mcp::{Off, ServerStatus};

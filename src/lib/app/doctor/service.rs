@@ -1,8 +1,8 @@
 //! How the daemon is started and restarted on this machine: by systemd where a unit is installed,
 //! by hand elsewhere.
 
-use super::subject::Patient;
-use crate::app::unit::Unit;
+use super::patient::Patient;
+use crate::app::systemd_unit::Unit;
 
 /// Returns the command that starts the daemon.
 pub(super) fn start(patient: &Patient) -> String {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::subject::{Patient, blocks, quote};
+use super::patient::{Patient, blocks, quote};
 use super::{Finding, Level, service};
 use crate::app::daemon::{backup, build};
 use crate::app::llm_client;

@@ -1,7 +1,7 @@
 //! Are the files there that come with the programs? Without the table of vectors memory is searched by words alone.
 
 use super::Finding;
-use super::subject::{Patient, quote};
+use super::patient::{Patient, quote};
 use crate::config;
 use crate::config::Loaded;
 use crate::embedding::static_table;

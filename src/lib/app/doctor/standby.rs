@@ -1,7 +1,7 @@
 //! Do copies of this home reach its standby, and could that take over? Is this home one that may run?
 
 use super::Finding;
-use super::subject::Patient;
+use super::patient::Patient;
 use crate::standby;
 use crate::standby::Role;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Finding;
 use super::files::more;
-use super::subject::Patient;
+use super::patient::Patient;
 use crate::sys::jsonl;
 
 /// Bytes that are read at most, the newest conversations first: about a second.

@@ -1,7 +1,7 @@
 //! What a person does about a daemon that does nothing: the commands, as they are typed here.
 
 use crate::app::cli::{Shared, quote};
-use crate::app::unit::Unit;
+use crate::app::systemd_unit::Unit;
 use crate::config::{Environment, Home};
 
 /// The next steps; a command and what it is for are four spaces apart.

@@ -7,7 +7,7 @@ use super::wait::Waiting;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure};
 use crate::app::render::Context;
-use crate::app::unit::Unit;
+use crate::app::systemd_unit::Unit;
 use crate::config::{Environment, Home};
 use crate::control::attachments;
 use crate::control::replies::{Reply, Status};

@@ -15,7 +15,7 @@ use std::io::IsTerminal;
 
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
-use crate::app::unit::Unit;
+use crate::app::systemd_unit::Unit;
 use crate::config;
 use crate::config::{Environment, Home, machine_zone};
 use crate::workspace;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use super::ask::Stop;
 use super::{Setup, ask};
 use crate::app::cli;
-use crate::app::unit::Unit;
+use crate::app::systemd_unit::Unit;
 
 pub(super) fn step(setup: &Setup<'_>) -> Result<(), Stop> {
     if setup.is_running() {

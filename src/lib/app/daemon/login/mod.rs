@@ -18,7 +18,7 @@ use serde_json::json;
 use super::auth::{self, last_four};
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
-use crate::app::unit::Unit;
+use crate::app::systemd_unit::Unit;
 use crate::auth::{Granted, Keys, Origin, Verdict, is_openrouter, probe};
 use crate::config::{Environment, Home};
 use crate::provider::Credential;

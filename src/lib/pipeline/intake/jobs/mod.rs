@@ -10,11 +10,11 @@
 //! of it. So a time is never lost, and never runs twice.
 
 mod commands;
+mod heartbeat;
 mod job_input;
 mod leftovers;
-mod wake;
 
-pub use wake::{heartbeat, least_usd, waking};
+pub use heartbeat::{heartbeat, least_usd, waking};
 
 use chrono_tz::Tz;
 use parking_lot::Mutex;
@@ -52,7 +52,7 @@ pub(crate) struct Schedule {
     /// One look at a time: a second one would find a run that the first has put down and not claimed yet.
     looking: tokio::sync::Mutex<()>,
     /// When a heartbeat was thought of last.
-    beat: Mutex<wake::Beat>,
+    beat: Mutex<heartbeat::Beat>,
     /// What was said in the log already, so that it is said once.
     told: Mutex<BTreeSet<String>>,
 }
@@ -68,7 +68,7 @@ impl Schedule {
             runs,
             news: Notify::new(),
             looking: tokio::sync::Mutex::default(),
-            beat: Mutex::new(wake::Beat::at_start(now_slot, now)),
+            beat: Mutex::new(heartbeat::Beat::at_start(now_slot, now)),
             told: Mutex::default(),
         }
     }
