@@ -418,7 +418,7 @@ mod tests {
                 session: SessionKey("cli:ada".into()),
                 step,
             });
-            state.state.clone()
+            state.activity().to_owned()
         };
         let answered = Step::Answered {
             duration_ms: 5,
@@ -464,6 +464,7 @@ mod tests {
         assert_eq!(after(begins()), "tools");
         assert_eq!(after(Step::Asking), "asking");
         assert_eq!(after(Step::Decided), "tools");
+        assert_eq!(after(Step::Asking), "asking");
         assert_eq!(after(Step::Ended), "idle");
     }
 
