@@ -60,14 +60,14 @@ pub(super) struct Touched {
 impl MarkedFiles {
     /// Returns none that are closed or watched, for a command whose output is untrusted in any case. Blocks.
     pub(super) fn none(undo: &undo::Store, workspace: &Path) -> Self {
-        let marked = undo.marks.all().unwrap_or_default().into_iter();
+        let before: BTreeSet<String> = undo.marks.all().into_iter().flatten().collect();
         Self {
             closed: Vec::new(),
             open: Vec::new(),
             is_damaged: false,
-            before: BTreeSet::new(),
             words: BTreeSet::new(),
-            inodes: inodes(marked.map(|key| workspace.join(key))),
+            inodes: inodes(before.iter().map(|key| workspace.join(key))),
+            before,
         }
     }
 
@@ -441,6 +441,17 @@ mod tests {
         .expect("rename");
         check("sh ./new.sh", "", &both[1..], &["new.sh"]);
         check("sh own.sh", "", &["new.sh", "sub/Makefile"], &[]);
+    }
+
+    #[test]
+    fn what_was_marked_before_says_nothing_of_a_command_that_the_owner_wanted() {
+        let house = house();
+        house.put("run.sh", "touch canary-of-the-page", Some(false));
+        let found = MarkedFiles::none(&house.undo, &house.workspace);
+        let touched = || found.touched(found.watch(), &house.undo, &house.workspace, "");
+        assert!(touched().asked);
+        house.put("meanwhile.sh", "touch another-canary", Some(false));
+        assert!(!touched().asked);
     }
 
     #[test]
