@@ -389,6 +389,10 @@ fn lists_notes_and_invoices_are_found_by_their_commands() {
         health.contains("MemAvailable") && health.contains("Filesystem"),
         "{health}"
     );
+    // Space and inodes of the disk on which the workspace lies.
+    let disk = agent.exec("df --output=source . | tail -n 1");
+    let lines = health.lines().filter(|line| line.starts_with(disk.trim()));
+    assert!(lines.count() >= 2, "{disk}: {health}");
 }
 
 #[test]

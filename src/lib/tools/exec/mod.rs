@@ -94,7 +94,7 @@ impl TypedTool for Exec {
 
     const ABOUT: About = About {
         name: "exec",
-        description: "Run a shell command in a sandbox: workspace writable, system read-only, the owner's files invisible.",
+        description: "Run a shell command in a sandbox: workspace writable, system read-only, the owner's files invisible; `df .` shows the disk, `df /` does not.",
         properties: &[],
     };
 
