@@ -609,6 +609,18 @@ fn a_yes_without_an_id_is_for_the_question_that_was_shown() {
 }
 
 #[test]
+fn nobody_is_asked_about_a_message_to_a_contact_that_there_is_not() {
+    let house = House::with("[tools.policies]\nmessage = \"ask\"");
+    let input = json!({"to": "Rita", "text": "Hi."});
+    house.model.push(Reply::Tool("message".to_owned(), input));
+    house.telegram.say(OWNER, OWNER, "write to Rita");
+    house.model.wait_requests(2, SOON);
+    let told = results(&house).concat();
+    assert!(told.starts_with("not sent: no contact \"Rita\""), "{told}");
+    assert_eq!(states(&house), [""; 0]);
+}
+
+#[test]
 fn a_rule_is_no_word_about_what_nobody_has_read() {
     let house = House::new();
     let call = |tool: &str, input: Value, is_asked: bool| {

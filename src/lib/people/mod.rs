@@ -23,6 +23,7 @@ use crate::config::{Config, DmPolicy, GroupRules};
 use crate::message::Address;
 use crate::sys;
 use crate::sys::atomic;
+use crate::text;
 
 /// Letters of a code: none that looks like another.
 const ALPHABET: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
@@ -293,6 +294,28 @@ impl People {
         }
         all.retain(|contact| contact.is(who));
         all
+    }
+
+    /// Returns the one whom `who` means.
+    ///
+    /// # Errors
+    /// Why that is nobody, or not clear, in words.
+    pub fn find_one(&self, who: &str) -> Result<Contact, String> {
+        let found = self.find(who);
+        let who = text::visible(who);
+        match found.as_slice() {
+            [contact] => Ok(contact.clone()),
+            [] => Err(format!(
+                "no contact {who:?}; a contact is known by name once they wrote to the agent; CHANNEL:ID always works"
+            )),
+            several => {
+                let names: Vec<String> = several
+                    .iter()
+                    .map(|one| format!("{} ({})", one.id, text::visible(&one.name)))
+                    .collect();
+                Err(format!("{who} may be {}", names.join(" or ")))
+            }
+        }
     }
 
     /// Returns what those are called whom `who` may mean and who have several ids.

@@ -34,6 +34,15 @@ pub(super) struct Args {
 }
 
 impl Message {
+    /// Returns why nobody is written to under the name `to`.
+    fn unknown(&self, to: &str) -> Option<String> {
+        if to == "owner" || Address::parse(to).is_some() {
+            return None;
+        }
+        let known = People::read(&self.0.memory.home().people()).ok()?;
+        known.find_one(to).err()
+    }
+
     /// Returns whom a display name means, where strangers may talk, until the owner has confirmed it.
     fn unconfirmed(&self, to: &str) -> Option<String> {
         let is_name = to != "owner" && !to.starts_with('@') && Address::parse(to).is_none();
@@ -64,6 +73,9 @@ impl TypedTool for Message {
     /// Who reads the answer anyway, or owns the agent, is nobody new.
     fn reach(&self, args: &Args, context: &Context) -> Reach {
         let to = args.to.trim();
+        if let Some(why) = self.unknown(to) {
+            return Reach::Refused(format!("not sent: {why}"));
+        }
         if let Some(name) = self.unconfirmed(to) {
             return Reach::Asks(format!(
                 "{name}, and everybody here chooses their own name: is it the person you mean?"

@@ -5,7 +5,6 @@ use super::shell::Everybody;
 use crate::config::Config;
 use crate::message::{Address, ChatRef, Route, SessionKey, Source};
 use crate::pipeline::Pipeline;
-use crate::text;
 
 impl Pipeline {
     /// Returns where the owner wants to be told, by the first channel of `[owner] notify` that leads to one; otherwise where
@@ -91,24 +90,7 @@ impl Pipeline {
         if let Some(address) = address(config, to) {
             return open(&address);
         }
-        match known.people.find(to).as_slice() {
-            [contact] => open(&contact.id),
-            [] => Err(format!(
-                "no contact {:?}; a contact is known by name once they wrote to the agent; CHANNEL:ID always works",
-                text::visible(to)
-            )),
-            several => {
-                let names: Vec<String> = several
-                    .iter()
-                    .map(|one| format!("{} ({})", one.id, text::visible(&one.name)))
-                    .collect();
-                Err(format!(
-                    "{} may be {}",
-                    text::visible(to),
-                    names.join(" or ")
-                ))
-            }
-        }
+        open(&known.people.find_one(to)?.id)
     }
 }
 
