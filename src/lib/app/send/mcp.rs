@@ -161,7 +161,8 @@ pub(super) fn lines(standing: &ServerStatus) -> Vec<String> {
 }
 
 fn of_tool(tool: &Offered) -> Vec<String> {
-    let name = text::visible(&tool.name);
+    let reads_only = if tool.read_only { " (reads only)" } else { "" };
+    let name = text::visible(&tool.name) + reads_only;
     let mut lines = match &tool.refused {
         Some(why) => {
             vec![
@@ -309,9 +310,16 @@ mod tests {
             name: "s_".to_owned(),
             ..tool.clone()
         };
+        let reads = Offered {
+            name: "s_list".to_owned(),
+            description: "List them.".to_owned(),
+            schema: json!({"type": "object"}),
+            read_only: true,
+            ..tool.clone()
+        };
         let offer = Offer {
             sha256: "0123456789abcdef99".to_owned(),
-            tools: vec![tool, left],
+            tools: vec![tool, left, reads],
         };
         let standing = ServerStatus {
             name: "s".to_owned(),
@@ -331,7 +339,9 @@ mod tests {
             "     s_: left out: it has no name",
             "       Add\\u{200b} it. Then \\u{1b}[2Jmore.",
         ];
-        let expected: Vec<&str> = expected.iter().chain(&expected[3..8]).copied().collect();
+        let reads = "     s_list (reads only): List them.";
+        let expected = expected.iter().chain(&expected[3..8]).chain([&reads]);
+        let expected: Vec<&str> = expected.copied().collect();
         assert_eq!(lines(&standing), expected);
     }
 }
