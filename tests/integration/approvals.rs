@@ -609,6 +609,41 @@ fn a_yes_without_an_id_is_for_the_question_that_was_shown() {
 }
 
 #[test]
+fn a_word_that_may_mean_several_questions_is_told_what_each_is_about_and_how_one_is_named() {
+    let house = House::with(ASKS);
+    for (number, session) in ["one", "two"].into_iter().enumerate() {
+        calls_exec(&house, &format!("echo {session}"));
+        let sent = house.sandbox.send(&["--session", session, "go"]);
+        assert_eq!(sent.code, 0, "{sent:?}");
+        wait_for("the question", SOON, || {
+            (states(&house).len() > number).then_some(())
+        });
+    }
+    let in_shell = house.sandbox.send(&["--approve"]);
+    assert_eq!(in_shell.code, 1, "{in_shell:?}");
+    // Written before either was asked.
+    house.telegram.inject(json!({"message": {
+        "message_id": 900_001, "date": 1_700_000_000, "text": "/approve",
+        "from": {"id": OWNER, "is_bot": false, "first_name": "Ada"},
+        "chat": {"id": OWNER, "type": "private", "first_name": "Ada"},
+    }}));
+    let in_chat = house
+        .telegram
+        .wait_sent(|sent| sent.reply_to == Some(900_001), SOON)
+        .text;
+    for (told, how, other) in [
+        (&in_shell.stderr, "agent-send --approve ID", "/approve"),
+        (&in_chat, "/approve ID", "agent-send"),
+    ] {
+        for said in ["2 questions wait", "run: echo one", "run: echo two", how] {
+            assert!(told.contains(said), "{said}: {told}");
+        }
+        assert!(!told.contains(other), "{told}");
+    }
+    assert_eq!(states(&house), ["pending", "pending"]);
+}
+
+#[test]
 fn nobody_is_asked_about_a_message_to_a_contact_that_there_is_not() {
     let house = House::with("[tools.policies]\nmessage = \"ask\"");
     let input = json!({"to": "Rita", "text": "Hi."});

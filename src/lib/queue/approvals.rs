@@ -108,8 +108,8 @@ pub enum Decided {
     OnlyOnce,
     /// It is no question that is answered with words.
     NoWords,
-    /// No id was named, and it cannot be told which is meant. Carries the ids of those that wait.
-    Several(Vec<String>),
+    /// No id was named, and it cannot be told which is meant. Carries those that wait.
+    Several(Vec<Request>),
 }
 
 /// A message that asked the owner.
@@ -483,7 +483,7 @@ fn insert(connection: &Connection, request: &Request) -> rusqlite::Result<()> {
     )
 }
 
-/// Returns the one request that is meant by a word that names none, or the ids of all that wait when it cannot be told. A
+/// Returns the one request that is meant by a word that names none, or all that wait when it cannot be told. A
 /// yes is for the last question that its writer was shown, a no may be for the only one that waits.
 #[expect(clippy::type_complexity, reason = "two plain lists")]
 fn only(
@@ -491,7 +491,7 @@ fn only(
     verdict: Approval,
     written: Written,
     now: i64,
-) -> rusqlite::Result<Result<Vec<(Request, String)>, Vec<String>>> {
+) -> rusqlite::Result<Result<Vec<(Request, String)>, Vec<Request>>> {
     let Written { at, in_chat } = written;
     let open = connection
         .prepare_cached(&format!(
@@ -501,9 +501,9 @@ fn only(
             Ok(((request(row)?, row.get("state")?), row.get("shown")?))
         })?
         .collect::<rusqlite::Result<Vec<((Request, String), bool)>>>()?;
-    let ids: Vec<String> = open
+    let waiting: Vec<Request> = open
         .iter()
-        .map(|((request, _), _)| request.id.clone())
+        .map(|((request, _), _)| request.clone())
         .collect();
     let is_no = verdict == Approval::Deny;
     let could_be = open.into_iter().filter(|(_, is_shown)| is_no || *is_shown);
@@ -513,13 +513,13 @@ fn only(
         .partition(|(request, _)| request.session_key.starts_with(BESIDE_TURNS));
     let meant = if waited.is_empty() { beside } else { waited };
     let is_clear = match meant.as_slice() {
-        [] => ids.is_empty(),
+        [] => waiting.is_empty(),
         [(request, _)] => {
             is_no || last_shown(connection, written)?.as_ref() == Some(&request.batch)
         }
         _ => false,
     };
-    Ok(if is_clear { Ok(meant) } else { Err(ids) })
+    Ok(if is_clear { Ok(meant) } else { Err(waiting) })
 }
 
 /// Returns the batch of the last question that whoever wrote a word had been shown, also when it has ended since; but for

@@ -20,6 +20,10 @@ use crate::{clock, control, text};
 /// More of a question is not shown: the rest is in the document of `--queue`.
 const LONGEST: usize = 4000;
 
+/// How a question is named on the command line, and where an answer is waited for.
+const IN_A_SHELL: &str = "agent-send --approve ID, or agent-send --deny ID WHY";
+const IN_A_CHAT: &str = "/approve ID, or /deny ID WHY";
+
 /// `--approve ID`.
 pub(super) fn approve(
     context: &Context<'_>,
@@ -61,7 +65,7 @@ fn decide(
     if context.json {
         return wait::print(&reply, true);
     }
-    cli::out(&outcome(reply)?);
+    cli::out(&outcome(reply, IN_A_SHELL)?);
     Ok(Exit::Ok)
 }
 
@@ -80,11 +84,11 @@ fn send(
     submit::call(home, &command, unknown, submit::COMMAND_WAIT, false)
 }
 
-fn outcome(reply: Reply) -> Result<String, Failure> {
+/// Returns what was decided; `how` names a question where the word was typed.
+fn outcome(reply: Reply, how: &str) -> Result<String, Failure> {
     match reply.error {
-        Some(error) => {
-            Err(Failure::failed(text::visible(&error)).hint("agent-send --queue shows what waits"))
-        }
+        Some(error) => Err(Failure::failed(text::visible(&error))
+            .hint(format!("{how}; agent-send --queue shows what waits"))),
         None => Ok(text::visible(reply.reply.as_deref().unwrap_or_default())),
     }
 }
@@ -129,7 +133,7 @@ impl Asks {
         }
         match word(&line, &self.open) {
             Some(message::Command::Approval { id, verdict, why }) => {
-                match send(home, id, verdict, why).and_then(outcome) {
+                match send(home, id, verdict, why).and_then(|reply| outcome(reply, IN_A_CHAT)) {
                     Ok(outcome) => {
                         self.decided_here = true;
                         cli::err(&format!("agent-send: {outcome}"));

@@ -23,7 +23,7 @@ use crate::queue::{Decided, NewPart, PATIENCE_MS, PutDown, Request, Standing, Wr
 use crate::trust::standing_rules::StandingRules;
 use crate::{clock, text};
 use serde_json::json;
-use words::{buttons, first_line, kept_words, new_id, question};
+use words::{buttons, first_line, kept_words, name_one, new_id, question};
 
 /// Characters of one question; what is longer cannot be read on a telephone before it is answered.
 const LONGEST: usize = 6_000;
@@ -491,16 +491,7 @@ impl Pipeline {
             Decided::NoWords => Err(format!(
                 "Nothing was approved: {shown} takes no words. /approve {shown}, or /deny {shown} WHY."
             )),
-            Decided::Several(ids) => Err(match ids.as_slice() {
-                [id] => format!(
-                    "{id} waits, but it is not the last question that you were shown. Name it: /approve {id} or /deny {id} WHY."
-                ),
-                ids => format!(
-                    "{} questions wait: {}. Name one: /approve ID or /deny ID WHY.",
-                    ids.len(),
-                    ids.join(", ")
-                ),
-            }),
+            Decided::Several(waiting) => Err(name_one(&waiting, envelope.source)),
             Decided::Taken(requests) => {
                 self.audit_word(&requests, verdict, envelope);
                 self.decided.notify_waiters();

@@ -1,7 +1,7 @@
 //! What the owner reads when they are asked: the text, the buttons, the id. Pure.
 
 use crate::message::approval_reply::{YES_OR_NO, choice};
-use crate::message::{Approval, Button, Wanted};
+use crate::message::{Approval, Button, Source, Wanted};
 use crate::queue::Request;
 use crate::{clock, text};
 
@@ -159,6 +159,32 @@ pub(super) fn question(requests: &[Request], whence: &str, zone: chrono_tz::Tz) 
         "{begin}\n\n{fence}\n{block}\n{fence}\n\nUntil {until}: {}",
         ids.join("; ")
     )
+}
+
+/// Returns what is said to a word that names none of those that wait, when it cannot be told which is meant. In a shell
+/// `agent-send` says how one is named.
+pub(super) fn name_one(waiting: &[Request], source: Source) -> String {
+    let listed = |request: &Request| {
+        let words = text::visible(&text::one_line(&request.question));
+        format!("{} ({})", request.id, text::shorten(&words, 80))
+    };
+    let list: Vec<String> = waiting.iter().map(listed).collect();
+    let list = list.join("; ");
+    let how = |id: &str| match source {
+        Source::Cli => String::new(),
+        _ => format!(": /approve {id} or /deny {id} WHY"),
+    };
+    match waiting {
+        [one] => format!(
+            "{list} waits, but it is not the last question that you were shown. Name it{}.",
+            how(&one.id)
+        ),
+        several => format!(
+            "{} questions wait: {list}. Name one{}.",
+            several.len(),
+            how("ID")
+        ),
+    }
 }
 
 pub(super) fn first_line(question: &str) -> String {

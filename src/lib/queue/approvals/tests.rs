@@ -64,7 +64,10 @@ async fn says(store: &Store, verdict: Approval, at: i64, in_chat: bool) -> Strin
     let decided = store.decide(only, verdict, None, written, at + 2_000);
     match decided.await.expect("decided") {
         Decided::Taken(requests) => requests.into_iter().map(|request| request.id).collect(),
-        Decided::Several(ids) => format!("which of {}", ids.join(" ")),
+        Decided::Several(waiting) => {
+            let ids: Vec<String> = waiting.into_iter().map(|request| request.id).collect();
+            format!("which of {}", ids.join(" "))
+        }
         other => format!("{other:?}"),
     }
 }
