@@ -57,6 +57,19 @@ fn keeps_a_note(spoken: &Spoken) -> bool {
         && spoken.tool_calls().any(|call| call.name == "memory_write")
 }
 
+/// Returns true for a call that makes a job, however the tool is reached.
+fn makes_a_job(name: &str, input: &serde_json::Value) -> bool {
+    match name {
+        "schedule_message" => true,
+        "cron" => input["op"] == "add",
+        "more_tools" => {
+            let inner = input["name"].as_str().unwrap_or_default();
+            inner != name && makes_a_job(inner, &input["input"])
+        }
+        _ => false,
+    }
+}
+
 /// Returns true for what the owner said.
 fn is_the_owners(spoken: &Spoken) -> bool {
     spoken.role == Role::User && spoken.about.is_none() && spoken.trust == Some(Trust::Owner)
@@ -71,6 +84,10 @@ struct Runs {
     read_others: HashSet<String>,
     /// They became a note, which says it, and may be corrected or deleted.
     noted: HashSet<String>,
+    /// A job was made in them: what was asked for there is kept by it, and may be cancelled with it.
+    scheduled: HashSet<String>,
+    /// Calls that make a job, until they are answered.
+    scheduling: HashSet<String>,
     /// Whether the owner spoke in any.
     owner_spoke: bool,
 }
@@ -90,8 +107,14 @@ impl Runs {
                 if keeps_a_note(spoken) {
                     self.noted.insert(spoken.run_id.clone());
                 }
+                let calls = spoken.tool_calls();
+                let jobs = calls.filter(|call| makes_a_job(&call.name, &call.input));
+                self.scheduling.extend(jobs.map(|call| call.id.clone()));
             }
-            Kind::ToolResult { run_id, result, .. } if result.is_error || result.from.is_some() => {
+            Kind::ToolResult { run_id, result, .. } => {
+                if self.scheduling.remove(&result.id) && !result.is_error {
+                    self.scheduled.insert(run_id.clone());
+                }
                 if result.from.is_some() {
                     self.read_others.insert(run_id.clone());
                 }
@@ -104,7 +127,6 @@ impl Runs {
             Kind::Session(_)
             | Kind::Prompt(_)
             | Kind::ToolCall { .. }
-            | Kind::ToolResult { .. }
             | Kind::Compaction(_)
             | Kind::Flush { .. }
             | Kind::Pin { .. }

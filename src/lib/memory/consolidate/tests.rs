@@ -347,6 +347,62 @@ fn what_is_taken_back_after_it_was_read_counts_no_more() {
     }
 }
 
+#[test]
+fn what_the_agent_made_a_job_of_is_no_commitment() {
+    let said = [
+        "Remind me tomorrow to call the plumber.",
+        "Thanks a lot, that is all for today, I think.",
+    ];
+    let check = |tool: &str, input: serde_json::Value, is_error: bool, expected: usize| {
+        let by_model = json!({"facts": [], "commitments": [
+            {"who": "user", "what": "call the plumber", "deadline": "2026-05-05", "line": 1}]});
+        for model in [None, Some(by_model.to_string())] {
+            let (_dir, home) = home();
+            conversation(&home, "s1", &said);
+            let path = home.sessions().join("s1.2026-05-04.jsonl");
+            let text = std::fs::read_to_string(&path).expect("read");
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            let event = |more: serde_json::Value| {
+                let mut event =
+                    json!({"v": 1, "ts": "2026-05-04T10:00:00.000Z", "seq": 2, "run_id": "r0"});
+                let event_fields = event.as_object_mut().expect("an object");
+                event_fields.extend(more.as_object().expect("an object").clone());
+                event.to_string()
+            };
+            let call = json!({"type": "tool_call", "id": "t", "name": tool, "input": input});
+            let events = [
+                event(json!({"type": "message", "role": "assistant", "content": [call]})),
+                event(
+                    json!({"type": "tool_result", "name": tool, "duration_ms": 1, "id": "t", "text": "x",
+                    "is_error": is_error}),
+                ),
+            ];
+            lines.splice(2..2, events);
+            let text = lines.join("\n") + "\n";
+            atomic::write(&path, text.as_bytes(), atomic::Durability::Rename).expect("write");
+            match &model {
+                None => {
+                    super::run(&home, rules(), Options::default(), &mut |_| {}).expect("run");
+                }
+                Some(answer) => {
+                    let mut model = Scripted::saying(answer.clone());
+                    drop(with(&home, &mut model, Options::default()));
+                    assert_eq!(model.asked.len(), 1);
+                }
+            }
+            let open = facts::commitments::list(&facts::database(&home), false).expect("list");
+            assert_eq!(open.len(), expected, "{tool} {input} {is_error} {model:?}");
+        }
+    };
+    let message = json!({"at": "2026-05-05T09:00", "text": "call the plumber"});
+    check("schedule_message", message.clone(), false, 0);
+    check("schedule_message", message.clone(), true, 1);
+    check("cron", json!({"op": "add", "text": "x"}), false, 0);
+    check("cron", json!({"op": "list"}), false, 1);
+    let wrapped = json!({"name": "schedule_message", "input": message});
+    check("more_tools", wrapped, false, 0);
+}
+
 // ------------------------------------------------------------------ a model
 
 /// Answers what it is told to, and notes what it was asked.

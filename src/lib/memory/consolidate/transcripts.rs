@@ -35,6 +35,8 @@ pub(super) struct Transcript {
     messages: Vec<Utterance>,
     /// Events of which nobody can read any more what they stated, for words were erased there, or beside them in their run.
     erased: HashSet<i64>,
+    /// Messages of turns in which the agent made a job of what was asked for.
+    scheduled: HashSet<i64>,
     /// The first message of the turn that still runs.
     running_from: Option<i64>,
     last_seq: i64,
@@ -192,6 +194,9 @@ impl Transcript {
             if erased_runs.contains(run) {
                 transcript.erased.insert(message.seq);
             }
+            if runs.scheduled.contains(run) {
+                transcript.scheduled.insert(message.seq);
+            }
             message.speaker = match message.speaker {
                 Speaker::Guest if is_guests => Speaker::Owner,
                 Speaker::Agent if is_guests && !runs.read_others.contains(run) => Speaker::Agent,
@@ -333,6 +338,11 @@ impl Transcript {
     /// cannot be read any more, or not everything that `is_read` was.
     pub(super) fn keeps(&self, seq: i64, is_read: bool) -> bool {
         self.erased.contains(&seq) || !is_read && !self.is_taken_back(seq)
+    }
+
+    /// Returns true when the agent made a job in the turn of event `seq`: what is said there is no promise besides.
+    pub(super) fn is_scheduled(&self, seq: i64) -> bool {
+        self.scheduled.contains(&seq)
     }
 
     /// Returns what rules find in the owner's words in a span of conversation `session`.

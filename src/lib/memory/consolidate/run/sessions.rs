@@ -322,7 +322,10 @@ fn restate(
     known.statements.retain(|one| stays(&one.session));
     known.promises.retain(|one| stays(&one.session));
     let episode = found.episode.take();
-    let found = known.beside(found);
+    let mut found = known.beside(found);
+    let is_scheduled = |(_, seq): &(String, i64)| transcript.is_scheduled(*seq);
+    let promises = &mut found.promises;
+    promises.retain(|one| !one.session.as_ref().is_some_and(is_scheduled));
     let mut applied = store::restate(connection, run, part, &found.statements, now)?;
     applied.changes.extend(withdrawn.changes);
     let episode = match is_read {
