@@ -88,7 +88,7 @@ fn send(
 fn outcome(reply: Reply, how: &str) -> Result<String, Failure> {
     match reply.error {
         Some(error) => Err(Failure::failed(text::visible(&error))
-            .hint(format!("{how}; agent-send --queue shows what waits"))),
+            .hint(format!("agent-send --queue shows what waits; {how}"))),
         None => Ok(text::visible(reply.reply.as_deref().unwrap_or_default())),
     }
 }
