@@ -486,6 +486,7 @@ mod tests {
         assert_eq!(ids(&jobs), [] as [&str; 0]);
         assert!(aside.is_some_and(|aside| aside.path.exists()));
     }
+
     #[test]
     fn a_file_that_is_saved_in_place_is_left_alone_until_it_is_whole() {
         let dir = tempfile::tempdir().expect("a directory");

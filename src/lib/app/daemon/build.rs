@@ -360,15 +360,10 @@ pub(crate) fn exec_settings(
 
 /// Returns why models that are in use will not answer, whoever asks them: what a start and a reload tell.
 pub(super) fn cannot_answer(loaded: &Loaded, keys: &Keys) -> Vec<String> {
-    let used: Vec<&str> = loaded
-        .models
-        .in_use()
-        .map(|model| model.name.as_str())
-        .collect();
     let mut why = signed_out(&loaded.models, keys);
     let unpriced = unpriced(loaded).into_iter();
-    let unpriced = unpriced.filter(|(model, _)| used.contains(&model.name.as_str()));
-    why.extend(unpriced.map(|(_, words)| words));
+    let used = unpriced.filter(|(model, _)| loaded.models.is_in_use(model));
+    why.extend(used.map(|(_, words)| words));
     why
 }
 

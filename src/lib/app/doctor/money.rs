@@ -52,14 +52,9 @@ fn cache(patient: &Patient, loaded: &Loaded) -> Option<Finding> {
 
 /// With a cap, a model without a price is refused every time.
 pub(super) fn unpriced(patient: &Patient, loaded: &Loaded) -> Vec<Finding> {
-    let used: Vec<&str> = loaded
-        .models
-        .in_use()
-        .map(|model| model.name.as_str())
-        .collect();
     let finding = |(model, evidence): (Arc<config::Model>, String)| {
         let command = patient.edit_provider(&model.provider);
-        match used.contains(&model.name.as_str()) {
+        match loaded.models.is_in_use(&model) {
             true => Finding::error("model-unpriced", evidence, command),
             false => Finding::warning("model-unpriced", evidence, command),
         }

@@ -223,6 +223,11 @@ impl Models {
         self.by_name.values().filter(is_used)
     }
 
+    /// Returns true for one of [`Self::in_use`].
+    pub fn is_in_use(&self, model: &Model) -> bool {
+        self.in_use().any(|used| used.name == model.name)
+    }
+
     /// Returns the loaded providers, sorted by name; one may have no models, and serve embeddings only.
     pub fn providers(&self) -> impl Iterator<Item = &Arc<Provider>> {
         self.providers.values()

@@ -22,6 +22,7 @@ const OWN_RESTS: [i64; 6] = [10_000, 30_000, 60_000, 120_000, 300_000, 600_000];
 const FAULTS: u32 = 3;
 /// Who slept so long may find the network late: nothing is given up in as many milliseconds after the waking.
 const WAKING: Duration = Duration::from_secs(600);
+
 /// Since when the machine is awake.
 #[derive(Debug)]
 pub(in crate::pipeline) struct Awake(Mutex<(Moment, i64)>);
