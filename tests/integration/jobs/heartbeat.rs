@@ -1,6 +1,6 @@
 //! The heartbeat: the agent wakes by itself when HEARTBEAT.md has something for it, and never else.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -10,6 +10,30 @@ use crate::support::{Reply, wait_for};
 const BEAT: Duration = Duration::from_secs(1800);
 
 impl Times {
+    /// Sets the clock, before a daemon goes by it, to the begin of the next half hour: none ends while a test looks.
+    fn at_a_half_hour(mut self) -> Self {
+        let into = u64::try_from(self.now().timestamp()).expect("after 1970") % BEAT.as_secs();
+        self.clock.later(BEAT - Duration::from_secs(into));
+        self
+    }
+
+    /// Sets the clock ahead by `time`, and by a minute now and then until `seen`: an agent that is still busy with its
+    /// last turn is tried again after one.
+    fn beat(&mut self, time: Duration, mut seen: impl FnMut(&Self) -> bool) {
+        self.clock.later(time);
+        for _ in 0..4 {
+            let deadline = Instant::now() + SOON / 4;
+            while Instant::now() < deadline {
+                if seen(self) {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            self.clock.later(Duration::from_secs(61));
+        }
+        panic!("it did not wake: {:?}", self.heard(OWNER));
+    }
+
     fn heartbeat(&self) -> String {
         let told = self.sandbox.send(&["--heartbeat"]);
         assert_eq!(told.code, 0, "{told:?}");
@@ -25,7 +49,8 @@ impl Times {
 
 #[test]
 fn the_agent_wakes_once_in_a_while_and_says_what_matters_once_a_day() {
-    let mut times = Times::new();
+    let mut times = Times::asleep("").at_a_half_hour();
+    times.start();
     times.sandbox.put("workspace/SOUL.md", b"canary-soul");
     times.sandbox.put("workspace/USER.md", b"canary-user");
     std::fs::remove_file(times.sandbox.path("workspace/HEARTBEAT.md")).expect("the template");
@@ -82,17 +107,12 @@ fn the_agent_wakes_once_in_a_while_and_says_what_matters_once_a_day() {
     times.stop();
     times.start();
     times.model.push(Reply::Text("The mail is on fire.".into()));
-    times.clock.later(BEAT);
-    times.model.wait_requests(2, SOON);
+    times.beat(BEAT, |times| times.model.requests().len() == 2);
     times.model.push(Reply::Text("HEARTBEAT_OK".into()));
-    times.clock.later(BEAT);
-    times.model.wait_requests(3, SOON);
+    times.beat(BEAT, |times| times.model.requests().len() == 3);
     // A day later they are.
     times.model.push(Reply::Text("The mail is on fire.".into()));
-    times.clock.later(BEAT * 50);
-    wait_for("the same words", SOON, || {
-        (times.heard(OWNER).len() == 2).then_some(())
-    });
+    times.beat(BEAT * 50, |times| times.heard(OWNER).len() == 2);
     assert_eq!(
         times.heard(OWNER),
         ["The mail is on fire.", "The mail is on fire."]
