@@ -189,7 +189,7 @@ fn a_command_runs_after_the_owners_tap_and_not_before() {
 }
 
 #[test]
-fn why_not_reaches_the_model_and_an_own_word_instead_is_a_no() {
+fn why_not_reaches_the_model_and_an_own_word_instead_is_no_answer() {
     let house = House::with(ASKS);
     calls_exec(&house, "rm -rf projects");
     house.telegram.say(OWNER, OWNER, "clean up");
@@ -208,11 +208,93 @@ fn why_not_reaches_the_model_and_an_own_word_instead_is_a_no() {
     house.telegram.say(OWNER, OWNER, "so do that");
     question(&house, 1);
     house.telegram.say(OWNER, OWNER, "no, wait, what is in it?");
-    let denied = "this was not run: the owner said no: they wrote a message instead of answering; it follows";
+    let denied = "this was not run: the owner did not answer the question, they wrote a message instead; it follows";
     wait_for("the no", SOON, || {
         results(&house).contains(&denied.to_owned()).then_some(())
     });
-    assert_eq!(states(&house), ["denied", "denied"]);
+    assert_eq!(states(&house), ["denied", "withdrawn"]);
+    let closed = wait_for("the end of the question", SOON, || {
+        let ends = house.telegram.calls_of("editMessageText").into_iter();
+        let texts = ends.filter_map(|call| Some(call.params["text"].as_str()?.to_owned()));
+        texts
+            .into_iter()
+            .find(|text| text.starts_with("not answered"))
+    });
+    assert!(closed.contains("rm -rf build"), "{closed}");
+}
+
+/// Waits until a word is written in a later second than what was shown: a chat knows whole seconds.
+fn a_second_later() {
+    std::thread::sleep(Duration::from_millis(1_100));
+}
+
+#[test]
+fn a_plain_yes_or_no_below_a_question_answers_it() {
+    let house = House::with(ASKS);
+    for (round, (word, state)) in [("Yes!", "used"), ("no", "denied"), ("👍🏽", "used")]
+        .into_iter()
+        .enumerate()
+    {
+        let command = format!("echo {round}");
+        calls_exec(&house, &command);
+        house.telegram.say(OWNER, OWNER, "go on");
+        let asked = question(&house, round);
+        a_second_later();
+        // Of others it is none, and a question of theirs is no last word in the owner's chat.
+        house.telegram.say(GUEST, GUEST, "yes");
+        wait_for("the guest's answer", SOON, || {
+            let sent = house.telegram.sent().into_iter();
+            (sent.filter(|sent| sent.chat == GUEST).count() > round).then_some(())
+        });
+        assert_eq!(states(&house)[round], "pending");
+        house.telegram.say(OWNER, OWNER, word);
+        wait_for(word, SOON, || {
+            (states(&house).get(round)? == state).then_some(())
+        });
+        let done = match state {
+            "used" => format!("{round}\n"),
+            _ => "this was not run: the owner said no".to_owned(),
+        };
+        wait_for(&done, SOON, || {
+            (results(&house).get(round) == Some(&done)).then_some(())
+        });
+        let ending = if state == "used" {
+            "approved"
+        } else {
+            "denied"
+        };
+        wait_for("the end of the question", SOON, || {
+            let ended = |text: &String| text.starts_with(ending) && text.contains(&command);
+            (house.telegram.shown(asked.chat).iter())
+                .any(ended)
+                .then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_yes_to_anything_else_in_the_chat_approves_nothing() {
+    let house = House::with(ASKS);
+    calls_exec(&house, "echo never");
+    house.telegram.say(OWNER, OWNER, "go on");
+    question(&house, 0);
+    // The agent says something below its question.
+    let told = house
+        .sandbox
+        .send(&["--raw", "--to", "owner", "Is it raining?"]);
+    assert_eq!(told.code, 0, "{told:?}");
+    house
+        .telegram
+        .wait_sent(|sent| sent.text.contains("Is it raining?"), SOON);
+    a_second_later();
+    house.telegram.say(OWNER, OWNER, "yes");
+    let unanswered = "this was not run: the owner did not answer the question, they wrote a message instead; it follows";
+    wait_for("the end of the question", SOON, || {
+        results(&house)
+            .contains(&unanswered.to_owned())
+            .then_some(())
+    });
+    assert_eq!(states(&house), ["withdrawn"]);
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl Pipeline {
             Some(Standing::Denied(_)) => {
                 crate::sys::blocking(move || refused(&skills, &of, now)).await
             }
-            Some(Standing::Over | Standing::Pending) | None => {
+            Some(Standing::Over | Standing::Unanswered | Standing::Pending) | None => {
                 asking.end().await;
                 // Nobody said a word about a removal: in another while, then.
                 if let Open::Idle(_) = of {

@@ -12,7 +12,7 @@ use super::{NewPart, Part};
 use super::{Store, outbox, tasks};
 use crate::db;
 use crate::db::Statements;
-use crate::message::{Approval, Wanted, approval_reply};
+use crate::message::{Approval, Route, Wanted, approval_reply};
 use crate::text::sha256_hex;
 
 /// How long the owner may take, milliseconds (specification §22).
@@ -31,6 +31,9 @@ const SHOWN: &str = "CASE
       WHERE asks = batch AND message_id IS NOT NULL AND outbox.sent_at / 1000 <= (?1 + ?3) / 1000)
     ELSE 1
   END";
+/// The state of a request in words for people and models; one that its turn took back has no answer.
+pub(super) const STATE: &str =
+    "CASE WHEN state = 'withdrawn' AND answer IS NOT NULL THEN 'unanswered' ELSE state END";
 /// How long a yes is good for: others of its message may be answered later, and a place be free later.
 const GOOD_FOR_MS: i64 = 2 * PATIENCE_MS;
 /// Grants of conversations that were not renewed so long ago are forgotten.
@@ -89,6 +92,8 @@ pub enum Standing {
     Approved(Option<String>),
     /// No. Carries the words of the owner, if there are any.
     Denied(Option<String>),
+    /// The owner wrote something else.
+    Unanswered,
     /// Its yes is used, by a call that a restart may have cut off.
     Used,
     /// Nobody answered in time, or it was withdrawn.
@@ -222,8 +227,9 @@ impl Store {
     pub async fn standing(&self, ids: Vec<String>, now: i64) -> Result<Vec<Standing>, db::Error> {
         self.writer
             .read(move |connection| {
-                let query =
-                    "SELECT state, answer, expires_at, decided_at FROM approvals WHERE id = ?1";
+                let query = &format!(
+                    "SELECT {STATE}, answer, expires_at, decided_at FROM approvals WHERE id = ?1"
+                );
                 let one = |id: &String| {
                     let row: Option<(String, Option<String>, i64, Option<i64>)> = connection
                         .first(query, [id], |row| {
@@ -242,6 +248,7 @@ impl Store {
                         }
                         Some((state, answer, ..)) if state == "denied" => Standing::Denied(answer),
                         Some((state, ..)) if state == "used" => Standing::Used,
+                        Some((state, ..)) if state == "unanswered" => Standing::Unanswered,
                         _ => Standing::Over,
                     })
                 };
@@ -303,20 +310,53 @@ impl Store {
             .await
     }
 
-    /// Denies what is open of a conversation.
+    /// Takes back what is open of a conversation, because its owner wrote something else, and returns it.
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn deny_all(
+    pub async fn leave_unanswered(
         &self,
         session_key: String,
-        why: String,
         now: i64,
     ) -> Result<Vec<Request>, db::Error> {
-        let sql = "UPDATE approvals SET state = 'denied', answer = ?2, decided_at = ?3
-             WHERE session_key = ?1 AND state = 'pending' AND expires_at > ?3 RETURNING *";
+        let sql = "UPDATE approvals SET state = 'withdrawn', answer = 'a message', decided_at = ?2
+             WHERE session_key = ?1 AND state = 'pending' AND expires_at > ?2 RETURNING *";
         self.writer
-            .write(move |connection| connection.all(sql, (session_key, why, now), request))
+            .write(move |connection| connection.all(sql, (session_key, now), request))
+            .await
+    }
+
+    /// Returns the question that was the last message of a chat at `at`, if it was one: the channel's id of the message, and
+    /// what of it is open. `None` when anything else was said there since, or is about to be.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn asked_last(
+        &self,
+        route: Route,
+        at: i64,
+    ) -> Result<Option<(String, Vec<Request>)>, db::Error> {
+        let last = "SELECT message_id, asks, sent_at FROM outbox
+             WHERE channel = ?1 AND chat = ?2 AND topic IS ?3 AND state != 'dead' AND reaction IS NULL
+             ORDER BY id DESC LIMIT 1";
+        let open = "SELECT * FROM approvals WHERE state = 'pending' AND expires_at > ?1 AND batch = ?2 ORDER BY rowid";
+        let waits = "SELECT 1 FROM approvals WHERE state = 'pending' LIMIT 1";
+        self.writer
+            .read(move |connection| {
+                if connection.first(waits, [], |_| Ok(()))?.is_none() {
+                    return Ok(None);
+                }
+                let chat = (&route.channel, &route.chat.chat, &route.chat.topic);
+                type Last = (Option<String>, Option<String>, Option<i64>);
+                let last: Option<Last> = connection.first(last, chat, |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })?;
+                let Some((Some(message), Some(batch), Some(sent_at))) = last else {
+                    return Ok(None);
+                };
+                let open: Vec<Request> = connection.all(open, (at, batch), request)?;
+                Ok((sent_at <= at && !open.is_empty()).then_some((message, open)))
+            })
             .await
     }
 
@@ -412,6 +452,7 @@ pub fn ending(state: &str) -> &'static str {
         "approved" | "used" => "approved",
         "denied" => "denied",
         "expired" => "nobody answered in time",
+        "unanswered" => "not answered: you wrote something else",
         "withdrawn" => "taken back: its turn is over",
         _ => "open",
     }
@@ -527,7 +568,7 @@ fn only(
 fn last_shown(connection: &Connection, written: Written) -> rusqlite::Result<Option<String>> {
     let sql = format!(
         "SELECT batch FROM approvals
-         WHERE {SHOWN} AND (state NOT IN ('approved', 'used', 'denied') OR decided_at > ?1 - ?3)
+         WHERE {SHOWN} AND ({STATE} NOT IN ('approved', 'used', 'denied', 'unanswered') OR decided_at > ?1 - ?3)
          ORDER BY created_at DESC, rowid DESC LIMIT 1"
     );
     connection.first(&sql, (written.at, written.in_chat, SKEW_MS), |row| {
@@ -536,13 +577,17 @@ fn last_shown(connection: &Connection, written: Written) -> rusqlite::Result<Opt
 }
 
 fn of_id(connection: &Connection, id: &str) -> rusqlite::Result<Vec<(Request, String)>> {
-    let sql = "SELECT * FROM approvals WHERE id = ?1";
-    let single: Vec<_> = connection.all(sql, [id], |row| Ok((request(row)?, row.get("state")?)))?;
+    let all = |which: &str| {
+        let sql = format!(
+            "SELECT *, {STATE} AS standing FROM approvals WHERE {which} = ?1 ORDER BY rowid"
+        );
+        connection.all(&sql, [id], |row| Ok((request(row)?, row.get("standing")?)))
+    };
+    let single: Vec<_> = all("id")?;
     if !single.is_empty() {
         return Ok(single);
     }
-    let sql = "SELECT * FROM approvals WHERE batch = ?1 ORDER BY rowid";
-    connection.all(sql, [id], |row| Ok((request(row)?, row.get("state")?)))
+    all("batch")
 }
 
 /// Requests of before there were rules are bound to their own call.

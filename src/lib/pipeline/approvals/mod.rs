@@ -4,6 +4,7 @@
 //! The request is in the queue before anybody is asked, the word before anything is done, and a yes is
 //! used up before the call begins. A restart finds all three.
 
+mod plain_answer;
 mod words;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -19,11 +20,11 @@ use crate::agent::{Always, Asked, Owner, Verdict};
 use crate::control::replies::{Ask, Reply, Status};
 use crate::message::{Approval, ChatRef, Envelope, Route, SessionKey, Source, Trust};
 use crate::provider::BoxFuture;
-use crate::queue::{Decided, NewPart, PATIENCE_MS, PutDown, Request, Standing, Written, ending};
+use crate::queue::{Decided, NewPart, PATIENCE_MS, PutDown, Request, Standing, Written};
 use crate::trust::standing_rules::StandingRules;
 use crate::{clock, text};
 use serde_json::json;
-use words::{buttons, first_line, kept_words, name_one, new_id, question};
+use words::{buttons, first_line, how_it_ended, kept_words, name_one, new_id, question};
 
 /// Characters of one question; what is longer cannot be read on a telephone before it is answered.
 const LONGEST: usize = 6_000;
@@ -37,6 +38,9 @@ const OF_ONE: u32 = 3;
 const LOOK: Duration = Duration::from_secs(20);
 
 const NOBODY: &str = "this was not run: it needs the owner's yes, and there is nobody to ask";
+
+/// What the model is told when the owner wrote something else.
+const UNANSWERED: &str = "this was not run: the owner did not answer the question, they wrote a message instead; it follows";
 
 /// The owner, where nobody is asked.
 pub(super) struct Nobody;
@@ -385,6 +389,7 @@ impl Asking {
                     words.map_or(Verdict::Yes, Verdict::Words)
                 }
                 Standing::Denied(why) => Verdict::said_no(why.as_deref()),
+                Standing::Unanswered => Verdict::No(UNANSWERED.to_owned()),
                 Standing::Used => Verdict::No(
                     "this was not run: the owner's yes was used up when a restart came; call it again, and they are asked again"
                         .to_owned(),
@@ -425,6 +430,16 @@ impl Asking {
                 () = tokio::time::sleep(LOOK) => {}
             }
         }
+    }
+}
+
+/// Returns when and where a word of the owner was written.
+fn written(envelope: &Envelope) -> Written {
+    Written {
+        at: envelope
+            .sent_at
+            .map_or(envelope.received_at, |at| at.min(envelope.received_at)),
+        in_chat: envelope.source.is_chat(),
     }
 }
 
@@ -469,12 +484,7 @@ impl Pipeline {
             .map(|why| kept_words(verdict, why))
             .filter(|why| !why.is_empty());
         let now = clock::now_ms();
-        let written = Written {
-            at: envelope
-                .sent_at
-                .map_or(envelope.received_at, |at| at.min(envelope.received_at)),
-            in_chat: envelope.source.is_chat(),
-        };
+        let written = written(envelope);
         let decide = || {
             self.queue
                 .decide(id.to_owned(), verdict, why.clone(), written, now)
@@ -533,19 +543,15 @@ impl Pipeline {
             .collect()
     }
 
-    /// Denies what a conversation waits for, because its owner wrote something else.
-    pub(super) async fn deny_waiting(self: &Arc<Self>, key: &SessionKey) {
-        let why = "they wrote a message instead of answering; it follows".to_owned();
-        let deny = || {
-            self.queue
-                .deny_all(key.0.clone(), why.clone(), clock::now_ms())
-        };
-        let Ok(denied) = self.persist("an answer", deny).await else {
+    /// Takes back what a conversation waits for, because its owner wrote something else.
+    pub(super) async fn leave_unanswered(self: &Arc<Self>, key: &SessionKey) {
+        let leave = || self.queue.leave_unanswered(key.0.clone(), clock::now_ms());
+        let Ok(left) = self.persist("an answer", leave).await else {
             return;
         };
-        self.audit_ends(&denied, "denied by a message");
+        self.audit_ends(&left, "not answered: a message came instead");
         self.decided.notify_waiters();
-        self.show_ends(&denied).await;
+        self.show_ends(&left).await;
     }
 
     /// Shows how requests ended where they were asked, once nothing of their message is open.
@@ -559,13 +565,7 @@ impl Pipeline {
             if all.iter().any(|(_, state)| state == "pending") {
                 continue;
             }
-            let lines: Vec<String> = all
-                .iter()
-                .map(|(request, state)| {
-                    format!("{}: {}", ending(state), first_line(&request.question))
-                })
-                .collect();
-            self.close_question(batch, &lines.join("\n")).await;
+            self.close_question(batch, &how_it_ended(&all)).await;
         }
     }
 

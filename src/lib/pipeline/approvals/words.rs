@@ -2,7 +2,7 @@
 
 use crate::message::approval_reply::{YES_OR_NO, choice};
 use crate::message::{Approval, Button, Source, Wanted};
-use crate::queue::Request;
+use crate::queue::{Request, ending};
 use crate::{clock, text};
 
 /// What stands in an id: letters and digits that are not mistaken for each other.
@@ -10,6 +10,8 @@ const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Characters of an answer, and choices that are buttons.
 const LONGEST_ANSWER: usize = 4_000;
 const CHOICES: usize = 9;
+/// Characters of what was asked that stay once it is over: an edit is one message, in Telegram of 4,096.
+const ENDED: usize = 3_000;
 
 /// Returns the buttons below a question: a row each, and one for all of them.
 pub(super) fn buttons(requests: &[Request]) -> Vec<Vec<Button>> {
@@ -185,6 +187,18 @@ pub(super) fn name_one(waiting: &[Request], source: Source) -> String {
             how("ID")
         ),
     }
+}
+
+/// Returns what stands in place of a question that is over: how each request ended, and what was asked.
+pub(super) fn how_it_ended(batch: &[(Request, String)]) -> String {
+    let longest = ENDED / batch.len().max(1);
+    let line = |(request, state): &(Request, String)| {
+        let asked = text::squeeze(&request.question);
+        let asked: Vec<_> = asked.lines().map(text::visible).collect();
+        let asked = text::shorten(&asked.join("\n"), longest);
+        format!("{}: {asked}", ending(state))
+    };
+    batch.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 pub(super) fn first_line(question: &str) -> String {

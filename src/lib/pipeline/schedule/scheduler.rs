@@ -246,7 +246,10 @@ impl Scheduler {
         }
     }
 
-    async fn accept(&mut self, row: Accepted) {
+    async fn accept(&mut self, mut row: Accepted) {
+        if let Some(answer) = self.pipeline.plain_answer(&row.envelope).await {
+            row.envelope.command = Some(answer);
+        }
         match &row.envelope.command {
             // Words for people go out, and jobs are changed, in the order in which they came.
             Some(Command::Deliver { .. } | Command::Sticker { .. } | Command::Job(_)) => {
@@ -271,11 +274,11 @@ impl Scheduler {
         }
         let waits = self.pipeline.runs().get(&key).is_some_and(Run::waits);
         if waits && may_answer(&row) {
-            // A yes that came before these words is not denied by them.
+            // A yes that came before these words stands.
             for decision in self.decisions.drain(..) {
                 let _ = decision.await;
             }
-            self.pipeline.deny_waiting(&key).await;
+            self.pipeline.leave_unanswered(&key).await;
         }
         let live = self.pipeline.live();
         let pause = if plan::is_planned(&live, &row.envelope) {
@@ -389,7 +392,7 @@ impl Scheduler {
     }
 }
 
-/// Returns true for the owner's own words: in a conversation that waits for their yes they are an answer.
+/// Returns true for the owner's own words: in a conversation that waits for their yes they come in place of it.
 fn may_answer(row: &Accepted) -> bool {
     let envelope = &row.envelope;
     envelope.from_owner && envelope.trust == Trust::Owner && envelope.source.is_person()
