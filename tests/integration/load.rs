@@ -60,7 +60,7 @@ fn load(gently: bool) -> Figures {
                         id(sender, number),
                         format!("s{sender}-{}", number / CONVERSATION),
                     );
-                    let wait = (number % WAITED == sender % WAITED).then_some("--wait=50");
+                    let wait = (number % WAITED == sender % WAITED).then_some("--wait=120");
                     let arguments: Vec<&str> = wait
                         .into_iter()
                         .chain(["--id", &id, "--from", &name, &id])

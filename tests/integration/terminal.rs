@@ -132,11 +132,10 @@ fn what_the_agent_says_cannot_command_the_terminal() {
         ("agent-send --stream hi", "]0;owned[2Jtext1m\ttab\r\n"),
     ] {
         model.push(Reply::Text(evil.to_owned()));
-        assert_eq!(
-            on_terminal(&sandbox, &[], line).end().stdout,
-            seen,
-            "{line}"
-        );
+        let told = on_terminal(&sandbox, &[], line).end().stdout;
+        // What the line of a slow answer showed is gone from the screen.
+        let left = told.rsplit("\r\u{1b}[2K").next();
+        assert_eq!(left, Some(seen), "{line}");
     }
     model.push(Reply::Text(evil.to_owned()));
     assert_eq!(

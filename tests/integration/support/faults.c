@@ -107,11 +107,12 @@ static int fate_of(int family, const char *name, int fd) {
         int domain = AF_UNIX;
         socklen_t room = sizeof domain;
         getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &room);
-        /* What a signal handler tells the event loop of its own process is never refused by a kernel, and has no second try. */
+        /* What a signal handler tells the event loop of its own process is never refused by a kernel, and has no second try;
+         * and no kernel interrupts the loop that reads it without waiting. */
         struct ucred peer = {0};
         room = sizeof peer;
         int is_own = domain == AF_UNIX && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &room) == 0 && peer.pid == getpid();
-        if (is_own && (strcmp(name, "send") == 0 || strcmp(name, "write") == 0))
+        if (is_own && (strcmp(name, "send") == 0 || strcmp(name, "write") == 0 || strcmp(name, "recv") == 0 || strcmp(name, "read") == 0))
             return 0;
         return fate_bare(domain == AF_UNIX ? LOCAL : SOCKET, name);
     }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{server::lock, wait::look_until};
 
 /// The longest a one-shot program may take; a hung one must fail its test, not the whole suite.
-const RUN_MAX: Duration = Duration::from_secs(60);
+const RUN_MAX: Duration = Duration::from_secs(240);
 
 /// What a program left behind.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub(crate) fn bin(name: &str) -> PathBuf {
     })
 }
 
-/// Runs `command` to its end with `stdin`; kills it and panics after a minute.
+/// Runs `command` to its end with `stdin`; kills it and panics after four minutes.
 pub(super) fn run(command: &mut Command, stdin: &str) -> Output {
     let running = Running::start(command);
     running.write(stdin);
@@ -139,7 +139,7 @@ impl Running {
         let _ = self.child.kill();
     }
 
-    /// Closes its input and returns what it left behind; kills it and panics after a minute.
+    /// Closes its input and returns what it left behind; kills it and panics after four minutes.
     pub(crate) fn end(mut self) -> Output {
         drop(self.input.take());
         let status = look_until(RUN_MAX, || {
