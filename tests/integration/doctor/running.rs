@@ -181,6 +181,11 @@ fn a_daemon_of_another_version_is_named() {
 fn a_fifo_that_nobody_hears_is_named() {
     let mut pretender = Pretender::new();
     pretender.fifo = None;
+    // Programs that other tests start have it until they run.
+    let fifo = pretender.sandbox.path("state/control.fifo");
+    wait_for("a FIFO that nobody has open", SOON, || {
+        matches!(fifo::is_heard(&fifo), Ok(false)).then_some(())
+    });
     pretender.check("fifo-unheard", "warning", &["was replaced"]);
     // One that is ending has closed it; of one that is starting nothing is known yet.
     pretender.show(|state| state.stopping = true);
