@@ -5,7 +5,7 @@
 //! /dev /proc                  harmless devices; only the processes inside
 //! /tmp /dev/shm               empty, of bounded size
 //! workspace, writable         the host's, read-write, at the same absolute path
-//! hidden                      empty, where it would be visible at all
+//! hidden                      where it would be visible at all: a directory is empty, a file cannot be opened
 //! /run, /var, …               nothing
 //! ```
 //!
@@ -13,8 +13,9 @@
 //! place after it, when the host's tree is gone: no symlink can lead a mount astray.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -66,6 +67,9 @@ const PROC_MASKED: [&str; 9] = [
 ];
 
 const FORBIDDEN_WRITABLE: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// What lies over hidden files while the root is built.
+const CLOSED: &str = "/.closed";
 
 /// Processes and threads of a command.
 pub(super) const MAX_PROCESSES: u64 = 1024;
@@ -228,6 +232,7 @@ pub(super) fn build(
             Layer::Hide(path) => covers.extend(hide(&path)?),
         }
     }
+    let _ = fs::remove_file(CLOSED);
     // The workspace may be named by a path with symlinks in it.
     if fs::symlink_metadata(&plan.spec.workspace).is_err() {
         make_parent(&plan.spec.workspace)?;
@@ -426,8 +431,16 @@ fn hide(path: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(None)
 }
 
-fn cover_file(path: &Path) -> nix::Result<()> {
-    syscalls::attach_mounts(&syscalls::clone_mounts(Path::new("/dev/null"))?, path)
+/// Puts a file over `path` that nobody may read: who reads it is told so, and takes nothing for its content.
+fn cover_file(path: &Path) -> std::io::Result<()> {
+    let mut closed = fs::OpenOptions::new();
+    match closed.write(true).create_new(true).mode(0o000).open(CLOSED) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let mounts = syscalls::clone_mounts(Path::new(CLOSED))?;
+    syscalls::set_mount_flags(&mounts, NO_SUID | NO_DEVICES | READ_ONLY)?;
+    Ok(syscalls::attach_mounts(&mounts, path)?)
 }
 
 fn mount_tmpfs(path: impl AsRef<Path>, options: &str) -> Result<(), Failure> {

@@ -183,6 +183,13 @@ fn receipt(command: &str) -> String {
     format!("ran {}", shorten(first, 120))
 }
 
+/// Returns true for the output of a command that something was closed to: a program that cannot open a file says so.
+fn was_denied(output: &str) -> bool {
+    ["ermission denied", "EACCES", "ermissionError"]
+        .iter()
+        .any(|words| output.contains(words))
+}
+
 impl Exec {
     async fn execute(&self, args: Args, context: &Context) -> ToolOutput {
         let seconds = self.settings.seconds(&args);
@@ -227,7 +234,7 @@ impl Exec {
         let closed = marked.closed.len();
         let origin = move || exec.origin(&printed, host, (&marked, watch), &period, &context);
         let mut output = output.marked(crate::sys::blocking(origin).await);
-        if closed > 0 {
+        if closed > 0 && (output.is_error || was_denied(&output.text)) {
             end_line(&mut output.text);
             output.text.push_str(&format!(
                 "[closed to this command: {}, written by runs that had read untrusted words; the owner is asked about a command that names one]",
