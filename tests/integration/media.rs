@@ -159,6 +159,39 @@ fn a_document_of_an_earlier_turn_ties_nobodys_hands() {
 }
 
 #[test]
+fn what_is_read_before_it_is_changed_needs_no_question_in_the_turn_after_a_document() {
+    let house = House::new();
+    let file = house.telegram.offer_file(b"The ferry leaves at nine.");
+    let document = json!({"file_id": file, "file_unique_id": "u", "file_name": "notes.txt", "mime_type": "text/plain"});
+    house.telegram.inject(message(
+        1,
+        &json!({"document": document, "caption": "what is in it?"}),
+    ));
+    answer(&house, 1);
+    house.sandbox.put("workspace/run.sh", b"echo one\n");
+    let read = || Reply::Tool("read".to_owned(), json!({"path": "run.sh"}));
+    let edit = || {
+        let change = json!({"path": "run.sh", "old_string": "one", "new_string": "two"});
+        Reply::Tool("edit".to_owned(), change)
+    };
+    // It reads and would change; asked without the document it has read nothing yet, and does that first.
+    for reply in [read(), edit(), read(), edit(), edit()] {
+        house.model.push(reply);
+    }
+    house
+        .telegram
+        .inject(message(2, &json!({"text": "let run.sh say two"})));
+    answer(&house, 2);
+    assert_eq!(
+        house.sandbox.read("workspace/run.sh").as_deref(),
+        Some("echo two\n"),
+        "nobody was asked"
+    );
+    // The document's turn is one request; the last one says that it is done.
+    assert_eq!(house.model.requests().len(), 1 + 5 + 1);
+}
+
+#[test]
 fn a_command_finds_a_file_without_its_telling_name_and_then_depends_on_none_of_its_words() {
     let house = House::new();
     let file = house.telegram.offer_file(b"day,euros\n1,20\n2,22\n");

@@ -10,8 +10,8 @@ use crate::message::{Block, StopReason, ToolCall};
 use crate::session::names_address;
 use crate::trust::Provenance;
 
-/// How often a turn asks the model without untrusted words.
-const MOST: u32 = 3;
+/// How often a turn asks the model without untrusted words: for two changes, each of which it looks before, and one more.
+const MOST: u32 = 5;
 /// Addresses out of what was read that are followed in one turn: each choice among many says something.
 const FOLLOWED: usize = 12;
 /// Sources that a question names.
@@ -52,7 +52,7 @@ impl Running<'_> {
 
     /// Notes whether untrusted words were in the request that `paid` answers. When one of its calls would be asked
     /// about for that alone, the model is asked again without them; returns its answer when that makes a call of
-    /// the same tool, else `paid`.
+    /// the same tool, or looks at something of the owner's first, else `paid`.
     pub(super) async fn without_untrusted_if_it_asks(&mut self, paid: Paid) -> Result<Paid, Break> {
         let exposure = self.session.state().exposure();
         self.is_exposed = exposure.any();
@@ -98,11 +98,15 @@ impl Running<'_> {
             .cost_nano_usd
             .zip(other.cost_nano_usd)
             .map(|(one, two)| one + two);
-        let makes_it = other
+        let others: Vec<ToolCall> = other
             .response
             .message
             .tool_calls()
-            .any(|call| asked.contains(&self.offer.meant(call.clone()).name));
+            .map(|call| self.offer.meant(call.clone()))
+            .collect();
+        let makes_it = others.iter().any(|call| asked.contains(&call.name));
+        // The file that it is to change, most often: what it read in an earlier step is none that it knows now.
+        let looks_first = !others.is_empty() && others.iter().all(|call| self.only_looks(call));
         let is_whole = matches!(
             other.response.stop,
             StopReason::ToolUse | StopReason::EndTurn
@@ -110,7 +114,7 @@ impl Running<'_> {
         // The size of the next request is that of the whole conversation.
         let usage = paid.response.usage;
         let mut taken = paid;
-        if makes_it && is_whole {
+        if (makes_it || looks_first) && is_whole {
             self.is_exposed = false;
             taken = other;
             taken.response.usage = usage;
@@ -120,6 +124,14 @@ impl Running<'_> {
         }
         taken.cost_nano_usd = cost_nano_usd;
         Ok(taken)
+    }
+
+    /// Returns whether a call, made without untrusted words, reads what is here and changes nothing, and nobody is asked.
+    fn only_looks(&self, call: &ToolCall) -> bool {
+        let looks = self.offer.get(&call.name).is_some_and(|tool| {
+            tool.read_only() && !tool.brings_pages() && tool.server().is_none()
+        });
+        looks && matches!(self.decide(call, false), Decision::Run)
     }
 
     fn brings_pages(&self, name: &str) -> bool {
