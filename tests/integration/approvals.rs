@@ -298,6 +298,25 @@ fn a_yes_to_anything_else_in_the_chat_approves_nothing() {
 }
 
 #[test]
+fn a_question_because_of_an_event_says_what_happened() {
+    let house = House::with(ASKS);
+    house.telegram.say(OWNER, OWNER, "hello");
+    house
+        .telegram
+        .wait_sent(|sent| sent.text == "echo: hello", SOON);
+    calls_exec(&house, "echo water");
+    let words = "The cellar is wet,\nsays \"sensor\u{202e} 7\".";
+    let told = house
+        .sandbox
+        .send(&["--notify", "--source", "house", words]);
+    assert_eq!(told.code, 0, "{told:?}");
+    let asked = question(&house, 0);
+    let shown =
+        r#"Asked because of the event house: "The cellar is wet, says \"sensor\\u{202e} 7\".""#;
+    assert!(asked.text.contains(shown), "{}", asked.text);
+}
+
+#[test]
 fn words_that_come_right_after_a_yes_do_not_deny_it() {
     let house = House::with(ASKS);
     // Updates come in batches.

@@ -21,6 +21,7 @@ use crate::control::replies::{Ask, Reply, Status};
 use crate::message::{Approval, ChatRef, Envelope, Route, SessionKey, Source, Trust};
 use crate::provider::BoxFuture;
 use crate::queue::{Decided, NewPart, PATIENCE_MS, PutDown, Request, Standing, Written};
+use crate::secret::redact;
 use crate::trust::standing_rules::StandingRules;
 use crate::{clock, text};
 use serde_json::json;
@@ -28,6 +29,8 @@ use words::{buttons, first_line, how_it_ended, kept_words, name_one, new_id, que
 
 /// Characters of one question; what is longer cannot be read on a telephone before it is answered.
 const LONGEST: usize = 6_000;
+/// Characters of the event that led to a question.
+const EVENT: usize = 200;
 /// Calls that are asked about in one message.
 const MOST: usize = 8;
 /// Messages that others than the owner may cause in one conversation within an hour: more would tire them.
@@ -331,9 +334,15 @@ impl Asking {
                 " in the conversation {} over HTTP",
                 name(&self.envelope.session_key.0)
             ),
-            (None, Source::System | Source::Notify) => {
-                format!(" because of the event {}", name(&sender.name))
-            }
+            // Nobody has told the owner of it yet.
+            (None, Source::System | Source::Notify) => format!(
+                " because of the event {}: {:?}",
+                name(&sender.name),
+                text::shorten(
+                    &text::visible(&text::one_line(&redact(&self.envelope.text))),
+                    EVENT
+                )
+            ),
             (None, Source::Job) => format!(" for the job {}", name(&sender.name)),
             (None, Source::Subagent) => format!(" for the sub-agent {}", name(&sender.name)),
             (None, Source::Report) => " with what my sub-agents brought".to_owned(),
@@ -356,13 +365,13 @@ impl Asking {
             run_id: self.run_id.clone(),
             call_id: asked.call_id.clone(),
             tool: asked.tool.clone(),
-            question: crate::secret::redact(&asked.question.text),
+            question: redact(&asked.question.text),
             // Names of people and files stand there.
             why: text::shorten(&text::visible(&asked.why), 400),
             bound: crate::text::sha256_hex(bound.as_bytes()),
             rule: asked.question.rule.as_ref().map(|rule| {
                 let digest = crate::text::sha256_hex(rule.bound_to.to_string().as_bytes());
-                (crate::secret::redact(&rule.words), digest)
+                (redact(&rule.words), digest)
             }),
             wanted: asked.wanted.clone(),
             created_at: now,
