@@ -208,7 +208,7 @@ fn why_not_reaches_the_model_and_an_own_word_instead_is_no_answer() {
     house.telegram.say(OWNER, OWNER, "so do that");
     question(&house, 1);
     house.telegram.say(OWNER, OWNER, "no, wait, what is in it?");
-    let denied = "this was not run: the owner did not answer the question, they wrote a message instead; it follows";
+    let denied = "this was not run: the owner did not answer the question but wrote a message, which follows";
     wait_for("the no", SOON, || {
         results(&house).contains(&denied.to_owned()).then_some(())
     });
@@ -223,9 +223,9 @@ fn why_not_reaches_the_model_and_an_own_word_instead_is_no_answer() {
     assert!(closed.contains("rm -rf build"), "{closed}");
 }
 
-/// Waits until a word is written in a later second than what was shown: a chat knows whole seconds.
-fn a_second_later() {
-    std::thread::sleep(Duration::from_millis(1_100));
+/// Waits as long as one reads a question at least; a chat knows whole seconds.
+fn read_it() {
+    std::thread::sleep(Duration::from_millis(2_100));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_plain_yes_or_no_below_a_question_answers_it() {
         calls_exec(&house, &command);
         house.telegram.say(OWNER, OWNER, "go on");
         let asked = question(&house, round);
-        a_second_later();
+        read_it();
         // Of others it is none, and a question of theirs is no last word in the owner's chat.
         house.telegram.say(GUEST, GUEST, "yes");
         wait_for("the guest's answer", SOON, || {
@@ -273,6 +273,38 @@ fn a_plain_yes_or_no_below_a_question_answers_it() {
 }
 
 #[test]
+fn an_ok_below_a_question_of_somebody_else_is_asked_about_and_a_reply_to_it_counts() {
+    const GROUP: i64 = -100_500;
+    let house = House::with(&format!(
+        "[telegram.groups.\"-100500\"]\nallow_from = [1001, 1002]\n{ASKS}"
+    ));
+    house.telegram.say(OWNER, OWNER, "[[say hi]]");
+    house.telegram.wait_sent(|sent| sent.text == "hi", SOON);
+    calls_exec(&house, "echo done");
+    let words = format!("@{} please", house.telegram.username());
+    house.telegram.say(GROUP, GUEST, &words);
+    let asked = question(&house, 0);
+    read_it();
+    house.telegram.say(OWNER, OWNER, "ok");
+    let told = house
+        .telegram
+        .wait_sent(|sent| sent.text.starts_with("Is that for "), SOON);
+    assert!(told.text.contains(asked.id()), "{}", told.text);
+    assert_eq!(states(&house), ["pending"]);
+    let owner = json!({"id": OWNER, "is_bot": false, "first_name": "o"});
+    let chat = json!({"id": OWNER, "type": "private", "first_name": "o"});
+    let bot = json!({"id": 7_000_001, "is_bot": true, "first_name": "b", "username": house.telegram.username()});
+    let date = chrono::Utc::now().timestamp();
+    house.telegram.inject(json!({"message": {
+        "message_id": house.telegram.next_id(OWNER), "from": owner, "chat": chat, "date": date, "text": "Yes.",
+        "reply_to_message": {"message_id": asked.message, "from": bot, "chat": chat, "date": date, "text": asked.text},
+    }}));
+    wait_for("the yes", SOON, || {
+        (states(&house) == ["used"]).then_some(())
+    });
+}
+
+#[test]
 fn a_yes_to_anything_else_in_the_chat_approves_nothing() {
     let house = House::with(ASKS);
     calls_exec(&house, "echo never");
@@ -286,9 +318,9 @@ fn a_yes_to_anything_else_in_the_chat_approves_nothing() {
     house
         .telegram
         .wait_sent(|sent| sent.text.contains("Is it raining?"), SOON);
-    a_second_later();
+    read_it();
     house.telegram.say(OWNER, OWNER, "yes");
-    let unanswered = "this was not run: the owner did not answer the question, they wrote a message instead; it follows";
+    let unanswered = "this was not run: the owner did not answer the question but wrote a message, which follows";
     wait_for("the end of the question", SOON, || {
         results(&house)
             .contains(&unanswered.to_owned())

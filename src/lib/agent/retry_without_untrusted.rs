@@ -10,8 +10,10 @@ use crate::message::{Block, StopReason, ToolCall};
 use crate::session::names_address;
 use crate::trust::Provenance;
 
-/// How often a turn asks the model without untrusted words: for two changes, each of which it looks before, and one more.
+/// How often a turn asks the model without untrusted words: two changes with a look before each, and one more.
 const MOST: u32 = 5;
+/// Tools that change a file, which is read first.
+const CHANGES: [&str; 2] = ["edit", "write"];
 /// Addresses out of what was read that are followed in one turn: each choice among many says something.
 const FOLLOWED: usize = 12;
 /// Sources that a question names.
@@ -105,8 +107,10 @@ impl Running<'_> {
             .map(|call| self.offer.meant(call.clone()))
             .collect();
         let makes_it = others.iter().any(|call| asked.contains(&call.name));
-        // The file that it is to change, most often: what it read in an earlier step is none that it knows now.
-        let looks_first = !others.is_empty() && others.iter().all(|call| self.only_looks(call));
+        // Without those words it does not know what it read in an earlier step: it reads a file anew before it changes it.
+        let changes = asked.iter().any(|name| CHANGES.contains(&name.as_str()));
+        let looks_first =
+            changes && !others.is_empty() && others.iter().all(|call| self.only_looks(call));
         let is_whole = matches!(
             other.response.stop,
             StopReason::ToolUse | StopReason::EndTurn

@@ -31,7 +31,7 @@ const SHOWN: &str = "CASE
       WHERE asks = batch AND message_id IS NOT NULL AND outbox.sent_at / 1000 <= (?1 + ?3) / 1000)
     ELSE 1
   END";
-/// The state of a request in words for people and models; one that its turn took back has no answer.
+/// The state of a request in words for people and models: "withdrawn" with an answer means that the owner wrote something else.
 pub(super) const STATE: &str =
     "CASE WHEN state = 'withdrawn' AND answer IS NOT NULL THEN 'unanswered' ELSE state END";
 /// How long a yes is good for: others of its message may be answered later, and a place be free later.
@@ -117,6 +117,15 @@ pub enum Decided {
     Several(Vec<Request>),
 }
 
+/// A question that the owner was shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// Whether all parts of its message arrived: nobody says yes to what they have not read whole.
+    pub came_whole: bool,
+    /// What it asks.
+    pub requests: Vec<Request>,
+}
+
 /// A message that asked the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
@@ -126,6 +135,8 @@ pub struct Asked {
     pub chat: String,
     /// The channel's id of the message.
     pub message_id: String,
+    /// Its words: the last part's, when there are several.
+    pub plain: String,
 }
 
 /// Requests that were put down.
@@ -286,6 +297,8 @@ impl Store {
                 let open: Vec<Request> = all.iter().filter(is_open).map(|(request, _)| request.clone()).collect();
                 if open.is_empty() {
                     let state = all.first().map(|(_, state)| state.as_str()).unwrap_or_default();
+                    // What is open and none of `open` is out of its time.
+                    let state = if state == "pending" { "expired" } else { state };
                     return Ok(Decided::Over(ending(state).to_owned()));
                 }
                 if matches!(verdict, Approval::Session | Approval::Always) && !open.iter().all(|request| request.rule.is_some()) {
@@ -326,36 +339,52 @@ impl Store {
             .await
     }
 
-    /// Returns the question that was the last message of a chat at `at`, if it was one: the channel's id of the message, and
-    /// what of it is open. `None` when anything else was said there since, or is about to be.
+    /// Returns the question above the message `this` in a chat, with what of it was undecided at `at`, when it had been shown
+    /// then: the one in the message `quoted`, else the last message that was sent there. `None` where the last was anything
+    /// else, or is about to be, or where the question's conversation heard something else since.
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub async fn asked_last(
+    pub async fn question_above(
         &self,
+        this: String,
         route: Route,
+        quoted: Option<String>,
         at: i64,
-    ) -> Result<Option<(String, Vec<Request>)>, db::Error> {
-        let last = "SELECT message_id, asks, sent_at FROM outbox
+    ) -> Result<Option<Shown>, db::Error> {
+        let recent = "SELECT 1 FROM approvals WHERE state = 'pending' OR decided_at >= ?1 LIMIT 1";
+        let last = "SELECT id, message_id, asks, sent_at FROM outbox
              WHERE channel = ?1 AND chat = ?2 AND topic IS ?3 AND state != 'dead' AND reaction IS NULL
+               AND (?4 IS NULL OR message_id = ?4)
              ORDER BY id DESC LIMIT 1";
-        let open = "SELECT * FROM approvals WHERE state = 'pending' AND expires_at > ?1 AND batch = ?2 ORDER BY rowid";
-        let waits = "SELECT 1 FROM approvals WHERE state = 'pending' LIMIT 1";
+        let undecided = "SELECT * FROM approvals
+             WHERE batch = ?1 AND (state = 'pending' OR decided_at >= ?2) ORDER BY rowid";
+        let heard_since = "SELECT 1 FROM approvals a JOIN inbox i ON i.session_key = a.session_key
+             WHERE a.batch = ?1 AND a.state = 'pending' AND i.received_at > ?2 AND i.id != ?3 LIMIT 1";
         self.writer
             .read(move |connection| {
-                if connection.first(waits, [], |_| Ok(()))?.is_none() {
+                if connection.first(recent, [at], |_| Ok(()))?.is_none() {
                     return Ok(None);
                 }
-                let chat = (&route.channel, &route.chat.chat, &route.chat.topic);
-                type Last = (Option<String>, Option<String>, Option<i64>);
-                let last: Option<Last> = connection.first(last, chat, |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                let place = (&route.channel, &route.chat.chat, &route.chat.topic, &quoted);
+                type Last = (i64, Option<String>, Option<String>, Option<i64>);
+                let last: Option<Last> = connection.first(last, place, |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
                 })?;
-                let Some((Some(message), Some(batch), Some(sent_at))) = last else {
+                let Some((part, Some(_), Some(batch), Some(sent_at))) = last else {
                     return Ok(None);
                 };
-                let open: Vec<Request> = connection.all(open, (at, batch), request)?;
-                Ok((sent_at <= at && !open.is_empty()).then_some((message, open)))
+                let heard = (&batch, sent_at, &this);
+                if sent_at > at
+                    || quoted.is_none()
+                        && connection.first(heard_since, heard, |_| Ok(()))?.is_some()
+                {
+                    return Ok(None);
+                }
+                Ok(Some(Shown {
+                    came_whole: outbox::came_whole(connection, part)?,
+                    requests: connection.all(undecided, (&batch, at), request)?,
+                }))
             })
             .await
     }
@@ -391,7 +420,7 @@ impl Store {
     /// # Errors
     /// See [`db::Error`].
     pub async fn where_asked(&self, batch: String) -> Result<Option<Asked>, db::Error> {
-        let sql = "SELECT channel, chat, message_id FROM outbox WHERE asks = ?1 AND message_id IS NOT NULL";
+        let sql = "SELECT channel, chat, message_id, plain FROM outbox WHERE asks = ?1 AND message_id IS NOT NULL";
         self.writer
             .read(move |connection| {
                 connection.first(sql, [batch], |row| {
@@ -399,6 +428,7 @@ impl Store {
                         channel: row.get(0)?,
                         chat: row.get(1)?,
                         message_id: row.get(2)?,
+                        plain: row.get(3)?,
                     })
                 })
             })
@@ -556,7 +586,9 @@ fn only(
     let is_clear = match meant.as_slice() {
         [] => waiting.is_empty(),
         [(request, _)] => {
-            is_no || last_shown(connection, written)?.as_ref() == Some(&request.batch)
+            is_no
+                || last_shown(connection, written)?.as_ref() == Some(&request.batch)
+                    && (!written.in_chat || arrived_whole(connection, &request.batch)?)
         }
         _ => false,
     };
@@ -574,6 +606,13 @@ fn last_shown(connection: &Connection, written: Written) -> rusqlite::Result<Opt
     connection.first(&sql, (written.at, written.in_chat, SKEW_MS), |row| {
         row.get(0)
     })
+}
+
+/// Returns whether all parts of the message that asks arrived.
+fn arrived_whole(connection: &Connection, batch: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT id FROM outbox WHERE asks = ?1";
+    let part = connection.first(sql, [batch], |row| row.get(0))?;
+    part.map_or(Ok(true), |part| outbox::came_whole(connection, part))
 }
 
 fn of_id(connection: &Connection, id: &str) -> rusqlite::Result<Vec<(Request, String)>> {

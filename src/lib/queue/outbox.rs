@@ -204,11 +204,7 @@ impl Store {
     /// See [`db::Error`].
     pub async fn came_whole(&self, id: i64) -> Result<bool, db::Error> {
         self.writer
-            .read(move |connection| {
-                let sql = "SELECT count(*) FROM outbox earlier JOIN outbox last ON last.id = ?1
-                     WHERE earlier.id < last.id AND earlier.id > last.id - last.part AND earlier.state != 'sent'";
-                connection.one(sql, [id], |row| row.get::<_, i64>(0)).map(|missing| missing == 0)
-            })
+            .read(move |connection| came_whole(connection, id))
             .await
     }
 
@@ -260,6 +256,14 @@ impl Store {
 }
 
 /// See [`Store::sending`].
+/// Returns whether all parts before the part `id` of a message have arrived.
+pub(super) fn came_whole(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
+    let sql = "SELECT count(*) FROM outbox earlier JOIN outbox last ON last.id = ?1
+         WHERE earlier.id < last.id AND earlier.id > last.id - last.part AND earlier.state != 'sent'";
+    let missing: i64 = connection.one(sql, [id], |row| row.get(0))?;
+    Ok(missing == 0)
+}
+
 pub(super) fn sending(connection: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
     let sql = "UPDATE outbox SET state = 'sending', sending_at = CASE WHEN unknowns > 0 THEN sending_at ELSE ?2 END, attempts = attempts + 1
          WHERE id = ?1 AND state != 'sent'";

@@ -431,7 +431,7 @@ fn hide(path: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(None)
 }
 
-/// Puts a file over `path` that nobody may read: who reads it is told so, and takes nothing for its content.
+/// Puts a file over `path` that nobody may open: a program gets an error instead of an empty file.
 fn cover_file(path: &Path) -> std::io::Result<()> {
     let mut closed = fs::OpenOptions::new();
     match closed.write(true).create_new(true).mode(0o000).open(CLOSED) {

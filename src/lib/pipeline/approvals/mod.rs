@@ -43,7 +43,8 @@ const LOOK: Duration = Duration::from_secs(20);
 const NOBODY: &str = "this was not run: it needs the owner's yes, and there is nobody to ask";
 
 /// What the model is told when the owner wrote something else.
-const UNANSWERED: &str = "this was not run: the owner did not answer the question, they wrote a message instead; it follows";
+const UNANSWERED: &str =
+    "this was not run: the owner did not answer the question but wrote a message, which follows";
 
 /// The owner, where nobody is asked.
 pub(super) struct Nobody;
@@ -574,19 +575,24 @@ impl Pipeline {
             if all.iter().any(|(_, state)| state == "pending") {
                 continue;
             }
-            self.close_question(batch, &how_it_ended(&all)).await;
+            self.close_question(batch, |plain| how_it_ended(&all, plain))
+                .await;
         }
     }
 
     /// Takes the buttons from the message that asked, and says there how it ended.
-    pub(super) async fn close_question(self: &Arc<Self>, batch: &str, text: &str) {
+    pub(super) async fn close_question(
+        self: &Arc<Self>,
+        batch: &str,
+        text: impl FnOnce(&str) -> String,
+    ) {
         let Ok(Some(asked)) = self.queue.where_asked(batch.to_owned()).await else {
             return;
         };
         let Some(channel) = self.channels.get(asked.channel.as_str()).cloned() else {
             return;
         };
-        let text = text.to_owned();
+        let text = text(&asked.plain);
         // Whoever decided does not wait for it.
         tokio::spawn(async move {
             let chat = ChatRef {

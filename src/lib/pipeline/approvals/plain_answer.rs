@@ -1,11 +1,12 @@
 //! A plain "yes" or "no" below a question: it answers it, as the button would.
 
-use crate::message::approval_reply::{ONLY, YES_OR_NO};
+use super::words::do_you_mean;
+use crate::message::approval_reply::YES_OR_NO;
 use crate::message::{Approval, Command, Envelope, Trust};
 use crate::pipeline::Pipeline;
-use crate::queue::Request;
+use crate::queue::{Request, Shown};
 
-/// Whole messages that are a yes and nothing else, in the languages of the packs; lower case, without marks at the end.
+/// Whole messages that are a yes and nothing else, in languages of the packs; lower case, without a mark at the end.
 const YES: &[&str] = &[
     "yes",
     "y",
@@ -27,14 +28,12 @@ const YES: &[&str] = &[
     "ja bitte",
     "jo",
     "oui",
-    "oui merci",
     "d'accord",
     "sí",
     "si",
     "sì",
     "vale",
     "sim",
-    "tak",
     "да",
     "evet",
     "tamam",
@@ -65,16 +64,19 @@ const NO: &[&str] = &[
     "нет",
     "nej",
     "hayır",
-    "hayir",
 ];
+/// Nobody reads a question and answers it in less, milliseconds: a word so early is about what was said before.
+const READING_MS: i64 = 1_000;
 
 /// Returns the verdict that `text` is, when it is that alone.
 fn verdict(text: &str) -> Option<Approval> {
     // Telephones put colours on a thumb.
-    let is_look = |c: char| matches!(c, '\u{1F3FB}'..='\u{1F3FF}' | '\u{FE0F}');
-    let plain: String = text.chars().filter(|c| !is_look(*c)).collect();
+    let is_colour = |c: char| matches!(c, '\u{1F3FB}'..='\u{1F3FF}' | '\u{FE0F}');
+    let plain: String = text.chars().filter(|c| !is_colour(*c)).collect();
     let plain = plain.to_lowercase().replace(',', " ").replace('’', "'");
-    let plain = plain.trim().trim_end_matches(['.', '!']);
+    let plain = plain.trim().trim_end_matches('!');
+    // Whoever writes three dots hesitates.
+    let plain = plain.strip_suffix('.').unwrap_or(plain);
     let words = plain.split_whitespace().collect::<Vec<_>>().join(" ");
     if YES.contains(&words.as_str()) {
         Some(Approval::Approve)
@@ -83,20 +85,27 @@ fn verdict(text: &str) -> Option<Approval> {
     }
 }
 
-/// Returns what `verdict` means below the open requests of one question. A yes to several is asked for by name.
-fn meant(verdict: Approval, open: &[Request]) -> Option<Command> {
+/// Returns what `verdict` decides below the message `shown`: all of its requests, one, or none, when it is not sure that
+/// they are meant.
+fn decision(verdict: Approval, shown: &Shown, envelope: &Envelope) -> Option<Command> {
     let wants_words = |request: &Request| {
         let wanted = request.wanted.as_ref();
         wanted.is_some_and(|wanted| wanted.how != YES_OR_NO)
     };
-    let first = open.first()?;
-    if open.iter().any(wants_words) {
+    let first = shown.requests.first()?;
+    if !shown.came_whole || shown.requests.iter().any(wants_words) {
         return None;
     }
-    let id = match (verdict, open) {
-        (_, [only]) => &only.id,
-        (Approval::Deny, _) => &first.batch,
-        _ => ONLY,
+    // What was asked for somebody else may stand there by chance, above an answer that is still written.
+    let is_meant = envelope.quoted.is_some() || first.session_key == envelope.session_key.0;
+    let id = match (verdict, shown.requests.as_slice()) {
+        (_, [only]) if is_meant => &only.id,
+        (Approval::Deny, _) if is_meant => &first.batch,
+        _ => {
+            return Some(Command::Done {
+                text: do_you_mean(&shown.requests, envelope.source),
+            });
+        }
     };
     Some(Command::Approval {
         id: id.to_owned(),
@@ -106,8 +115,9 @@ fn meant(verdict: Approval, open: &[Request]) -> Option<Command> {
 }
 
 impl Pipeline {
-    /// Returns the decision that the message `envelope` is: a plain yes or no that an owner writes in their own chat, where
-    /// an open question is the last that was said. `None` for every other message, and when the queue cannot be read.
+    /// Returns the decision that the message `envelope` is: a plain yes or no that an owner writes in their own chat, in
+    /// reply to an open question, or when that is the last message the agent sent there. `None` for every other message,
+    /// and when the queue cannot be read.
     pub(in crate::pipeline) async fn plain_answer(&self, envelope: &Envelope) -> Option<Command> {
         let is_theirs = envelope.from_owner
             && envelope.trust == Trust::Owner
@@ -123,13 +133,17 @@ impl Pipeline {
         }
         let verdict = verdict(&envelope.text)?;
         let (_, route) = self.channel(envelope)?;
-        let written = super::written(envelope);
-        let (message, open) = self.queue.asked_last(route, written.at).await.ok()??;
-        let quoted = envelope.quoted.as_ref().map(|quoted| &quoted.message_id);
-        if quoted.is_some_and(|quoted| quoted.as_ref() != Some(&message)) {
-            return None;
-        }
-        meant(verdict, &open)
+        let quoted = match &envelope.quoted {
+            Some(quoted) => Some(quoted.message_id.clone()?),
+            None => None,
+        };
+        let written = super::written(envelope).at - READING_MS;
+        let this = envelope.id.clone();
+        let shown = self
+            .queue
+            .question_above(this, route, quoted, written)
+            .await;
+        decision(verdict, &shown.ok()??, envelope)
     }
 }
 

@@ -10,8 +10,12 @@ const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Characters of an answer, and choices that are buttons.
 const LONGEST_ANSWER: usize = 4_000;
 const CHOICES: usize = 9;
-/// Characters of what was asked that stay once it is over: an edit is one message, in Telegram of 4,096.
-const ENDED: usize = 3_000;
+/// How a question begins, when it wants a yes and when it wants words.
+const BEGINS: [&str; 2] = ["I need your yes.", "I am asked to ask you."];
+/// What stands before how long it waits and how it is answered.
+const UNTIL: &str = "
+
+Until ";
 
 /// Returns the buttons below a question: a row each, and one for all of them.
 pub(super) fn buttons(requests: &[Request]) -> Vec<Vec<Button>> {
@@ -132,8 +136,8 @@ pub(super) fn question(requests: &[Request], whence: &str, zone: chrono_tz::Tz) 
         .map(|wanted| format!("\n\nAnswer: {}", text::visible(&wanted.how)))
         .collect();
     let begin = match wanted.is_empty() {
-        true => "I need your yes.",
-        false => "I am asked to ask you.",
+        true => BEGINS[0],
+        false => BEGINS[1],
     };
     let block = format!(
         "{place}{}{}\n\nWhy I ask: {}.{rules}",
@@ -158,7 +162,7 @@ pub(super) fn question(requests: &[Request], whence: &str, zone: chrono_tz::Tz) 
         .map(|request| clock::local_text(request.expires_at, zone))
         .unwrap_or_default();
     format!(
-        "{begin}\n\n{fence}\n{block}\n{fence}\n\nUntil {until}: {}",
+        "{begin}\n\n{fence}\n{block}\n{fence}{UNTIL}{until}: {}",
         ids.join("; ")
     )
 }
@@ -189,16 +193,31 @@ pub(super) fn name_one(waiting: &[Request], source: Source) -> String {
     }
 }
 
-/// Returns what stands in place of a question that is over: how each request ended, and what was asked.
-pub(super) fn how_it_ended(batch: &[(Request, String)]) -> String {
-    let longest = ENDED / batch.len().max(1);
-    let line = |(request, state): &(Request, String)| {
-        let asked = text::squeeze(&request.question);
-        let asked: Vec<_> = asked.lines().map(text::visible).collect();
-        let asked = text::shorten(&asked.join("\n"), longest);
-        format!("{}: {asked}", ending(state))
+/// Returns what is said to a plain yes or no of which it is not sure that it is for these.
+pub(super) fn do_you_mean(requests: &[Request], source: Source) -> String {
+    let [one] = requests else {
+        return name_one(requests, source);
     };
-    batch.iter().map(line).collect::<Vec<_>>().join("\n")
+    let words = text::visible(&text::one_line(&one.question));
+    format!(
+        "Is that for {0} ({1})? Reply to its message, or write /approve {0} or /deny {0} WHY.",
+        one.id,
+        text::shorten(&words, 80)
+    )
+}
+
+/// Returns what stands in place of the message `plain` once its question is over: how each request ended, and what was asked.
+pub(super) fn how_it_ended(batch: &[(Request, String)], plain: &str) -> String {
+    let line = |(request, state): &(Request, String)| {
+        format!("{}: {}", ending(state), first_line(&request.question))
+    };
+    let ends: Vec<String> = batch.iter().map(line).collect();
+    let asked = BEGINS
+        .iter()
+        .find_map(|begin| plain.strip_prefix(begin))
+        .unwrap_or(plain);
+    let asked = asked.rsplit_once(UNTIL).map_or(asked, |(asked, _)| asked);
+    format!("{}\n\n{}", ends.join("\n"), asked.trim())
 }
 
 pub(super) fn first_line(question: &str) -> String {

@@ -61,7 +61,7 @@ impl Pipeline {
         if let (Some(letter), Ok(text)) = (letter, &heard)
             && envelope.press.is_some()
         {
-            self.close_question(letter, text).await;
+            self.close_question(letter, |_| text.to_owned()).await;
         }
         Ok(heard)
     }

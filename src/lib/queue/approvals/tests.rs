@@ -231,3 +231,109 @@ async fn what_a_run_said_that_did_not_end_by_itself_is_untrusted_until_it_is_kno
         assert_eq!(is_untrusted().await.expect("read"), Some(false), "{way}");
     }
 }
+
+/// What stands above a word that is written at `at`, or answers the message `quoted`: the ids that are undecided.
+async fn above(store: &Store, quoted: Option<&str>, at: i64) -> Option<(bool, String)> {
+    let chat = ChatRef {
+        chat: "1001".to_owned(),
+        topic: None,
+    };
+    let route = Route {
+        channel: "telegram".to_owned(),
+        chat,
+    };
+    let quoted = quoted.map(str::to_owned);
+    let found = store
+        .question_above("this".to_owned(), route, quoted, at)
+        .await;
+    found.expect("read").map(|shown| {
+        let ids = shown.requests.into_iter().map(|request| request.id);
+        (shown.came_whole, ids.collect())
+    })
+}
+
+#[tokio::test]
+async fn a_word_is_below_a_question_only_where_that_was_the_last_that_was_sent_and_heard() {
+    let is = |ids: &str| Some((true, ids.to_owned()));
+    let (_dir, store) = store().await;
+    assert_eq!(above(&store, None, 50_000).await, None);
+    ask(&store, "old", SKILL, 1_000, Some(Some(2_000))).await;
+    ask(&store, "new", CHAT, 10_000, Some(Some(12_000))).await;
+    assert_eq!(above(&store, None, 11_999).await, None, "before it came");
+    assert_eq!(above(&store, None, 12_000).await, is("new"));
+    assert_eq!(above(&store, Some("mold"), 12_000).await, is("old"));
+    assert_eq!(above(&store, Some("melse"), 12_000).await, None);
+    // One that is on its way stands between, whatever becomes of it.
+    ask(&store, "third", CHAT, 20_000, Some(None)).await;
+    assert_eq!(above(&store, None, 50_000).await, None);
+    assert_eq!(above(&store, Some("mnew"), 50_000).await, is("new"));
+    // What a word of the same second decided is over, and what one decided before is no question.
+    let written = Written {
+        at: 50_000,
+        in_chat: true,
+    };
+    let decided = store.decide("new".to_owned(), Approval::Deny, None, written, 50_500);
+    assert!(matches!(decided.await, Ok(Decided::Taken(_))));
+    assert_eq!(above(&store, Some("mnew"), 50_000).await, is("new"));
+    assert_eq!(above(&store, Some("mnew"), 51_000).await, is(""));
+}
+
+#[tokio::test]
+async fn words_that_its_conversation_heard_since_stand_between_a_question_and_a_yes() {
+    let (_dir, store) = store().await;
+    ask(&store, "q", CHAT, 10_000, Some(Some(12_000))).await;
+    for (id, key, seen) in [("a", "agent:agent:cli:dm:x", true), ("b", CHAT, false)] {
+        let sender = Sender::new("1001", "owner");
+        let (key, words) = (SessionKey(key.to_owned()), "wait".to_owned());
+        let envelope = Envelope::new(id.to_owned(), Source::Telegram, sender, key, words, 13_000);
+        let arrival = Arrival::new(id.to_owned(), Verdict::Accept(vec![envelope]));
+        store
+            .accept(vec![arrival], None, 13_000)
+            .await
+            .expect("accepted");
+        assert_eq!(above(&store, None, 14_000).await.is_some(), seen, "{id}");
+    }
+    assert!(above(&store, Some("mq"), 14_000).await.is_some());
+}
+
+#[tokio::test]
+async fn a_yes_is_for_no_question_of_which_a_part_did_not_arrive() {
+    let (_dir, store) = store().await;
+    let part = |words: &str, asks: Option<&str>| {
+        let chat = ChatRef {
+            chat: "1001".to_owned(),
+            topic: None,
+        };
+        let route = Route {
+            channel: "telegram".to_owned(),
+            chat,
+        };
+        NewPart {
+            asks: asks.map(str::to_owned),
+            ..NewPart::plain(route, words.to_owned())
+        }
+    };
+    let parts = vec![part("rm -rf", None), part("May I?", Some("q"))];
+    let put = store.ask(vec![request("q", CHAT, "q", 1_000)], move |_| parts);
+    let put = put.await.expect("asked");
+    let [first, last] = put.parts.as_slice() else {
+        panic!("{:?}", put.parts);
+    };
+    let message_id = "m2".to_owned();
+    let settled = store.settle(last.id, Aftermath::Sent { message_id }, 2_000);
+    settled.await.expect("settled");
+    assert_eq!(
+        above(&store, None, 9_000).await,
+        Some((false, "q".to_owned()))
+    );
+    let told = says(&store, Approval::Approve, 9_000, true).await;
+    assert_eq!(told, "which of q");
+    let message_id = "m1".to_owned();
+    let settled = store.settle(first.id, Aftermath::Sent { message_id }, 10_000);
+    settled.await.expect("settled");
+    assert_eq!(
+        above(&store, None, 11_000).await,
+        Some((true, "q".to_owned()))
+    );
+    assert_eq!(says(&store, Approval::Approve, 11_000, true).await, "q");
+}
