@@ -285,6 +285,9 @@ fn folded(text: String) -> String {
         match letter {
             'ß' => out.push_str("ss"),
             'ς' => out.push('σ'),
+            // I is small ı in Turkish, and İ small i: here all are one letter.
+            'ı' => out.push('i'),
+            '\u{307}' if out.ends_with('i') => {}
             letter => out.push(letter),
         }
     }
@@ -454,6 +457,10 @@ mod tests {
         check("Zoë", "Zoe\u{308}");
         check("Ｚｏë", "zoë");
         check("STRASSE", "Straße");
+        check("IŞIL", "Işıl");
+        check("ışıl", "Işıl");
+        check("İBRAHİM", "İbrahim");
+        check("ibrahim", "İbrahim");
         check("ΟΔΟΣ", "οδος");
         check("ﬁle", "FILE");
     }

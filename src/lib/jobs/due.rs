@@ -56,7 +56,10 @@ pub fn due(job: &Job, zone: Tz, now: i64, may_speak: bool) -> Result<Option<Due>
     if job.newest_time() > now + BEHIND_MS {
         return Err(Stuck::Clock);
     }
-    let Some(Time(at)) = job.next_at.filter(|at| is_time(&times, at.0)) else {
+    // A schedule that was made denser by hand has an earlier time; what it remembers is never done again.
+    let first = times.next_after(now.max(job.newest_time()));
+    let is_next = |at: &Time| is_time(&times, at.0) && first.is_none_or(|first| at.0 <= first);
+    let Some(Time(at)) = job.next_at.filter(is_next) else {
         // It is new, or its schedule was changed by hand; one that is over has no next time.
         let next_at = if job.last_at.is_some() {
             times.next_after(now)
@@ -192,6 +195,20 @@ mod tests {
             )),
             "wait"
         );
+    }
+
+    #[test]
+    fn a_schedule_that_was_made_denser_by_hand_has_its_next_time_at_once() {
+        let mut job = daily();
+        job.last_at = Some(Time(at("2026-03-01T09:00:00Z")));
+        // It was weekly: the next time is one of both schedules.
+        job.next_at = Some(Time(at("2026-03-08T09:00:00Z")));
+        let now = at("2026-03-01T10:00:00Z");
+        assert_eq!(told(due(&job, Tz::UTC, now, true)), "//03-02T09:00");
+        // A clock that was set back a little does nothing anew.
+        job.next_at = Some(Time(at("2026-03-02T09:00:00Z")));
+        let back = at("2026-03-01T08:59:59Z");
+        assert_eq!(told(due(&job, Tz::UTC, back, true)), "wait");
     }
 
     #[test]

@@ -433,12 +433,18 @@ pub(crate) fn day_of(path: &str) -> Option<i64> {
     Some(date.and_hms_opt(0, 0, 0)?.and_utc().timestamp_millis())
 }
 
-/// Returns when a file was last changed, clamped to the date in its name if there is one. Milliseconds since 1970 UTC.
+/// Returns when a file was last changed, clamped to the date in its name if there is one and it is another day everywhere on
+/// earth: that date is a local one. Milliseconds since 1970 UTC.
 pub(crate) fn time_of(shown: &str, stamp: Stamp) -> i64 {
-    const DAY_MS: i64 = 24 * 3_600_000;
+    const HOUR_MS: i64 = 3_600_000;
     let changed = stamp.times.0 / 1_000_000;
     day_of(shown).map_or(changed, |midnight| {
-        changed.clamp(midnight, midnight + DAY_MS - 1)
+        // Of UTC+14 to UTC-12.
+        let somewhere = midnight - 14 * HOUR_MS..midnight + 36 * HOUR_MS;
+        match somewhere.contains(&changed) {
+            true => changed,
+            false => changed.clamp(midnight, midnight + 24 * HOUR_MS - 1),
+        }
     })
 }
 
@@ -481,6 +487,18 @@ mod tests {
         check("workspace/MEMORY.md", 77, 77);
         check("workspace/memory/2026-05-01.md", 77, day);
         check("workspace/memory/2026-05-01.md", day + 5, day + 5);
+        // In Auckland the day begins thirteen hours before, in Honolulu it ends ten hours after.
+        let hour = 3_600_000;
+        check(
+            "workspace/memory/2026-05-01.md",
+            day - 13 * hour,
+            day - 13 * hour,
+        );
+        check(
+            "workspace/memory/2026-05-01.md",
+            day + 33 * hour,
+            day + 33 * hour,
+        );
         check("workspace/memory/2026-05-01.md", day * 2, day + 86_399_999);
     }
 

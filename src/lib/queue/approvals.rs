@@ -12,7 +12,7 @@ use super::{NewPart, Part};
 use super::{Store, outbox, tasks};
 use crate::db;
 use crate::db::Statements;
-use crate::message::{Approval, Route, Wanted, approval_reply};
+use crate::message::{Approval, Route, Source, Wanted, approval_reply};
 use crate::text::sha256_hex;
 
 /// How long the owner may take, milliseconds (specification §22).
@@ -34,6 +34,8 @@ const SHOWN: &str = "CASE
 /// The state of a request in words for people and models: "withdrawn" with an answer means that the owner wrote something else.
 pub(super) const STATE: &str =
     "CASE WHEN state = 'withdrawn' AND answer IS NOT NULL THEN 'unanswered' ELSE state END";
+/// Nobody reads a question and answers it in less, milliseconds: a word so early is about what was said before.
+const READING_MS: i64 = 1_000;
 /// How long a yes is good for: others of its message may be answered later, and a place be free later.
 const GOOD_FOR_MS: i64 = 2 * PATIENCE_MS;
 /// Grants of conversations that were not renewed so long ago are forgotten.
@@ -115,6 +117,35 @@ pub enum Decided {
     NoWords,
     /// No id was named, and it cannot be told which is meant. Carries those that wait.
     Several(Vec<Request>),
+}
+
+/// A plain yes or no that stands in a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlainWord {
+    /// The input that it is.
+    pub id: String,
+    /// The channel's id of its message.
+    pub message_id: Option<String>,
+    /// The message that it answers.
+    pub quoted: Option<String>,
+    /// When it was written by the channel's clock, milliseconds since 1970 UTC.
+    pub at: i64,
+    /// When we took it, by ours.
+    pub received_at: i64,
+}
+
+impl PlainWord {
+    /// Returns whether it came after the message `shown` that was sent at `sent_at` by our clock, and after somebody can
+    /// have read that. In Telegram the ids of a chat count up; elsewhere the channel's clock is believed.
+    fn is_after(&self, channel: &str, shown: &str, sent_at: i64) -> bool {
+        let number = |id: &str| id.parse::<i64>().ok();
+        let own = self.message_id.as_deref().and_then(number);
+        let is_later = match (own, number(shown)) {
+            (Some(own), Some(shown)) if channel == Source::Telegram.as_str() => own > shown,
+            _ => sent_at <= self.at + SKEW_MS,
+        };
+        is_later && sent_at + READING_MS <= self.received_at
+    }
 }
 
 /// A question that the owner was shown.
@@ -339,18 +370,16 @@ impl Store {
             .await
     }
 
-    /// Returns the question above the message `this` in a chat, with what of it was undecided at `at`, when it had been shown
-    /// then: the one in the message `quoted`, else the last message that was sent there. `None` where the last was anything
-    /// else, or is about to be, or where the question's conversation heard something else since.
+    /// Returns the question above `word` in a chat, with what of it was undecided then: the one in the message that it
+    /// answers, else the last message that was sent there before it. `None` where the last was anything else, or is about to
+    /// be, or where the question's conversation heard something else since.
     ///
     /// # Errors
     /// See [`db::Error`].
     pub async fn question_above(
         &self,
-        this: String,
+        word: PlainWord,
         route: Route,
-        quoted: Option<String>,
-        at: i64,
     ) -> Result<Option<Shown>, db::Error> {
         let recent = "SELECT 1 FROM approvals WHERE state = 'pending' OR decided_at >= ?1 LIMIT 1";
         let last = "SELECT id, message_id, asks, sent_at FROM outbox
@@ -363,27 +392,32 @@ impl Store {
              WHERE a.batch = ?1 AND a.state = 'pending' AND i.received_at > ?2 AND i.id != ?3 LIMIT 1";
         self.writer
             .read(move |connection| {
-                if connection.first(recent, [at], |_| Ok(()))?.is_none() {
+                if connection.first(recent, [word.at], |_| Ok(()))?.is_none() {
                     return Ok(None);
                 }
-                let place = (&route.channel, &route.chat.chat, &route.chat.topic, &quoted);
+                let place = (
+                    &route.channel,
+                    &route.chat.chat,
+                    &route.chat.topic,
+                    &word.quoted,
+                );
                 type Last = (i64, Option<String>, Option<String>, Option<i64>);
                 let last: Option<Last> = connection.first(last, place, |row| {
                     Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
                 })?;
-                let Some((part, Some(_), Some(batch), Some(sent_at))) = last else {
+                let Some((part, Some(shown), Some(batch), Some(sent_at))) = last else {
                     return Ok(None);
                 };
-                let heard = (&batch, sent_at, &this);
-                if sent_at > at
-                    || quoted.is_none()
-                        && connection.first(heard_since, heard, |_| Ok(()))?.is_some()
-                {
+                let heard = (&batch, sent_at, &word.id);
+                let is_clear = word.quoted.is_some()
+                    || word.is_after(&route.channel, &shown, sent_at)
+                        && connection.first(heard_since, heard, |_| Ok(()))?.is_none();
+                if !is_clear {
                     return Ok(None);
                 }
                 Ok(Some(Shown {
                     came_whole: outbox::came_whole(connection, part)?,
-                    requests: connection.all(undecided, (&batch, at), request)?,
+                    requests: connection.all(undecided, (&batch, word.at), request)?,
                 }))
             })
             .await

@@ -39,8 +39,8 @@ mod view;
 
 pub use after_takeover::doubt;
 pub use approvals::{
-    BESIDE_TURNS, Decided, PATIENCE_MS, PutDown, Request, Shown, Standing, Written, approvals,
-    ending,
+    BESIDE_TURNS, Decided, PATIENCE_MS, PlainWord, PutDown, Request, Shown, Standing, Written,
+    approvals, ending,
 };
 pub use chats::Exchange;
 pub use continued::{conversation_of, places};

@@ -13,7 +13,6 @@
 //! place after it, when the host's tree is gone: no symlink can lead a mount astray.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -68,8 +67,8 @@ const PROC_MASKED: [&str; 9] = [
 
 const FORBIDDEN_WRITABLE: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// What lies over hidden files while the root is built.
-const CLOSED: &str = "/.closed";
+/// Where a file is made that is put over a hidden one.
+const COVER: &str = "/.cover";
 
 /// Processes and threads of a command.
 pub(super) const MAX_PROCESSES: u64 = 1024;
@@ -232,7 +231,6 @@ pub(super) fn build(
             Layer::Hide(path) => covers.extend(hide(&path)?),
         }
     }
-    let _ = fs::remove_file(CLOSED);
     // The workspace may be named by a path with symlinks in it.
     if fs::symlink_metadata(&plan.spec.workspace).is_err() {
         make_parent(&plan.spec.workspace)?;
@@ -431,16 +429,19 @@ fn hide(path: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(None)
 }
 
-/// Puts a file over `path` that nobody may open: a program gets an error instead of an empty file.
+/// Puts a file over `path` that nobody may open, of the same length: a program gets an error instead of an empty file.
 fn cover_file(path: &Path) -> std::io::Result<()> {
-    let mut closed = fs::OpenOptions::new();
-    match closed.write(true).create_new(true).mode(0o000).open(CLOSED) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let mounts = syscalls::clone_mounts(Path::new(CLOSED))?;
-    syscalls::set_mount_flags(&mounts, NO_SUID | NO_DEVICES | READ_ONLY)?;
-    Ok(syscalls::attach_mounts(&mounts, path)?)
+    let length = fs::symlink_metadata(path).map_or(0, |meta| meta.len());
+    let mut options = fs::OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o000);
+    // A file of holes takes no memory; what is longer than one can be is as long as it may.
+    let _ = options.open(COVER)?.set_len(length);
+    let covered = syscalls::clone_mounts(Path::new(COVER)).and_then(|mounts| {
+        syscalls::set_mount_flags(&mounts, NO_SUID | NO_DEVICES | READ_ONLY)?;
+        syscalls::attach_mounts(&mounts, path)
+    });
+    fs::remove_file(COVER)?;
+    Ok(covered?)
 }
 
 fn mount_tmpfs(path: impl AsRef<Path>, options: &str) -> Result<(), Failure> {

@@ -2,9 +2,10 @@
 //! and by its content, so that it stays marked when it is moved, copied or brought back.
 //!
 //! ```text
-//! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…","asked":true}},
+//! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…","asked":true,"owners":true}},
 //!                         "contents":{SHA256:{"at":MS,"size":BYTES,"asked":true}}}
-//!                        PATH is in the workspace, or absolute; `asked`: the owner wanted it there
+//!                        PATH is in the workspace, or absolute; `asked`: the owner wanted it there;
+//!                        `owners`: it was theirs and was changed
 //! state/untrusted.lock   held while it is changed
 //! ```
 //! When it cannot be read, every file counts as marked until somebody has repaired it: nothing is set aside
@@ -134,6 +135,9 @@ struct Mark {
     run: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     asked: bool,
+    /// Whether it was the owner's, and was changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    owners: bool,
 }
 
 impl From<Marking<'_>> for Mark {
@@ -142,6 +146,7 @@ impl From<Marking<'_>> for Mark {
             at: by.at,
             run: by.run.to_owned(),
             asked: by.asked,
+            owners: false,
         }
     }
 }
@@ -165,6 +170,25 @@ impl Marks {
         self.file
             .read()
             .is_none_or(|contents| contents.files.contains_key(key))
+    }
+
+    /// Returns true when the file called `key` was the owner's before it got untrusted words.
+    pub fn was_owners(&self, key: &str) -> bool {
+        let contents = self.file.read();
+        contents.is_some_and(|contents| contents.files.get(key).is_some_and(|mark| mark.owners))
+    }
+
+    /// As [`Self::set_with`], of a file that is there and the owner's.
+    ///
+    /// # Errors
+    /// When it cannot be locked or written.
+    pub fn set_on_owners(
+        &self,
+        key: &str,
+        bytes: &[u8],
+        by: Marking<'_>,
+    ) -> Result<(), sys::Error> {
+        self.mark(&[(key.to_owned(), Some(ContentId::of(bytes)))], by, true)
     }
 
     /// Returns true when something below the directory called `key` is marked, or nobody can tell.
@@ -229,12 +253,27 @@ impl Marks {
         files: &[(String, Option<ContentId>)],
         by: Marking<'_>,
     ) -> Result<(), sys::Error> {
+        self.mark(files, by, false)
+    }
+
+    fn mark(
+        &self,
+        files: &[(String, Option<ContentId>)],
+        by: Marking<'_>,
+        owners: bool,
+    ) -> Result<(), sys::Error> {
         if files.is_empty() {
             return Ok(());
         }
         self.change(|contents| {
             for (key, content) in files {
-                contents.files.insert(key.clone(), by.into());
+                let before = contents.files.get(key);
+                let owners = before.map_or(owners, |mark| mark.owners);
+                let mark = Mark {
+                    owners,
+                    ..by.into()
+                };
+                contents.files.insert(key.clone(), mark);
                 let content = content.as_ref().filter(|content| content.size >= SHORTEST);
                 if let Some(ContentId { size, sha256 }) = content {
                     let (at, size, asked) = (by.at, *size, by.asked);

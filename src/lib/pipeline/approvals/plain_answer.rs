@@ -4,7 +4,7 @@ use super::words::do_you_mean;
 use crate::message::approval_reply::YES_OR_NO;
 use crate::message::{Approval, Command, Envelope, Trust};
 use crate::pipeline::Pipeline;
-use crate::queue::{Request, Shown};
+use crate::queue::{PlainWord, Request, Shown};
 
 /// Whole messages that are a yes and nothing else, in languages of the packs; lower case, without a mark at the end.
 const YES: &[&str] = &[
@@ -19,6 +19,15 @@ const YES: &[&str] = &[
     "sure",
     "go ahead",
     "do it",
+    "ok do it",
+    "yes do it",
+    "sure go ahead",
+    "yes go ahead",
+    "go for it",
+    "of course",
+    "please do",
+    "proceed",
+    "yes thanks",
     "approve",
     "approved",
     "👍",
@@ -65,9 +74,6 @@ const NO: &[&str] = &[
     "nej",
     "hayır",
 ];
-/// Nobody reads a question and answers it in less, milliseconds: a word so early is about what was said before.
-const READING_MS: i64 = 1_000;
-
 /// Returns the verdict that `text` is, when it is that alone.
 fn verdict(text: &str) -> Option<Approval> {
     // Telephones put colours on a thumb.
@@ -137,12 +143,14 @@ impl Pipeline {
             Some(quoted) => Some(quoted.message_id.clone()?),
             None => None,
         };
-        let written = super::written(envelope).at - READING_MS;
-        let this = envelope.id.clone();
-        let shown = self
-            .queue
-            .question_above(this, route, quoted, written)
-            .await;
+        let word = PlainWord {
+            id: envelope.id.clone(),
+            message_id: envelope.reply_to.clone(),
+            quoted,
+            at: super::written(envelope).at,
+            received_at: envelope.received_at,
+        };
+        let shown = self.queue.question_above(word, route).await;
         decision(verdict, &shown.ok()??, envelope)
     }
 }

@@ -242,10 +242,14 @@ async fn above(store: &Store, quoted: Option<&str>, at: i64) -> Option<(bool, St
         channel: "telegram".to_owned(),
         chat,
     };
-    let quoted = quoted.map(str::to_owned);
-    let found = store
-        .question_above("this".to_owned(), route, quoted, at)
-        .await;
+    let word = PlainWord {
+        id: "this".to_owned(),
+        message_id: None,
+        quoted: quoted.map(str::to_owned),
+        at,
+        received_at: at,
+    };
+    let found = store.question_above(word, route).await;
     found.expect("read").map(|shown| {
         let ids = shown.requests.into_iter().map(|request| request.id);
         (shown.came_whole, ids.collect())
@@ -259,8 +263,12 @@ async fn a_word_is_below_a_question_only_where_that_was_the_last_that_was_sent_a
     assert_eq!(above(&store, None, 50_000).await, None);
     ask(&store, "old", SKILL, 1_000, Some(Some(2_000))).await;
     ask(&store, "new", CHAT, 10_000, Some(Some(12_000))).await;
-    assert_eq!(above(&store, None, 11_999).await, None, "before it came");
-    assert_eq!(above(&store, None, 12_000).await, is("new"));
+    assert_eq!(
+        above(&store, None, 12_999).await,
+        None,
+        "nobody has read it"
+    );
+    assert_eq!(above(&store, None, 13_000).await, is("new"));
     assert_eq!(above(&store, Some("mold"), 12_000).await, is("old"));
     assert_eq!(above(&store, Some("melse"), 12_000).await, None);
     // One that is on its way stands between, whatever becomes of it.
@@ -336,4 +344,27 @@ async fn a_yes_is_for_no_question_of_which_a_part_did_not_arrive() {
         Some((true, "q".to_owned()))
     );
     assert_eq!(says(&store, Approval::Approve, 11_000, true).await, "q");
+}
+
+#[test]
+fn in_telegram_the_ids_of_messages_tell_their_order_whatever_the_clocks_say() {
+    let word = |message_id: &str, at: i64, received_at: i64| PlainWord {
+        id: "this".to_owned(),
+        message_id: Some(message_id.to_owned()),
+        quoted: None,
+        at,
+        received_at,
+    };
+    for (channel, message_id, at, received_at, is_after) in [
+        // Our clock is twenty seconds ahead.
+        ("telegram", "12", 10_000, 32_000, true),
+        ("telegram", "10", 32_000, 32_000, false),
+        ("telegram", "12", 32_000, 30_900, false),
+        ("mail", "12", 10_000, 32_000, false),
+        ("mail", "12", 26_000, 32_000, true),
+    ] {
+        let word = word(message_id, at, received_at);
+        let told = word.is_after(channel, "11", 30_000);
+        assert_eq!(told, is_after, "{channel} {word:?}");
+    }
 }

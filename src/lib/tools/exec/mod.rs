@@ -190,7 +190,7 @@ fn was_denied(command: &str, output: &str) -> bool {
     has(
         output,
         &["ermission denied", "EACCES", "ermissionError", "[cut "],
-    ) || has(command, &["/dev/null", "2>&-", "|| true", "|| :", "-s "])
+    ) || has(command, &["/dev/null", "2>&-", "|| true", "|| :"])
 }
 
 impl Exec {
@@ -237,7 +237,7 @@ impl Exec {
         let closed = marked.closed.len();
         let origin = move || exec.origin(&printed, host, (&marked, watch), &period, &context);
         let mut output = output.marked(crate::sys::blocking(origin).await);
-        if closed > 0 && (output.is_error || was_denied(&line, &output.text)) {
+        if closed > 0 && was_denied(&line, &output.text) {
             end_line(&mut output.text);
             output.text.push_str(&format!(
                 "[closed to this command: {}, written by runs that had read untrusted words; the owner is asked about a command that names one]",

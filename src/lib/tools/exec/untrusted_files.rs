@@ -279,7 +279,30 @@ pub(super) fn state(command: &str, marks: &Marks) -> Option<String> {
 
 /// Returns true for a file that an untrusted run wrote, and that is no document.
 fn may_be_run(undo: &undo::Store, workspace: &Path, path: &Path) -> bool {
-    !is_document(path) && !is_asked(undo, workspace, path)
+    !is_document(path) && !is_git_data(path) && !is_asked(undo, workspace, path)
+}
+
+/// Returns true for what git keeps in a repository and nothing runs: `git add` of one untrusted file writes the index.
+fn is_git_data(path: &Path) -> bool {
+    const DATA: [&str; 11] = [
+        "index",
+        "objects",
+        "logs",
+        "refs",
+        "HEAD",
+        "ORIG_HEAD",
+        "FETCH_HEAD",
+        "MERGE_HEAD",
+        "COMMIT_EDITMSG",
+        "MERGE_MSG",
+        "packed-refs",
+    ];
+    let mut names = path.iter();
+    let is_in_git = names.any(|name| name == ".git");
+    is_in_git
+        && names
+            .next()
+            .is_some_and(|name| DATA.iter().any(|data| name == *data))
 }
 
 fn is_asked(undo: &undo::Store, workspace: &Path, path: &Path) -> bool {
@@ -340,7 +363,7 @@ mod tests {
     fn house() -> House {
         let dir = tempfile::tempdir().expect("dir");
         let workspace = dir.path().canonicalize().expect("path").join("w");
-        std::fs::create_dir_all(workspace.join("sub")).expect("dirs");
+        std::fs::create_dir_all(workspace.join("sub/.git")).expect("dirs");
         let marks = Marks::new(&dir.path().join("untrusted.json"));
         let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
         House {
@@ -405,6 +428,8 @@ mod tests {
         let house = house();
         house.put("notes.md", "found on a page, in some words", Some(false));
         house.put("run.sh", "touch canary-of-the-page", Some(false));
+        // Git writes it when a file of the page is added.
+        house.put("sub/.git/index", "what git knows of that file", Some(false));
         house.put(
             "sub/Makefile",
             "all:\n\ttouch canary-of-the-page",

@@ -489,7 +489,18 @@ fn what_a_change_reaches_depends_on_whose_file_it_is() {
     std::fs::create_dir_all(house.at("inbox/1001")).unwrap();
     house.put(received, b"x");
     house.files.undo.marks.set(received, by("r")).unwrap();
+    // The owner said yes to one change of a file of theirs.
+    let tainted = Context {
+        untrusted: true,
+        ..context()
+    };
+    house.put("diary.md", b"mine");
+    house.write_in("diary.md", "mine, and high water at 14:32", &tainted);
+    house.write_in("diary.md", "mine, and high water at 15:32", &tainted);
+    house.write_in("page.md", "high water at 14:32", &tainted);
     for (path, expected) in [
+        ("diary.md", Reach::Acts),
+        ("page.md", Reach::Free),
         ("new.md", Reach::Free),
         ("sub/SOUL.md", Reach::Free),
         ("theirs.md", Reach::Free),

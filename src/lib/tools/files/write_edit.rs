@@ -131,7 +131,12 @@ impl Files {
         let is_received = target.key.split('/').next() == Some(inbox::DIR);
         match target.file.existing() {
             // With damaged marks nobody can tell which files are the owner's.
-            Ok(Some(_)) if is_received || !marks.has(&target.key) || marks.damage().is_some() => {
+            Ok(Some(_))
+                if is_received
+                    || !marks.has(&target.key)
+                    || marks.was_owners(&target.key)
+                    || marks.damage().is_some() =>
+            {
                 Reach::Acts
             }
             Ok(_) | Err(_) => Reach::Free,
@@ -332,7 +337,12 @@ impl Files {
         let is_agreed = context.approved.is_some() && (target.is_protected() || key == "MEMORY.md");
         let of_run = context.untrusted && !is_agreed;
         if let Some(by) = of_run.then(|| context.marking()).or(marked) {
-            let marked = self.undo.marks.set_with(key, bytes, by);
+            let marks = &self.undo.marks;
+            // What was the owner's stays theirs: a later run asks as well before it changes it.
+            let marked = match old {
+                Some(_) => marks.set_on_owners(key, bytes, by),
+                None => marks.set_with(key, bytes, by),
+            };
             marked.map_err(|error| format!("{shown} was not changed: {error}"))?;
         }
         if differs && target.is_protected() {
