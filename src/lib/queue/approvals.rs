@@ -12,7 +12,7 @@ use super::{NewPart, Part};
 use super::{Store, outbox, tasks};
 use crate::db;
 use crate::db::Statements;
-use crate::message::{Approval, Route, Source, Wanted, approval_reply};
+use crate::message::{Approval, Route, Wanted, approval_reply};
 use crate::text::sha256_hex;
 
 /// How long the owner may take, milliseconds (specification §22).
@@ -124,8 +124,8 @@ pub enum Decided {
 pub struct PlainWord {
     /// The input that it is.
     pub id: String,
-    /// The channel's id of its message.
-    pub message_id: Option<String>,
+    /// The channel's id of its message, where those of a chat count up.
+    pub number: Option<i64>,
     /// The message that it answers.
     pub quoted: Option<String>,
     /// When it was written by the channel's clock, milliseconds since 1970 UTC.
@@ -136,12 +136,10 @@ pub struct PlainWord {
 
 impl PlainWord {
     /// Returns whether it came after the message `shown` that was sent at `sent_at` by our clock, and after somebody can
-    /// have read that. In Telegram the ids of a chat count up; elsewhere the channel's clock is believed.
-    fn is_after(&self, channel: &str, shown: &str, sent_at: i64) -> bool {
-        let number = |id: &str| id.parse::<i64>().ok();
-        let own = self.message_id.as_deref().and_then(number);
-        let is_later = match (own, number(shown)) {
-            (Some(own), Some(shown)) if channel == Source::Telegram.as_str() => own > shown,
+    /// have read that. Where the ids of a chat do not count up the channel's clock is believed.
+    fn is_after(&self, shown: &str, sent_at: i64) -> bool {
+        let is_later = match (self.number, shown.parse::<i64>()) {
+            (Some(own), Ok(shown)) => own > shown,
             _ => sent_at <= self.at + SKEW_MS,
         };
         is_later && sent_at + READING_MS <= self.received_at
@@ -410,7 +408,7 @@ impl Store {
                 };
                 let heard = (&batch, sent_at, &word.id);
                 let is_clear = word.quoted.is_some()
-                    || word.is_after(&route.channel, &shown, sent_at)
+                    || word.is_after(&shown, sent_at)
                         && connection.first(heard_since, heard, |_| Ok(()))?.is_none();
                 if !is_clear {
                     return Ok(None);

@@ -2,7 +2,7 @@
 
 use super::words::do_you_mean;
 use crate::message::approval_reply::YES_OR_NO;
-use crate::message::{Approval, Command, Envelope, Trust};
+use crate::message::{Approval, Command, Envelope, Source, Trust};
 use crate::pipeline::Pipeline;
 use crate::queue::{PlainWord, Request, Shown};
 
@@ -47,6 +47,7 @@ const YES: &[&str] = &[
     "evet",
     "tamam",
 ];
+
 /// Those that are a no and nothing else.
 const NO: &[&str] = &[
     "no",
@@ -74,6 +75,7 @@ const NO: &[&str] = &[
     "nej",
     "hayır",
 ];
+
 /// Returns the verdict that `text` is, when it is that alone.
 fn verdict(text: &str) -> Option<Approval> {
     // Telephones put colours on a thumb.
@@ -145,7 +147,9 @@ impl Pipeline {
         };
         let word = PlainWord {
             id: envelope.id.clone(),
-            message_id: envelope.reply_to.clone(),
+            number: (envelope.reply_to.as_ref())
+                .filter(|_| envelope.source == Source::Telegram)
+                .and_then(|id| id.parse().ok()),
             quoted,
             at: super::written(envelope).at,
             received_at: envelope.received_at,
@@ -186,6 +190,8 @@ mod tests {
             "👍👎",
             "/approve",
             "not yes",
+            "yes...",
+            "ok…",
             "okay then, tell me more",
             "always",
         ] {

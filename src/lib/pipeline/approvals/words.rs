@@ -13,9 +13,7 @@ const CHOICES: usize = 9;
 /// How a question begins, when it wants a yes and when it wants words.
 const BEGINS: [&str; 2] = ["I need your yes.", "I am asked to ask you."];
 /// What stands before how long it waits and how it is answered.
-const UNTIL: &str = "
-
-Until ";
+const UNTIL: &str = "\n\nUntil ";
 
 /// Returns the buttons below a question: a row each, and one for all of them.
 pub(super) fn buttons(requests: &[Request]) -> Vec<Vec<Button>> {
