@@ -184,7 +184,8 @@ fn a_plain_message_takes_five_syncs_and_three_calls_at_most() {
     } = counted;
     assert!(syncs >= MESSAGES, "{syncs} syncs: nothing was counted");
     assert!(
-        syncs <= SYNCS * MESSAGES + CHECKPOINTS,
+        // With each two of the audit log and its head, once a second, goes a third: a slow machine has more of them.
+        syncs <= SYNCS * MESSAGES + CHECKPOINTS + audit_syncs / 2,
         "{syncs} syncs for {MESSAGES} messages, {SYNCS} each are allowed"
     );
     assert!(
