@@ -122,6 +122,21 @@ fn states(house: &House) -> Vec<String> {
     rows.iter().map(word).collect()
 }
 
+const GROUP: i64 = -100_500;
+
+/// Returns a house with a group of the owner and the guest, whose owner was heard in a chat of their own.
+fn house_with_group() -> House {
+    let house = House::with(&format!(
+        "[telegram.groups.\"{GROUP}\"]\nallow_from = [{OWNER}, {GUEST}]\n{ASKS}"
+    ));
+    house.telegram.say(OWNER, OWNER, "[[say hi]]");
+    house.telegram.wait_sent(|sent| sent.text == "hi", SOON);
+    house
+}
+
+/// What the model is told when the owner wrote something else.
+const UNANSWERED: &str =
+    "this was not run: the owner did not answer the question but wrote a message, which follows";
 const ASKS: &str = "[tools.exec]\npolicy = \"ask\"";
 
 #[test]
@@ -208,9 +223,10 @@ fn why_not_reaches_the_model_and_an_own_word_instead_is_no_answer() {
     house.telegram.say(OWNER, OWNER, "so do that");
     question(&house, 1);
     house.telegram.say(OWNER, OWNER, "no, wait, what is in it?");
-    let denied = "this was not run: the owner did not answer the question but wrote a message, which follows";
     wait_for("the no", SOON, || {
-        results(&house).contains(&denied.to_owned()).then_some(())
+        results(&house)
+            .contains(&UNANSWERED.to_owned())
+            .then_some(())
     });
     assert_eq!(states(&house), ["denied", "withdrawn"]);
     let closed = wait_for("the end of the question", SOON, || {
@@ -240,7 +256,7 @@ fn a_plain_yes_or_no_below_a_question_answers_it() {
         house.telegram.say(OWNER, OWNER, "go on");
         let asked = question(&house, round);
         read_it();
-        // Of others it is none, and a question of theirs is no last word in the owner's chat.
+        // A guest's yes decides nothing.
         house.telegram.say(GUEST, GUEST, "yes");
         wait_for("the guest's answer", SOON, || {
             let sent = house.telegram.sent().into_iter();
@@ -274,12 +290,7 @@ fn a_plain_yes_or_no_below_a_question_answers_it() {
 
 #[test]
 fn an_ok_below_a_question_of_somebody_else_is_asked_about_and_a_reply_to_it_counts() {
-    const GROUP: i64 = -100_500;
-    let house = House::with(&format!(
-        "[telegram.groups.\"-100500\"]\nallow_from = [1001, 1002]\n{ASKS}"
-    ));
-    house.telegram.say(OWNER, OWNER, "[[say hi]]");
-    house.telegram.wait_sent(|sent| sent.text == "hi", SOON);
+    let house = house_with_group();
     calls_exec(&house, "echo done");
     let words = format!("@{} please", house.telegram.username());
     house.telegram.say(GROUP, GUEST, &words);
@@ -320,10 +331,9 @@ fn a_yes_to_anything_else_in_the_chat_approves_nothing() {
         .wait_sent(|sent| sent.text.contains("Is it raining?"), SOON);
     read_it();
     house.telegram.say(OWNER, OWNER, "yes");
-    let unanswered = "this was not run: the owner did not answer the question but wrote a message, which follows";
     wait_for("the end of the question", SOON, || {
         results(&house)
-            .contains(&unanswered.to_owned())
+            .contains(&UNANSWERED.to_owned())
             .then_some(())
     });
     assert_eq!(states(&house), ["withdrawn"]);
@@ -905,12 +915,7 @@ fn a_yes_is_for_the_file_that_would_be_sent() {
 
 #[test]
 fn what_is_allowed_in_a_group_is_allowed_to_the_one_who_asked() {
-    const GROUP: i64 = -100_500;
-    let house = House::with(&format!(
-        "[telegram.groups.\"-100500\"]\nallow_from = [1001, 1002]\n{ASKS}"
-    ));
-    house.telegram.say(OWNER, OWNER, "[[say hi]]");
-    house.telegram.wait_sent(|sent| sent.text == "hi", SOON);
+    let house = house_with_group();
     let wants = |person: i64| {
         calls_exec(&house, "wc -c SOUL.md");
         let words = format!("@{} how long is it", house.telegram.username());

@@ -184,7 +184,7 @@ fn a_plain_message_takes_five_syncs_and_three_calls_at_most() {
     } = counted;
     assert!(syncs >= MESSAGES, "{syncs} syncs: nothing was counted");
     assert!(
-        // With each two of the audit log and its head, once a second, goes a third: a slow machine has more of them.
+        // The audit log syncs once a second: itself, its head, and their directory, which has no name of its own here.
         syncs <= SYNCS * MESSAGES + CHECKPOINTS + audit_syncs / 2,
         "{syncs} syncs for {MESSAGES} messages, {SYNCS} each are allowed"
     );

@@ -58,7 +58,9 @@ pub fn due(job: &Job, zone: Tz, now: i64, may_speak: bool) -> Result<Option<Due>
     }
     // A schedule that was made denser by hand has an earlier time; what it remembers is never done again.
     let first = times.next_after(now.max(job.newest_time()));
-    let is_next = |at: &Time| is_time(&times, at.0) && first.is_none_or(|first| at.0 <= first);
+    let is_next = |at: &Time| {
+        first == Some(at.0) || first.is_none_or(|first| at.0 < first) && is_time(&times, at.0)
+    };
     let Some(Time(at)) = job.next_at.filter(is_next) else {
         // It is new, or its schedule was changed by hand; one that is over has no next time.
         let next_at = if job.last_at.is_some() {

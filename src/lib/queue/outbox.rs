@@ -255,7 +255,6 @@ impl Store {
     }
 }
 
-/// See [`Store::sending`].
 /// Returns whether all parts before the part `id` of a message have arrived.
 pub(super) fn came_whole(connection: &Connection, id: i64) -> rusqlite::Result<bool> {
     let sql = "SELECT count(*) FROM outbox earlier JOIN outbox last ON last.id = ?1
@@ -264,6 +263,7 @@ pub(super) fn came_whole(connection: &Connection, id: i64) -> rusqlite::Result<b
     Ok(missing == 0)
 }
 
+/// See [`Store::sending`].
 pub(super) fn sending(connection: &Connection, id: i64, now: i64) -> rusqlite::Result<()> {
     let sql = "UPDATE outbox SET state = 'sending', sending_at = CASE WHEN unknowns > 0 THEN sending_at ELSE ?2 END, attempts = attempts + 1
          WHERE id = ?1 AND state != 'sent'";

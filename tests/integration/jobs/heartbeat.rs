@@ -1,11 +1,11 @@
 //! The heartbeat: the agent wakes by itself when HEARTBEAT.md has something for it, and never else.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::{OWNER, SOON, Times};
-use crate::support::{Reply, wait_for};
+use crate::support::{Reply, look_until, wait_for};
 
 const BEAT: Duration = Duration::from_secs(1800);
 
@@ -22,12 +22,8 @@ impl Times {
     fn beat(&mut self, time: Duration, mut seen: impl FnMut(&Self) -> bool) {
         self.clock.later(time);
         for _ in 0..4 {
-            let deadline = Instant::now() + SOON / 4;
-            while Instant::now() < deadline {
-                if seen(self) {
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(20));
+            if look_until(SOON / 4, || seen(self).then_some(())).is_some() {
+                return;
             }
             self.clock.later(Duration::from_secs(61));
         }

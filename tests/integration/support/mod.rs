@@ -42,7 +42,7 @@ pub(crate) use self::{
     schema::Schema,
     site::Site,
     telegram::{Call, FakeTelegram, Fault, FaultKind, Sent, Upload},
-    wait::{OnDrop, wait_for},
+    wait::{OnDrop, look_until, wait_for},
 };
 
 /// Returns the number that an environment variable gives for a run: `KILLS=2000`.

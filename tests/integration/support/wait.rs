@@ -17,7 +17,7 @@ pub(crate) fn wait_for<T>(what: &str, timeout: Duration, probe: impl FnMut() -> 
 }
 
 /// Returns what `probe` found, or `None` after `timeout`; looks at least once.
-pub(super) fn look_until<T>(timeout: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
+pub(crate) fn look_until<T>(timeout: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + timeout;
     loop {
         if let Some(found) = probe() {

@@ -165,13 +165,15 @@ pub(super) fn question(requests: &[Request], whence: &str, zone: chrono_tz::Tz) 
     )
 }
 
+/// Returns a request as it is named among others.
+fn listed(request: &Request) -> String {
+    let words = text::visible(&text::one_line(&request.question));
+    format!("{} ({})", request.id, text::shorten(&words, 80))
+}
+
 /// Returns what is said to a word that names none of those that wait, when it cannot be told which is meant. In a shell
 /// `agent-send` says how one is named.
 pub(super) fn name_one(waiting: &[Request], source: Source) -> String {
-    let listed = |request: &Request| {
-        let words = text::visible(&text::one_line(&request.question));
-        format!("{} ({})", request.id, text::shorten(&words, 80))
-    };
     let list: Vec<String> = waiting.iter().map(listed).collect();
     let list = list.join("; ");
     let how = |id: &str| match source {
@@ -196,11 +198,10 @@ pub(super) fn do_you_mean(requests: &[Request], source: Source) -> String {
     let [one] = requests else {
         return name_one(requests, source);
     };
-    let words = text::visible(&text::one_line(&one.question));
     format!(
-        "Is that for {0} ({1})? Reply to its message, or write /approve {0} or /deny {0} WHY.",
+        "Is that for {1}? Reply to its message, or write /approve {0} or /deny {0} WHY.",
         one.id,
-        text::shorten(&words, 80)
+        listed(one)
     )
 }
 

@@ -28,21 +28,25 @@ async fn store() -> (tempfile::TempDir, Store) {
     (dir, store)
 }
 
+/// The owner's chat.
+fn route() -> Route {
+    let chat = ChatRef {
+        chat: "1001".to_owned(),
+        topic: None,
+    };
+    Route {
+        channel: "telegram".to_owned(),
+        chat,
+    }
+}
+
 /// Asks at `at`; the message that asks arrives at `arrives`, if that is said, and there is none when it is `None`.
 async fn ask(store: &Store, id: &str, key: &str, at: i64, arrives: Option<Option<i64>>) {
     let part = |new: &[Request]| {
-        let chat = ChatRef {
-            chat: "1001".to_owned(),
-            topic: None,
-        };
-        let route = Route {
-            channel: "telegram".to_owned(),
-            chat,
-        };
         let asks = new.first().map(|first| first.batch.clone());
         NewPart {
             asks,
-            ..NewPart::plain(route, "May I?".to_owned())
+            ..NewPart::plain(route(), "May I?".to_owned())
         }
     };
     let new = vec![request(id, key, id, at)];
@@ -209,15 +213,7 @@ async fn what_a_run_said_that_did_not_end_by_itself_is_untrusted_until_it_is_kno
         let ids = ["a".to_owned()];
         store.start_run("r1", &key, &ids).await.expect("start");
         ask(&store, "a", CHAT, 11, Some(Some(12))).await;
-        let chat = ChatRef {
-            chat: "1001".to_owned(),
-            topic: None,
-        };
-        let route = Route {
-            channel: "telegram".to_owned(),
-            chat,
-        };
-        let is_untrusted = || store.is_untrusted(route.clone(), "ma".to_owned());
+        let is_untrusted = || store.is_untrusted(route(), "ma".to_owned());
         assert_eq!(is_untrusted().await.expect("read"), Some(true), "it runs");
         if way == "stop" {
             let before = i64::MAX;
@@ -234,14 +230,6 @@ async fn what_a_run_said_that_did_not_end_by_itself_is_untrusted_until_it_is_kno
 
 /// What stands above a word that is written at `at`, or answers the message `quoted`: the ids that are undecided.
 async fn above(store: &Store, quoted: Option<&str>, at: i64) -> Option<(bool, String)> {
-    let chat = ChatRef {
-        chat: "1001".to_owned(),
-        topic: None,
-    };
-    let route = Route {
-        channel: "telegram".to_owned(),
-        chat,
-    };
     let word = PlainWord {
         id: "this".to_owned(),
         number: None,
@@ -249,7 +237,7 @@ async fn above(store: &Store, quoted: Option<&str>, at: i64) -> Option<(bool, St
         at,
         received_at: at,
     };
-    let found = store.question_above(word, route).await;
+    let found = store.question_above(word, route()).await;
     found.expect("read").map(|shown| {
         let ids = shown.requests.into_iter().map(|request| request.id);
         (shown.came_whole, ids.collect())
@@ -307,19 +295,9 @@ async fn words_that_its_conversation_heard_since_stand_between_a_question_and_a_
 #[tokio::test]
 async fn a_yes_is_for_no_question_of_which_a_part_did_not_arrive() {
     let (_dir, store) = store().await;
-    let part = |words: &str, asks: Option<&str>| {
-        let chat = ChatRef {
-            chat: "1001".to_owned(),
-            topic: None,
-        };
-        let route = Route {
-            channel: "telegram".to_owned(),
-            chat,
-        };
-        NewPart {
-            asks: asks.map(str::to_owned),
-            ..NewPart::plain(route, words.to_owned())
-        }
+    let part = |words: &str, asks: Option<&str>| NewPart {
+        asks: asks.map(str::to_owned),
+        ..NewPart::plain(route(), words.to_owned())
     };
     let parts = vec![part("rm -rf", None), part("May I?", Some("q"))];
     let put = store.ask(vec![request("q", CHAT, "q", 1_000)], move |_| parts);

@@ -183,14 +183,16 @@ fn receipt(command: &str) -> String {
     format!("ran {}", shorten(first, 120))
 }
 
-/// Returns true for a command that something may have been closed to: a program that cannot open a file says so in its
-/// `output`, where that is not thrown away or cut.
-fn was_denied(command: &str, output: &str) -> bool {
-    let has = |text: &str, signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
-    has(
-        output,
-        &["ermission denied", "EACCES", "ermissionError", "[cut "],
-    ) || has(command, &["/dev/null", "2>&-", "|| true", "|| :"])
+/// Returns true for a command that may not say what was closed to it.
+fn hides_errors(command: &str) -> bool {
+    let signs = ["/dev/null", "2>&-", "|| true", "|| :"];
+    signs.iter().any(|sign| command.contains(sign))
+}
+
+/// Returns true for the output of a command that something was closed to, or that was cut before it said so.
+fn was_denied(output: &str) -> bool {
+    let signs = ["ermission denied", "EACCES", "ermissionError", "[cut "];
+    signs.iter().any(|sign| output.contains(sign))
 }
 
 impl Exec {
@@ -214,7 +216,7 @@ impl Exec {
         if !self.settings.off {
             network::give(&session, &mut spec);
         }
-        let (line, ran) = (spec.command.clone(), receipt(&spec.command));
+        let (ran, is_silent) = (receipt(&spec.command), hides_errors(&spec.command));
         let mut output = match run_and_tell(&self.sandbox, spec, context, &pauses).await {
             Ok(outcome) => report(outcome, seconds),
             Err(error) => ToolOutput::error(format!("the command was not run: {error}")),
@@ -237,7 +239,7 @@ impl Exec {
         let closed = marked.closed.len();
         let origin = move || exec.origin(&printed, host, (&marked, watch), &period, &context);
         let mut output = output.marked(crate::sys::blocking(origin).await);
-        if closed > 0 && was_denied(&line, &output.text) {
+        if closed > 0 && (is_silent || was_denied(&output.text)) {
             end_line(&mut output.text);
             output.text.push_str(&format!(
                 "[closed to this command: {}, written by runs that had read untrusted words; the owner is asked about a command that names one]",
