@@ -236,7 +236,8 @@ fn why_not_reaches_the_model_and_an_own_word_instead_is_no_answer() {
             .into_iter()
             .find(|text| text.starts_with("not answered"))
     });
-    assert!(closed.contains("rm -rf build"), "{closed}");
+    assert!(closed.contains("\n\n| run: rm -rf build\n"), "{closed}");
+    assert!(!closed.contains("```"), "{closed}");
 }
 
 /// Waits as long as one reads a question at least; a chat knows whole seconds.

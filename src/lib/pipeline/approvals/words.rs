@@ -216,7 +216,10 @@ pub(super) fn how_it_ended(batch: &[(Request, String)], plain: &str) -> String {
         .find_map(|begin| plain.strip_prefix(begin))
         .unwrap_or(plain);
     let asked = asked.rsplit_once(UNTIL).map_or(asked, |(asked, _)| asked);
-    format!("{}\n\n{}", ends.join("\n"), asked.trim())
+    // What is asked stands behind bars: a line of nothing but these is the fence around it.
+    let is_fence = |line: &&str| line.len() >= 3 && line.bytes().all(|byte| byte == b'`');
+    let asked: Vec<&str> = asked.lines().filter(|line| !is_fence(line)).collect();
+    format!("{}\n\n{}", ends.join("\n"), asked.join("\n").trim())
 }
 
 pub(super) fn first_line(question: &str) -> String {
