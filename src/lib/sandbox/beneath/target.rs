@@ -157,7 +157,7 @@ impl Target {
     ) -> Result<(), BeneathError> {
         use std::os::unix::fs::PermissionsExt as _;
         let failed = |errno: Errno| error(&self.given, errno);
-        let dir = self.make_directories()?;
+        let (dir, parents) = self.make_directories()?;
         let mode = old.map_or(mode, |old| old.metadata.permissions().mode()) & 0o777;
         let temporary = PathBuf::from(format!(".agent-{}.tmp", uuid::Uuid::new_v4().simple()));
         let flags =
@@ -168,8 +168,14 @@ impl Target {
             keep_owner(&file, &old.metadata);
             syscalls::copy_attributes(&by_descriptor(&old.fd), file.as_fd());
         }
-        let moved = fill(File::from(file), bytes, Mode::from_bits_truncate(mode))
-            .map_err(io(&self.given))
+        // Only now: an empty directory may be removed while the disk takes its time.
+        let synced = parents.iter().try_for_each(nix::unistd::fsync);
+        let moved = synced
+            .map_err(failed)
+            .and_then(|()| {
+                fill(File::from(file), bytes, Mode::from_bits_truncate(mode))
+                    .map_err(io(&self.given))
+            })
             .and_then(|()| match old {
                 None if only_old => self.move_where_nothing_is(&dir, &temporary),
                 Some(old) if only_old => self
@@ -238,8 +244,9 @@ impl Target {
             .map_err(|errno| error(&self.given, errno))
     }
 
-    /// Makes what is missing, never through a link, and returns the directory of the name.
-    fn make_directories(&self) -> Result<OwnedFd, BeneathError> {
+    /// Makes what is missing, never through a link. Returns the directory of the name, and those that got a new one and
+    /// are to be synced.
+    fn make_directories(&self) -> Result<(OwnedFd, Vec<OwnedFd>), BeneathError> {
         let failed = |errno: Errno| match errno {
             // Something came in its place: what was decided was about another place.
             Errno::ELOOP | Errno::ENOTDIR => BeneathError::Changed(self.given.clone()),
@@ -251,15 +258,19 @@ impl Target {
             .as_fd()
             .try_clone_to_owned()
             .map_err(io(&self.given))?;
+        let mut parents = Vec::new();
         for name in &self.missing {
-            match mkdirat(&at, name.as_os_str(), Mode::S_IRWXU) {
-                Ok(()) => nix::unistd::fsync(&at).map_err(failed)?,
-                Err(Errno::EEXIST) => {}
-                Err(errno) => return Err(failed(errno)),
+            let made = mkdirat(&at, name.as_os_str(), Mode::S_IRWXU);
+            let below = match made {
+                Ok(()) | Err(Errno::EEXIST) => openat(&at, name.as_os_str(), flags, Mode::empty()),
+                Err(errno) => Err(errno),
+            };
+            let parent = std::mem::replace(&mut at, below.map_err(failed)?);
+            if made.is_ok() {
+                parents.push(parent);
             }
-            at = openat(&at, name.as_os_str(), flags, Mode::empty()).map_err(failed)?;
         }
-        Ok(at)
+        Ok((at, parents))
     }
 }
 
