@@ -307,7 +307,7 @@ fn a_program_that_an_untrusted_run_wrote_runs_only_with_a_yes() {
     let asked = sandbox.wait_asked();
     let listed = sandbox.send(&["--queue"]).stdout;
     assert!(
-        listed.contains("run.sh, and nobody asked it to"),
+        listed.contains("it may run run.sh, written by a run"),
         "{listed}"
     );
     assert!(!canary.exists());
@@ -315,4 +315,9 @@ fn a_program_that_an_untrusted_run_wrote_runs_only_with_a_yes() {
     wait_for("the script", Duration::from_secs(20), || {
         canary.exists().then_some(())
     });
+    // The yes was one to the script, until somebody writes it again.
+    std::fs::remove_file(&canary).expect("removed");
+    exec("sh run.sh");
+    let answer = sandbox.send(&["--wait", "--session", "six", "run sh run.sh"]);
+    assert!(answer.code == 0 && canary.exists(), "{answer:?}");
 }

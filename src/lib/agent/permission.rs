@@ -283,7 +283,7 @@ pub(super) fn decide(
             };
             let named: Vec<&str> = files.iter().take(NAMED).map(String::as_str).collect();
             return ask(format!(
-                "a run that had read untrusted words wrote {}{more}, and nobody asked it to",
+                "it may run {}{more}, written by a run that had read untrusted words",
                 named.join(", ")
             ));
         }

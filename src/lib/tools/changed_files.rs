@@ -1,7 +1,7 @@
 //! Files of the workspace by what is in them: those that a command or a tool server has changed, and those whose
 //! content was marked under another name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::clock;
 use crate::sandbox::Root;
 use crate::trust::says_nothing;
 use crate::undo;
-use crate::workspace::{ContentId, Marking, Period, changed_at};
+use crate::workspace::{Change, ContentId, Marking, Period, changed_at};
 
 /// Entries that are looked at: some seconds.
 const ENTRIES: usize = 500_000;
@@ -40,11 +40,20 @@ impl ChangedFiles {
         }
     }
 
-    /// Marks every file that was changed, made or moved since `began_ms` as untrusted. Where that is not possible, what was
-    /// changed from then until now counts as marked. Blocks.
-    pub(super) fn mark_since(&self, began_ms: i64, by: Marking<'_>) {
+    /// Returns the names of all files that are there. Blocks.
+    pub(super) fn names(&self) -> HashSet<String> {
+        let mut names = HashSet::new();
+        self.walk(&mut |path, metadata| {
+            names.extend(self.key(path).filter(|_| metadata.is_file()));
+        });
+        names
+    }
+
+    /// Marks every file that `change` changed, made or moved since `began_ms` as untrusted. Where that is not possible, what
+    /// was changed from then until now counts as marked. Blocks.
+    pub(super) fn mark_since(&self, began_ms: i64, by: Marking<'_>, change: &Change) {
         let id = format!("{}-{}", by.run, uuid::Uuid::new_v4().simple());
-        self.mark_in(self.period(id, began_ms, by), by.at);
+        self.mark_in(self.period(id, began_ms, by), by.at, change);
     }
 
     /// Returns a time from `since` on in which `by` may change files.
@@ -67,7 +76,9 @@ impl ChangedFiles {
                 "what this run changed when the agent was ended is marked as untrusted"
             );
             let id = period.id.clone();
-            self.mark_in(period, clock::now_ms());
+            // Nobody knows what was there before.
+            let (there, command) = (self.names(), None);
+            self.mark_in(period, clock::now_ms(), &Change { there, command });
             self.end(&id);
         }
     }
@@ -113,7 +124,7 @@ impl ChangedFiles {
         }
     }
 
-    fn mark_in(&self, period: Period, at: i64) {
+    fn mark_in(&self, period: Period, at: i64, change: &Change) {
         let mut changed = Vec::new();
         let mut left = TOGETHER;
         let by = Marking {
@@ -136,7 +147,7 @@ impl ChangedFiles {
             }
         });
         let marks = &self.undo.marks;
-        let marked = marks.set_all(&changed, by);
+        let marked = marks.set_changed(&changed, by, change);
         if is_whole && is_known && marked.is_ok() {
             return;
         }
@@ -302,7 +313,7 @@ mod tests {
         };
         write("a/new.md", "words out of the network");
         write("a/long.bin", &"words out of the network ".repeat(400_000));
-        files.mark_since(0, by("r1"));
+        files.mark_since(0, by("r1"), &Change::default());
         assert!(undo.marks.has("a/new.md") && undo.marks.has("a/long.bin"));
         std::fs::rename(workspace.join("a"), workspace.join("b")).expect("rename");
         write("own.md", "the words of the owner...");
@@ -313,8 +324,34 @@ mod tests {
             found,
             ["b/long.bin", "b/new.md"].map(|name| workspace.join(name))
         );
-        files.mark_since(clock::now_ms() + 60_000, by("r2"));
+        files.mark_since(clock::now_ms() + 60_000, by("r2"), &Change::default());
         assert!(!undo.marks.has("own.md"));
+    }
+
+    #[test]
+    fn a_file_that_was_there_stays_the_owners_whatever_a_command_does_to_it() {
+        let dir = tempfile::tempdir().expect("dir");
+        let workspace = dir.path().join("w");
+        std::fs::create_dir_all(workspace.join("a")).expect("dirs");
+        let marks = Marks::new(&dir.path().join("untrusted.json"));
+        let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
+        let files = ChangedFiles::new(&workspace, undo.clone());
+        // As `sed -i` does: the name is the same, the file another one.
+        let write = |name: &str, words: &str| {
+            let durability = crate::sys::atomic::Durability::Rename;
+            let path = workspace.join(name);
+            crate::sys::atomic::write(&path, words.as_bytes(), durability).expect("write");
+        };
+        write("a/own.md", "the words of the owner...");
+        let (run, asked, at) = ("r1", true, 5);
+        for words in ["words out of the network", "other words out of the network"] {
+            let (there, command) = (files.names(), None);
+            write("a/own.md", words);
+            write("a/new.md", words);
+            files.mark_since(0, Marking { run, asked, at }, &Change { there, command });
+            let owners = ["a/own.md", "a/new.md"].map(|key| undo.marks.was_owners(key));
+            assert_eq!(owners, [true, false]);
+        }
     }
 
     #[test]
@@ -389,7 +426,7 @@ mod tests {
         let mut files = ChangedFiles::new(&workspace, undo.clone());
         files.entries = 5;
         let (run, asked, at) = ("r1", false, clock::now_ms());
-        files.mark_since(0, Marking { run, asked, at });
+        files.mark_since(0, Marking { run, asked, at }, &Change::default());
         let named = |path: &&PathBuf| undo.marks.has(&files.key(path).expect("below"));
         assert!(paths.iter().filter(named).count() < paths.len());
         // Where a directory of it is now does not matter.
@@ -417,7 +454,11 @@ mod tests {
         let marks = Marks::new(&dir.path().join("untrusted.json"));
         let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
         let (run, asked, at) = ("r1", false, 5);
-        ChangedFiles::new(&workspace, undo.clone()).mark_since(0, Marking { run, asked, at });
+        ChangedFiles::new(&workspace, undo.clone()).mark_since(
+            0,
+            Marking { run, asked, at },
+            &Change::default(),
+        );
         assert!(names.iter().all(|name| undo.marks.has(name)));
     }
 }

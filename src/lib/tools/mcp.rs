@@ -19,6 +19,7 @@ use crate::mcp::{Answer, Caller, File, Kind, Offered, Server, Servers};
 use crate::message::ToolPicture;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::trust::Provenance;
+use crate::workspace::Change;
 
 /// Names that no server may use beside those of our tools: what models call the shell, and the tool that
 /// tells about rare ones.
@@ -94,9 +95,21 @@ struct ServerTool {
 }
 
 impl ServerTool {
+    /// Returns which files were there before a call that may change some.
+    async fn files_there(&self) -> Change {
+        let files = self.files.clone();
+        let there = match self.may_write {
+            true => crate::sys::blocking(move || files.names()).await,
+            false => HashSet::new(),
+        };
+        let command = None;
+        Change { there, command }
+    }
+
     async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
         let arguments = without_nulls(&self.spec.schema, input);
         let began = clock::now_ms();
+        let change = self.files_there().await;
         let caller: Arc<dyn Caller> = Arc::new(Questions {
             server: self.server.name().to_owned(),
             tool: self.spec.name.to_string(),
@@ -128,7 +141,8 @@ impl ServerTool {
         };
         if self.may_write {
             let (files, context) = (self.files.clone(), context.clone());
-            crate::sys::blocking(move || files.mark_since(began, context.marking())).await;
+            let mark = move || files.mark_since(began, context.marking(), &change);
+            crate::sys::blocking(mark).await;
         }
         let visits = self.server.take_visits().await;
         network::record(

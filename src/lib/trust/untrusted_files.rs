@@ -2,16 +2,16 @@
 //! and by its content, so that it stays marked when it is moved, copied or brought back.
 //!
 //! ```text
-//! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…","asked":true,"owners":true}},
+//! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…","asked":true,"owners":true,"command":"…"}},
 //!                         "contents":{SHA256:{"at":MS,"size":BYTES,"asked":true}}}
 //!                        PATH is in the workspace, or absolute; `asked`: the owner wanted it there;
-//!                        `owners`: it was theirs and was changed
+//!                        `owners`: it was theirs and was changed; `command`: by which it was last changed
 //! state/untrusted.lock   held while it is changed
 //! ```
 //! When it cannot be read, every file counts as marked until somebody has repaired it: nothing is set aside
 //! and nothing is saved over.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::Metadata;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -62,6 +62,15 @@ pub struct Marking<'a> {
     pub asked: bool,
     /// Now, milliseconds since 1970 UTC.
     pub at: i64,
+}
+
+/// What is known of a command or of the call of a tool server that changes files.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// The files that were there before.
+    pub there: HashSet<String>,
+    /// By what the command is known.
+    pub command: Option<String>,
 }
 
 /// Contents that are known; of more the oldest go.
@@ -138,6 +147,9 @@ struct Mark {
     /// Whether it was the owner's, and was changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     owners: bool,
+    /// The command that changed it last, see [`Change::command`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
 }
 
 impl From<Marking<'_>> for Mark {
@@ -147,6 +159,7 @@ impl From<Marking<'_>> for Mark {
             run: by.run.to_owned(),
             asked: by.asked,
             owners: false,
+            command: None,
         }
     }
 }
@@ -188,7 +201,34 @@ impl Marks {
         bytes: &[u8],
         by: Marking<'_>,
     ) -> Result<(), sys::Error> {
-        self.mark(&[(key.to_owned(), Some(ContentId::of(bytes)))], by, true)
+        let (there, command) = (HashSet::from([key.to_owned()]), None);
+        let files = [(key.to_owned(), Some(ContentId::of(bytes)))];
+        self.set_changed(&files, by, &Change { there, command })
+    }
+
+    /// Returns the files that `command` changed last, see [`Change::command`].
+    pub fn made_by(&self, command: &str) -> BTreeSet<String> {
+        let contents = self.file.read();
+        let files = contents.iter().flat_map(|all| all.files.iter());
+        let made = files.filter(|(_, mark)| mark.command.as_deref() == Some(command));
+        made.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Notes that the owner wants these files as they are.
+    ///
+    /// # Errors
+    /// When it cannot be locked or written.
+    pub fn agree_to(&self, keys: &[String]) -> Result<(), sys::Error> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.change(|contents| {
+            for key in keys {
+                if let Some(mark) = contents.files.get_mut(key) {
+                    mark.asked = true;
+                }
+            }
+        })
     }
 
     /// Returns true when something below the directory called `key` is marked, or nobody can tell.
@@ -241,26 +281,19 @@ impl Marks {
     /// # Errors
     /// When it cannot be locked or written.
     pub fn set_with(&self, key: &str, bytes: &[u8], by: Marking<'_>) -> Result<(), sys::Error> {
-        self.set_all(&[(key.to_owned(), Some(ContentId::of(bytes)))], by)
+        let files = [(key.to_owned(), Some(ContentId::of(bytes)))];
+        self.set_changed(&files, by, &Change::default())
     }
 
-    /// Marks files with what is in them now, where that is known.
+    /// Marks files with what is in them now, where that is known. One that was there and not marked was the owner's.
     ///
     /// # Errors
     /// When it cannot be locked or written.
-    pub fn set_all(
+    pub fn set_changed(
         &self,
         files: &[(String, Option<ContentId>)],
         by: Marking<'_>,
-    ) -> Result<(), sys::Error> {
-        self.mark(files, by, false)
-    }
-
-    fn mark(
-        &self,
-        files: &[(String, Option<ContentId>)],
-        by: Marking<'_>,
-        owners: bool,
+        change: &Change,
     ) -> Result<(), sys::Error> {
         if files.is_empty() {
             return Ok(());
@@ -268,9 +301,9 @@ impl Marks {
         self.change(|contents| {
             for (key, content) in files {
                 let before = contents.files.get(key);
-                let owners = before.map_or(owners, |mark| mark.owners);
                 let mark = Mark {
-                    owners,
+                    owners: before.map_or(change.there.contains(key), |mark| mark.owners),
+                    command: change.command.clone(),
                     ..by.into()
                 };
                 contents.files.insert(key.clone(), mark);

@@ -13,7 +13,7 @@ mod path_policy;
 mod protected_files;
 mod templates;
 
-pub use crate::trust::untrusted_files::{ContentId, Marking, Marks};
+pub use crate::trust::untrusted_files::{Change, ContentId, Marking, Marks};
 pub use crate::trust::untrusted_periods::{Period, Periods, changed_at};
 pub use path_policy::{Error as PathError, PathPolicy, ReadTarget, WriteTarget};
 pub use protected_files::{

@@ -125,7 +125,8 @@ impl TypedTool for Exec {
 
     fn reach(&self, args: &Args, _context: &Context) -> Reach {
         let settings = &self.settings;
-        let Ok(cwd) = settings.cwd(args) else {
+        let Some(cwd) = (settings.cwd(args).ok()).filter(|_| !settings.only_looks(&args.command))
+        else {
             return Reach::Acts;
         };
         let command = Command {
@@ -250,13 +251,13 @@ impl Exec {
     }
 
     /// Writes down that a command may bring untrusted words from now on, before it runs; one that reaches no host waits for
-    /// no disk. Blocks.
+    /// no disk. Returns whether it may. Blocks.
     fn begin(
         &self,
         marked: &MarkedFiles,
         period: &Period,
         context: &Context,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let settings = &self.settings;
         let is_trusted = |host: &String| config::names_host(&settings.trusted_hosts, name_of(host));
         let reaches = settings.off
@@ -266,10 +267,10 @@ impl Exec {
                 Network::Closed => false,
             };
         if !reaches && !context.untrusted && !marked.are_there() {
-            return Ok(());
+            return Ok(false);
         }
         let begun = self.undo.marks.periods.begin(period, reaches);
-        begun.map_err(|error| error.to_string())
+        begun.map(|()| true).map_err(|error| error.to_string())
     }
 
     /// Returns `ask`, after whose yes to a host it is written down that the command may bring untrusted words.
@@ -305,15 +306,20 @@ impl Exec {
     ) -> Option<Provenance> {
         let workspace = &self.settings.workspace;
         let touched = marked.touched(watch, &self.undo, workspace, output);
+        let wanted = marked.wanted(&touched, &self.undo);
         marked.carry(&self.files(), &self.undo, workspace);
         let off = self.settings.off;
         let all = off || context.untrusted || marked.is_damaged;
         // What such a command left behind is no more the owner's than what it printed.
         if all || host.is_some() || touched.any {
             let by = context.marking();
-            let asked = by.asked && touched.asked && !marked.is_damaged;
-            self.files()
-                .mark_since(period.since, Marking { asked, ..by });
+            let is_wanted = touched.asked || wanted.is_some();
+            let asked = by.asked && is_wanted && !marked.is_damaged;
+            let files = self.files();
+            files.mark_since(period.since, Marking { asked, ..by }, &marked.change);
+        }
+        if let Err(error) = self.undo.marks.agree_to(&wanted.unwrap_or_default()) {
+            tracing::error!(%error, "the owner is asked again about files that they said yes to");
         }
         self.files().end(&period.id);
         if off {
@@ -351,14 +357,14 @@ impl Exec {
             hidden.extend(crate::workspace::memory_paths(&settings.workspace));
         }
         // Where all that a command prints is untrusted, nothing need be closed to it.
-        let marked = if context.untrusted || settings.off {
-            MarkedFiles::none(&self.undo, &settings.workspace)
+        let command = Command {
+            line: &args.command,
+            cwd: &cwd,
+            workspace: &settings.workspace,
+        };
+        let mut marked = if context.untrusted || settings.off {
+            MarkedFiles::none(&self.undo, &command)
         } else {
-            let command = Command {
-                line: &args.command,
-                cwd: &cwd,
-                workspace: &settings.workspace,
-            };
             MarkedFiles::find(&self.files(), &self.undo, &command)
         };
         hidden.extend(marked.closed.iter().cloned());
@@ -368,7 +374,11 @@ impl Exec {
         // Of the files that it opens nobody may know who wanted them.
         let asked = by.asked && !marked.are_there();
         let period = self.files().period(id, by.at, Marking { asked, ..by });
-        self.begin(&marked, &period, context)?;
+        if self.begin(&marked, &period, context)? {
+            marked.change.there = self.files().names();
+        }
+        let is_agreed = context.approved.is_some() && !context.untrusted && !settings.off;
+        marked.agreed = is_agreed.then(|| command.agreed(&self.undo));
         self.undo
             .note_command(&context.run_id, &context.conversation.0);
         let spec = Spec {

@@ -5,10 +5,46 @@ use std::path::{Path, PathBuf};
 
 use super::ExecSettings;
 use crate::config::SYSTEM;
+use crate::text::argv;
 
 const OTHERS_WRITE: u32 = 0o022;
+/// Programs that run nothing of what they are given, whatever their arguments; `find` unless one says so.
+const READERS: [&str; 18] = [
+    "cat",
+    "cmp",
+    "diff",
+    "du",
+    "file",
+    "find",
+    "grep",
+    "head",
+    "ls",
+    "md5sum",
+    "readlink",
+    "realpath",
+    "sha1sum",
+    "sha256sum",
+    "stat",
+    "tail",
+    "tree",
+    "wc",
+];
 
 impl ExecSettings {
+    /// Returns whether a command is one program of the system that looks at the files it names, and runs none.
+    pub(super) fn only_looks(&self, command: &str) -> bool {
+        let Some(argv) = argv::plain(command) else {
+            return false;
+        };
+        let Some((program, rest)) = argv.split_first() else {
+            return false;
+        };
+        let runs = |word: &String| word.starts_with("-exec") || word.starts_with("-ok");
+        READERS.contains(&program.as_str())
+            && !(program == "find" && rest.iter().any(runs))
+            && self.is_fixed(program)
+    }
+
     /// Returns whether a program is the system's own, so that its name means the same tomorrow.
     pub(super) fn is_fixed(&self, program: &str) -> bool {
         // Without walls, a command of root changes every program.
@@ -95,5 +131,29 @@ mod tests {
         }
         settings.env.clear();
         assert!(!settings.is_fixed("ls"));
+    }
+
+    #[test]
+    fn what_only_looks_runs_nothing_of_what_it_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = settings(dir.path());
+        settings.env = vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
+        for (command, expected) in [
+            ("ls -la dir", true),
+            ("cat run.sh", true),
+            ("grep -rn 'two words' dir", true),
+            ("find dir -name '*.sh' -size +1k", true),
+            ("find dir -name '*.sh' -exec sh -c x", false),
+            ("find dir -okdir sh", false),
+            ("git -C dir status", false),
+            ("ls dir; sh run.sh", false),
+            ("cat run.sh | sh", false),
+            ("ls $(sh run.sh)", false),
+            ("./ls dir", false),
+            ("sh run.sh", false),
+            ("make", false),
+        ] {
+            assert_eq!(settings.only_looks(command), expected, "{command}");
+        }
     }
 }

@@ -4,9 +4,12 @@
 //! |---|---|
 //! | received, fetched or written at the owner's wish | open; when it is opened, output and what was changed are untrusted |
 //! | written by an untrusted run, a document | the same |
-//! | written by an untrusted run, else: it may be run | closed; the owner is asked when the command names it |
+//! | written by an untrusted run, else: it may be run | closed; the owner is asked when the command names it, or wrote it |
+//!
+//! A yes to a command is one to what it was asked about and to the documents that it opens, as they are, and to what it makes
+//! of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::Metadata;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,11 +18,11 @@ use std::path::{Path, PathBuf};
 use super::files_in_command;
 use crate::config;
 use crate::sys::OpenedFiles;
-use crate::text::argv;
+use crate::text::{argv, sha256_hex};
 use crate::tools::changed_files::{ChangedFiles, Inode, inode, words_of};
 use crate::trust::says_nothing;
 use crate::undo;
-use crate::workspace::{ContentId, Marks};
+use crate::workspace::{Change, ContentId, Marks};
 
 /// Endings of documents, pictures and recordings, which nothing runs by itself.
 const DOCUMENTS: [&str; 38] = [
@@ -29,6 +32,9 @@ const DOCUMENTS: [&str; 38] = [
 ];
 /// What names of texts begin with that programs obey.
 const OBEYED: [&str; 4] = ["requirements", "constraints", "cmakelists", "meson_options"];
+
+/// Hexadecimal digits of what a command is known by.
+const COMMAND_ID: usize = 16;
 
 /// The untrusted files that are there when a command begins.
 pub(super) struct MarkedFiles {
@@ -44,6 +50,18 @@ pub(super) struct MarkedFiles {
     words: BTreeSet<String>,
     /// The marked files that were there.
     inodes: BTreeMap<PathBuf, Inode>,
+    /// What is known of the command for those that it changes.
+    pub(super) change: Change,
+    /// To what the owner said yes with the command.
+    pub(super) agreed: Option<Agreed>,
+}
+
+/// To what the owner said yes.
+pub(super) struct Agreed {
+    /// The files that the command may run.
+    files: Vec<String>,
+    /// The state of all marks when it began.
+    state: Option<String>,
 }
 
 /// What a command did with untrusted files.
@@ -55,19 +73,23 @@ pub(super) struct Touched {
     pub(super) any: bool,
     /// Whether the owner wanted all that were opened.
     pub(super) asked: bool,
+    /// The documents that it opened.
+    documents: Vec<String>,
 }
 
 impl MarkedFiles {
     /// Returns none that are closed or watched, for a command whose output is untrusted in any case. Blocks.
-    pub(super) fn none(undo: &undo::Store, workspace: &Path) -> Self {
+    pub(super) fn none(undo: &undo::Store, command: &Command<'_>) -> Self {
         let before: BTreeSet<String> = undo.marks.all().into_iter().flatten().collect();
         Self {
             closed: Vec::new(),
             open: Vec::new(),
             is_damaged: false,
             words: BTreeSet::new(),
-            inodes: inodes(before.iter().map(|key| workspace.join(key))),
+            inodes: inodes(before.iter().map(|key| command.workspace.join(key))),
             before,
+            change: command.change(),
+            agreed: None,
         }
     }
 
@@ -87,9 +109,11 @@ impl MarkedFiles {
         there.extend(by_content);
         there.sort();
         there.dedup();
-        let named = command.named();
+        let (named, made) = (command.named(), command.made(undo));
         let (closed, open) = there.into_iter().partition(|path| {
-            may_be_run(undo, command.workspace, path) && !command.reaches(&named, path)
+            may_be_run(undo, command.workspace, path)
+                && !command.reaches(&named, path)
+                && !made.contains(&key_of(command.workspace, path))
         });
         Self {
             closed,
@@ -98,6 +122,8 @@ impl MarkedFiles {
             before,
             words,
             inodes,
+            change: command.change(),
+            agreed: None,
         }
     }
 
@@ -162,7 +188,9 @@ impl MarkedFiles {
                 .map(PathBuf::from)
         };
         let is_asked = |path: &&PathBuf| is_asked(undo, workspace, path);
+        let documents = opened.iter().filter(|path| is_document(path));
         Touched {
+            documents: documents.map(|path| key_of(workspace, path)).collect(),
             read: opened
                 .first()
                 .copied()
@@ -172,6 +200,15 @@ impl MarkedFiles {
             any: happened.moved || !opened.is_empty(),
             asked: opened.iter().all(is_asked),
         }
+    }
+
+    /// Returns the files that the owner wants because of their yes to the command, which did that; `None` without one, and
+    /// when others marked files meanwhile. Blocks.
+    pub(super) fn wanted(&self, touched: &Touched, undo: &undo::Store) -> Option<Vec<String>> {
+        let agreed = self.agreed.as_ref()?;
+        let is_same = undo.marks.state_of(|_| true) == agreed.state;
+        let files = || agreed.files.iter().chain(&touched.documents).cloned();
+        is_same.then(|| files().collect())
     }
 }
 
@@ -225,6 +262,27 @@ impl Command<'_> {
         paths.chain(cwd).filter(inside).collect()
     }
 
+    /// Returns what it is known by where it changes files.
+    fn change(&self) -> Change {
+        let id = sha256_hex(format!("{}\0{}", self.cwd.display(), self.line).as_bytes());
+        Change {
+            there: HashSet::new(),
+            command: Some(id.chars().take(COMMAND_ID).collect()),
+        }
+    }
+
+    /// Returns the files that this very command was the last to change.
+    fn made(&self, undo: &undo::Store) -> BTreeSet<String> {
+        undo.marks
+            .made_by(&self.change().command.unwrap_or_default())
+    }
+
+    /// Returns to what the owner says yes with it. Blocks a little.
+    pub(super) fn agreed(&self, undo: &undo::Store) -> Agreed {
+        let (files, state) = (self.unasked(undo), undo.marks.state_of(|_| true));
+        Agreed { files, state }
+    }
+
     fn reaches(&self, named: &[PathBuf], file: &Path) -> bool {
         let Ok(file) = file.canonicalize() else {
             return false;
@@ -232,11 +290,11 @@ impl Command<'_> {
         named.iter().any(|path| file.starts_with(path))
     }
 
-    /// Returns the files that it names and may run, and that nobody wanted: the owner is asked about them. Blocks a
-    /// little.
+    /// Returns the files that it names or wrote, and may run, and that nobody wanted: the owner is asked about them.
+    /// Blocks a little.
     pub(super) fn unasked(&self, undo: &undo::Store) -> Vec<String> {
-        let named = self.named();
-        if named.is_empty() {
+        let (named, made) = (self.named(), self.made(undo));
+        if named.is_empty() && made.is_empty() {
             return Vec::new();
         }
         let by_name = undo.marks.all().unwrap_or_default().into_iter();
@@ -247,7 +305,10 @@ impl Command<'_> {
             .filter(|path| holds_marked(undo, path))
             .cloned();
         let mut found: Vec<PathBuf> = by_name.chain(moved).collect();
-        found.retain(|path| is_file(path) && self.reaches(&named, path));
+        found.retain(|path| {
+            let is_own = || made.contains(&key_of(self.workspace, path));
+            is_file(path) && (self.reaches(&named, path) || is_own())
+        });
         found.retain(|path| may_be_run(undo, self.workspace, path));
         let mut names: Vec<String> = found
             .iter()
@@ -469,10 +530,92 @@ mod tests {
     }
 
     #[test]
+    fn what_a_command_made_of_a_document_is_open_to_it_after_a_yes() {
+        let house = house();
+        house.put("notes.md", "found on a page, in some words", Some(false));
+        let files = ChangedFiles::new(&house.workspace, house.undo.clone());
+        let command = house.command("make", &house.workspace);
+        // Runs it: it reads the document and writes a program.
+        let run = |agreed: bool, words: &str| {
+            let mut found = MarkedFiles::find(&files, &house.undo, &command);
+            found.agreed = agreed.then(|| command.agreed(&house.undo));
+            let is_closed = found.closed.iter().any(|path| path.ends_with("app"));
+            let (watch, began) = (found.watch(), crate::clock::now_ms());
+            drop(std::fs::read(house.workspace.join("notes.md")));
+            house.put("app", words, None);
+            let touched = found.touched(watch, &house.undo, &house.workspace, "");
+            let wanted = found.wanted(&touched, &house.undo);
+            let (run, asked) = ("r", touched.asked || wanted.is_some());
+            let by = Marking {
+                run,
+                asked,
+                at: began,
+            };
+            files.mark_since(began, by, &found.change);
+            let agreed = house.undo.marks.agree_to(&wanted.unwrap_or_default());
+            agreed.expect("written");
+            is_closed
+        };
+        assert_eq!(command.unasked(&house.undo), [""; 0]);
+        assert!(!run(false, "made of a page the first time"));
+        // Other commands still cannot open it, and this one asks.
+        assert_eq!(command.unasked(&house.undo), ["app"]);
+        let other = house.command("make -j2", &house.workspace);
+        let found = MarkedFiles::find(&files, &house.undo, &other);
+        assert_eq!(found.closed, [house.workspace.join("app")]);
+        assert!(!run(true, "made of a page the second time"));
+        assert_eq!(command.unasked(&house.undo), [""; 0]);
+        assert!(!run(false, "made of a page the third time"));
+        assert_eq!(command.unasked(&house.undo), [""; 0]);
+        // The yes was for the document as it was.
+        house.put(
+            "notes.md",
+            "found on another page by another run",
+            Some(false),
+        );
+        assert!(!run(false, "made of another page"));
+        assert_eq!(command.unasked(&house.undo), ["app"]);
+    }
+
+    #[test]
+    fn a_yes_is_for_a_script_until_it_is_written_again() {
+        let house = house();
+        house.put("sub/run.sh", "touch canary-of-the-page", Some(false));
+        let files = ChangedFiles::new(&house.workspace, house.undo.clone());
+        let (line, cwd) = ("git status", house.workspace.join("sub"));
+        let command = house.command(line, &cwd);
+        let wanted = |meanwhile: &dyn Fn()| {
+            let mut found = MarkedFiles::find(&files, &house.undo, &command);
+            found.agreed = Some(command.agreed(&house.undo));
+            meanwhile();
+            found.wanted(&Touched::default(), &house.undo)
+        };
+        assert_eq!(command.unasked(&house.undo), ["sub/run.sh"]);
+        // Another run writes it while the command runs to which they said yes.
+        let other = || {
+            house.put("sub/run.sh", "touch another-canary", None);
+            let (run, asked, at) = ("other", false, 6);
+            let marked = house.undo.marks.set_with(
+                "sub/run.sh",
+                b"touch another-canary",
+                Marking { run, asked, at },
+            );
+            marked.expect("mark");
+        };
+        assert_eq!(wanted(&other), None);
+        let keys = wanted(&|| {}).expect("a yes");
+        assert_eq!(keys, ["sub/run.sh"]);
+        house.undo.marks.agree_to(&keys).expect("written");
+        assert_eq!(command.unasked(&house.undo), [""; 0]);
+        other();
+        assert_eq!(command.unasked(&house.undo), ["sub/run.sh"]);
+    }
+
+    #[test]
     fn what_was_marked_before_says_nothing_of_a_command_that_the_owner_wanted() {
         let house = house();
         house.put("run.sh", "touch canary-of-the-page", Some(false));
-        let found = MarkedFiles::none(&house.undo, &house.workspace);
+        let found = MarkedFiles::none(&house.undo, &house.command("x", &house.workspace));
         let touched = || found.touched(found.watch(), &house.undo, &house.workspace, "");
         assert!(touched().asked);
         house.put("meanwhile.sh", "touch another-canary", Some(false));
@@ -531,6 +674,7 @@ mod tests {
                 asked,
                 at: at_ms,
             },
+            &Change::default(),
         );
         let command = house.command("x", &house.workspace);
         let check = |output: &str, expected: bool| {
