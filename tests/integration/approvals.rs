@@ -290,6 +290,20 @@ fn a_plain_yes_or_no_below_a_question_answers_it() {
 }
 
 #[test]
+fn a_yes_to_both_is_one_to_all_that_a_question_asks() {
+    let house = House::with(ASKS);
+    let exec = |command: &str| format!("[[tool exec {}]]", json!({"command": command}));
+    let calls = [exec("echo first"), exec("echo second")].concat();
+    house.telegram.say(OWNER, OWNER, &calls);
+    question(&house, 0);
+    read_it();
+    house.telegram.say(OWNER, OWNER, "Yes, both 👍");
+    wait_for("the yes", SOON, || {
+        (states(&house) == ["used", "used"]).then_some(())
+    });
+}
+
+#[test]
 fn an_ok_below_a_question_of_somebody_else_is_asked_about_and_a_reply_to_it_counts() {
     let house = house_with_group();
     calls_exec(&house, "echo done");

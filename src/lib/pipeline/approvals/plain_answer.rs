@@ -76,8 +76,39 @@ const NO: &[&str] = &[
     "hayır",
 ];
 
-/// Returns the verdict that `text` is, when it is that alone.
-fn verdict(text: &str) -> Option<Approval> {
+/// Those that are a yes to all that a question asks.
+const YES_TO_ALL: &[&str] = &[
+    "both",
+    "all",
+    "yes both",
+    "yes all",
+    "yes to both",
+    "yes to all",
+    "ok both",
+    "all of them",
+    "beide",
+    "ja beide",
+    "alle",
+    "ja alle",
+    "les deux",
+    "oui les deux",
+    "los dos",
+    "sí los dos",
+];
+
+/// What people put behind a word and mean nothing else by.
+const FRIENDLY: &[&str] = &["👍", "👌", "✅", "🙂", "😊", "😀", "😄", "🙏", "❤"];
+
+/// A whole message that is an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Answer {
+    verdict: Approval,
+    /// Whether it says that all is meant.
+    to_all: bool,
+}
+
+/// Returns the answer that `text` is, when it is that alone.
+fn answer(text: &str) -> Option<Answer> {
     // Telephones put colours on a thumb.
     let is_colour = |c: char| matches!(c, '\u{1F3FB}'..='\u{1F3FF}' | '\u{FE0F}');
     let plain: String = text.chars().filter(|c| !is_colour(*c)).collect();
@@ -85,17 +116,24 @@ fn verdict(text: &str) -> Option<Approval> {
     let plain = plain.trim().trim_end_matches('!');
     // Whoever writes three dots hesitates.
     let plain = plain.strip_suffix('.').unwrap_or(plain);
-    let words = plain.split_whitespace().collect::<Vec<_>>().join(" ");
-    if YES.contains(&words.as_str()) {
-        Some(Approval::Approve)
-    } else {
-        NO.contains(&words.as_str()).then_some(Approval::Deny)
+    let mut words = plain.split_whitespace().collect::<Vec<_>>();
+    while words.len() > 1 && words.last().is_some_and(|last| FRIENDLY.contains(last)) {
+        words.pop();
     }
+    let words = words.join(" ");
+    let is_one_of = |list: &[&str]| list.contains(&words.as_str());
+    let to_all = is_one_of(YES_TO_ALL);
+    let verdict = match is_one_of(NO) {
+        true => Approval::Deny,
+        false if to_all || is_one_of(YES) => Approval::Approve,
+        false => return None,
+    };
+    Some(Answer { verdict, to_all })
 }
 
-/// Returns what `verdict` decides below the message `shown`: all of its requests, one, or none, when it is not sure that
+/// Returns what `answer` decides below the message `shown`: all of its requests, one, or none, when it is not sure that
 /// they are meant.
-fn decision(verdict: Approval, shown: &Shown, envelope: &Envelope) -> Option<Command> {
+fn decision(answer: Answer, shown: &Shown, envelope: &Envelope) -> Option<Command> {
     let wants_words = |request: &Request| {
         let wanted = request.wanted.as_ref();
         wanted.is_some_and(|wanted| wanted.how != YES_OR_NO)
@@ -106,9 +144,10 @@ fn decision(verdict: Approval, shown: &Shown, envelope: &Envelope) -> Option<Com
     }
     // What was asked for somebody else may stand there by chance, above an answer that is still written.
     let is_meant = envelope.quoted.is_some() || first.session_key == envelope.session_key.0;
-    let id = match (verdict, shown.requests.as_slice()) {
-        (_, [only]) if is_meant => &only.id,
-        (Approval::Deny, _) if is_meant => &first.batch,
+    let Answer { verdict, to_all } = answer;
+    let id = match shown.requests.as_slice() {
+        [only] if is_meant => &only.id,
+        _ if is_meant && (to_all || verdict == Approval::Deny) => &first.batch,
         _ => {
             return Some(Command::Done {
                 text: do_you_mean(&shown.requests, envelope.source),
@@ -139,7 +178,7 @@ impl Pipeline {
         if !is_theirs || is_more_than_words {
             return None;
         }
-        let verdict = verdict(&envelope.text)?;
+        let answer = answer(&envelope.text)?;
         let (_, route) = self.channel(envelope)?;
         let quoted = match &envelope.quoted {
             Some(quoted) => Some(quoted.message_id.clone()?),
@@ -155,7 +194,7 @@ impl Pipeline {
             received_at: envelope.received_at,
         };
         let shown = self.queue.question_above(word, route).await;
-        decision(verdict, &shown.ok()??, envelope)
+        decision(answer, &shown.ok()??, envelope)
     }
 }
 
@@ -165,6 +204,7 @@ mod tests {
 
     #[test]
     fn a_word_alone_is_an_answer_and_a_word_with_more_is_none() {
+        let verdict = |text: &str| answer(text).map(|answer| (answer.verdict, answer.to_all));
         for yes in [
             "yes",
             "Yes!",
@@ -175,11 +215,17 @@ mod tests {
             "Ja",
             "Sí",
             "ok",
+            "ok 👍🏽",
+            "Yes 😊",
+            "yes 😊 🙏",
         ] {
-            assert_eq!(verdict(yes), Some(Approval::Approve), "{yes}");
+            assert_eq!(verdict(yes), Some((Approval::Approve, false)), "{yes}");
         }
-        for no in ["no", "No.", "Don’t!", "👎", "Nein, danke"] {
-            assert_eq!(verdict(no), Some(Approval::Deny), "{no}");
+        for all in ["yes, both", "Both!", "Yes to all"] {
+            assert_eq!(verdict(all), Some((Approval::Approve, true)), "{all}");
+        }
+        for no in ["no", "No.", "Don’t!", "👎", "Nein, danke", "no 🙏"] {
+            assert_eq!(verdict(no), Some((Approval::Deny, false)), "{no}");
         }
         for neither in [
             "",
@@ -194,6 +240,10 @@ mod tests {
             "ok…",
             "okay then, tell me more",
             "always",
+            "yes 👎",
+            "both?",
+            "😊",
+            "all right, but the first only",
         ] {
             assert_eq!(verdict(neither), None, "{neither}");
         }
