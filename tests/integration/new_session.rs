@@ -195,6 +195,21 @@ fn a_model_is_chosen_by_the_owner_and_an_unknown_one_changes_nothing() {
         );
     }
     assert_eq!(sandbox.send(&["--wait", "/model big"]).code, 0);
+
+    // One that is configured no more: the usual one answers, and the owner is told so once.
+    let provider = sandbox.path("providers.d/large.toml");
+    let source = fs::read_to_string(&provider).expect("read");
+    fs::write(&provider, source.replace("Big", "Great")).expect("write");
+    house.daemon.signal(nix::sys::signal::Signal::SIGHUP);
+    wait_for("the reload", SOON, || {
+        say(OWNER, "/model").contains("Great").then_some(())
+    });
+    let note =
+        "The model `Big` of this conversation is not configured any more: `primary` answers.";
+    for is_told in [true, false] {
+        let answer = sandbox.send(&["--wait", "hello"]).stdout;
+        assert_eq!(answer.contains(note), is_told, "{answer}");
+    }
 }
 
 #[test]

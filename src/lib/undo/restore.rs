@@ -29,6 +29,13 @@ pub struct Undone {
     pub back: Option<String>,
 }
 
+impl Undone {
+    /// Returns whether anything was taken back, now or before.
+    pub fn is_taken_back(&self) -> bool {
+        self.had_files && (self.files.is_empty() || self.back.is_some())
+    }
+}
+
 /// What became of a file.
 struct Outcome {
     line: String,

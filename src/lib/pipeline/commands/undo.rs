@@ -3,6 +3,7 @@
 
 use super::immediate::{FOR_OWNERS, IN_PRIVATE};
 use crate::clock;
+use crate::control::replies::Reply;
 use crate::message::{Command, Envelope, SessionKey, Source};
 use crate::pipeline::Pipeline;
 use crate::pipeline::turn::outcome::{Outcome, as_it_is, declined};
@@ -59,7 +60,14 @@ impl Pipeline {
         let (done, runs, commands) = crate::sys::blocking(work).await;
         let zone = self.live().config.agent.timezone.0;
         let when = |at: i64| clock::local_stamp(at, zone);
-        let plainly = |text: String| as_it_is(envelope, text.clone(), text);
+        // A script is told by its exit code that nothing was taken back.
+        let plainly = |text: String, is_done: bool| {
+            let outcome = as_it_is(envelope, text.clone(), text.clone());
+            match is_done {
+                true => outcome,
+                false => outcome.mapped(|_| Reply::error(&envelope.id, &text)),
+            }
+        };
         match done {
             None => {
                 let none = "There is nothing to undo: I changed no files here with my own tools that were not taken back already.";
@@ -67,19 +75,20 @@ impl Pipeline {
                     Some((run, at)) => format!("{none}\n{}", not_taken_back(run, &when(*at))),
                     None => none.to_owned(),
                 };
-                plainly(told)
+                plainly(told, false)
             }
             Some(Ok(undone)) => {
                 // What is remembered may be among them.
                 self.memory.tell_news();
                 let told = told(&undone, &when(undone.at), of_shell);
-                plainly(match commands {
+                let told = match commands {
                     // A newer one is not what was undone.
                     Some((run, at)) if at > undone.at && run != undone.run => {
                         format!("{told}\n{}", not_taken_back(&run, &when(at)))
                     }
                     _ => told,
-                })
+                };
+                plainly(told, undone.is_taken_back())
             }
             Some(Err(Error::Unknown(run))) => declined(
                 envelope,

@@ -32,7 +32,7 @@ use crate::pipeline::{Live, Pipeline, Run};
 use crate::prompt::Section;
 use crate::provider::SystemBlock;
 use crate::queue::{Ended, Ending, Heard, Started};
-use crate::session::{Entry, Session, SummaryBy};
+use crate::session::{Entry, Kind, Session, SummaryBy};
 use crate::{agent, clock};
 
 /// Characters that the notice of a message that was given up quotes.
@@ -369,12 +369,17 @@ impl Pipeline {
             ),
             ended => self.outcome(envelope, &session_id, ended),
         };
+        let model_left = leave_gone_model(&live, envelope, &mut session).await;
         self.sessions.put(session);
         if outcome.is_none() && !untrusted {
             self.note_clean(&bundle.ids()).await;
         }
         let outcome = outcome.map(|outcome| outcome.mapped(named).untrusted(untrusted));
         let outcome = outcome.map(|outcome| noting_secrets(bundle, outcome));
+        let outcome = outcome.map(|outcome| match &model_left {
+            Some(note) => outcome.noting(note),
+            None => outcome,
+        });
         Ok(match outcome {
             Some(outcome) => Some(self.noting_proposal(envelope, run_id, outcome).await),
             None => None,
@@ -640,6 +645,29 @@ fn same_person(live: &Live, people: &People, envelope: &Envelope) -> Vec<String>
     let mut ids: Vec<String> = linked.filter(|id| *id != envelope.sender.id).collect();
     ids.extend(joined);
     ids
+}
+
+/// Takes back the choice of a model that is configured no more, and returns what the owner is told of it.
+async fn leave_gone_model(
+    live: &Live,
+    envelope: &Envelope,
+    session: &mut Session,
+) -> Option<String> {
+    let models = live.agent.client().models();
+    let gone = session.state().chosen_model.clone();
+    let gone = gone.filter(|name| models.get(name, "/model").is_err())?;
+    let is_told = envelope.from_owner && envelope.group.is_none() && envelope.source.is_person();
+    if !is_told || envelope.model.is_some() {
+        return None;
+    }
+    let kinds = vec![Kind::Setting { model: None }];
+    if let Err(error) = session.append(kinds, false).await {
+        tracing::warn!(%error, "the model that a conversation chose is gone, and it is told so again");
+    }
+    let answers = model_for(live, envelope, session);
+    Some(format!(
+        "The model `{gone}` of this conversation is not configured any more: `{answers}` answers. /model chooses another"
+    ))
 }
 
 /// The model the caller named, else the one chosen for the conversation, else the one of the source, else
