@@ -199,7 +199,8 @@ fn a_model_is_chosen_by_the_owner_and_an_unknown_one_changes_nothing() {
     // One that is configured no more: the usual one answers, and the owner is told so once.
     let provider = sandbox.path("providers.d/large.toml");
     let source = fs::read_to_string(&provider).expect("read");
-    fs::write(&provider, source.replace("Big", "Great")).expect("write");
+    let renamed = source.replace("Big", "Great");
+    sandbox.put("providers.d/large.toml", renamed.as_bytes());
     house.daemon.signal(nix::sys::signal::Signal::SIGHUP);
     wait_for("the reload", SOON, || {
         say(OWNER, "/model").contains("Great").then_some(())

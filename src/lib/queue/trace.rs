@@ -223,7 +223,7 @@ fn approvals(connection: &Connection, run: &str, ids: &[&str]) -> rusqlite::Resu
         return Ok(Vec::new());
     }
     let sql = format!(
-        "SELECT id, tool, question, why, {STATE}, answer, created_at, expires_at, decided_at FROM approvals
+        "SELECT id, tool, question, why, {STATE}, CASE WHEN state != 'withdrawn' THEN answer END, created_at, expires_at, decided_at FROM approvals
          WHERE run_id = ?1 OR inbox_id IN ({}) ORDER BY created_at, rowid",
         marks(ids)
     );

@@ -116,7 +116,7 @@ fn message(home: &Home, answer: Option<&Reply>) -> String {
 fn doing(lane: &Lane) -> String {
     match (lane.state.as_str(), lane.tools_in_flight.as_slice()) {
         ("retry_wait", _) => "the model did not answer; asking again".to_owned(),
-        ("asking", _) => "waiting for the owner's answer".to_owned(),
+        ("asking", _) => "waiting for approval".to_owned(),
         ("compacting", _) => "summing up what was said before".to_owned(),
         ("tools", [tool]) => {
             let says = lane

@@ -131,12 +131,16 @@ pub(crate) struct Setting<'a> {
     pub(crate) looks: Budget,
 }
 
-/// Adds that something was kept out of the request, if it was.
-fn noting_secrets(bundle: &Bundle, outcome: Outcome) -> Outcome {
+/// Adds that something was kept out of the request, if it was, and that the model is another one.
+fn noting(bundle: &Bundle, model_left: Option<String>, outcome: Outcome) -> Outcome {
     let mut messages = bundle.messages().into_iter();
-    match messages.any(|mut message| withhold_secrets::withhold(&mut message)) {
+    let outcome = match messages.any(|mut message| withhold_secrets::withhold(&mut message)) {
         true => outcome.noting(withhold_secrets::NOTE),
         false => outcome,
+    };
+    match model_left {
+        Some(note) => outcome.noting(&note),
+        None => outcome,
     }
 }
 
@@ -310,11 +314,8 @@ impl Pipeline {
         let mut setting = self.setting(&live, envelope, run_id, run, &session).await;
         let target = bundle.newest().reply_to.clone();
         let planned = plan::is_planned(&live, envelope);
-        let progress = if planned {
-            None
-        } else {
-            self.progress(&live, envelope, run_id)
-        };
+        let watched = (!planned).then(|| self.progress(&live, envelope, run_id));
+        let progress = watched.flatten();
         let session_id = session.id().to_owned();
         let named = |reply| Reply {
             session_id: Some(session_id.clone()),
@@ -374,16 +375,12 @@ impl Pipeline {
         if outcome.is_none() && !untrusted {
             self.note_clean(&bundle.ids()).await;
         }
-        let outcome = outcome.map(|outcome| outcome.mapped(named).untrusted(untrusted));
-        let outcome = outcome.map(|outcome| noting_secrets(bundle, outcome));
-        let outcome = outcome.map(|outcome| match &model_left {
-            Some(note) => outcome.noting(note),
-            None => outcome,
-        });
-        Ok(match outcome {
-            Some(outcome) => Some(self.noting_proposal(envelope, run_id, outcome).await),
-            None => None,
-        })
+        let Some(outcome) = outcome else {
+            return Ok(None);
+        };
+        let outcome = outcome.mapped(named).untrusted(untrusted);
+        let outcome = noting(bundle, model_left, outcome);
+        Ok(Some(self.noting_proposal(envelope, run_id, outcome).await))
     }
 
     /// Waits for what keeps a message out of its transcript, or ends its turn.

@@ -151,7 +151,7 @@ fn is_free(choice: Option<&Value>) -> bool {
 /// Returns how a stream says that the owner is asked.
 fn waiting(asked: &Ask) -> String {
     format!(
-        "Waiting for the owner's yes to {}, until {}.",
+        "Waiting for approval of {}, until {}.",
         asked.tool, asked.expires_at
     )
 }

@@ -105,7 +105,7 @@ impl Line {
             Doing::Thinking if self.step > 1 => format!("Thinking (step {})", self.step),
             Doing::Thinking => "Thinking".to_owned(),
             Doing::Waiting => format!("Waiting for the model (try {})", self.tries),
-            Doing::Asking => "Waiting for the owner's yes".to_owned(),
+            Doing::Asking => "Waiting for approval".to_owned(),
             Doing::Compacting => "Summing up what was said before".to_owned(),
             Doing::Tool(name) => {
                 let words = TOOLS
