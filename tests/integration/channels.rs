@@ -514,6 +514,8 @@ fn what_is_asked_is_answered_by_a_button_or_by_words() {
     wait_for("the first", SOON, || {
         sandbox.path("workspace/one").exists().then_some(())
     });
+    // The turn is over only then: the next call of the model is none of it.
+    wire.deliver("result: ");
 
     write(
         wire.path("channel.json"),
@@ -539,15 +541,39 @@ fn what_is_asked_is_answered_by_a_button_or_by_words() {
         sandbox.path("workspace/two").exists().then_some(())
     });
     // The question says how it ended, and its buttons go.
+    let id = format!("m-{}", question["key"].as_str().expect("key"));
     let closed = wait_for("an edit", SOON, || {
-        wire.offered()
-            .into_iter()
-            .find(|one| !one["edit_of"].is_null())
+        let mut offered = wire.offered().into_iter();
+        offered.find(|one| one["edit_of"] == *id)
     });
-    assert_eq!(
-        closed["edit_of"],
-        format!("m-{}", question["key"].as_str().expect("key"))
+    assert_eq!(closed["buttons"], json!([]));
+}
+
+#[test]
+fn a_question_answered_before_it_is_known_to_have_arrived_says_how_it_ended() {
+    let (model, sandbox) = start();
+    let sandbox = sandbox.config("[tools.exec]\npolicy = \"ask\"");
+    let _daemon = sandbox.ready();
+    let wire = Wire::new(&sandbox, "sms");
+    write(
+        wire.path("channel.json"),
+        r#"{"buttons":true,"edits":true}"#,
     );
+    model.push(Reply::Tool(
+        "exec".to_owned(),
+        json!({"command": "touch one"}),
+    ));
+    wire.says("ada", "1", "please");
+    let question = wire.claim("/approve");
+    wire.says("ada", "2", &format!("/approve {}", sandbox.wait_asked()));
+    wait_for("the command", SOON, || {
+        sandbox.path("workspace/one").exists().then_some(())
+    });
+    wire.wait_taken(&wire.acknowledge(&question, "m-1"));
+    let closed = wait_for("an edit", SOON, || {
+        let mut offered = wire.offered().into_iter();
+        offered.find(|one| one["edit_of"] == "m-1")
+    });
     assert_eq!(closed["buttons"], json!([]));
 }
 

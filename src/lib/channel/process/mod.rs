@@ -63,8 +63,8 @@ pub struct Process {
 /// What is known of `channel.json`.
 #[derive(Default)]
 struct Known {
-    /// The file that was read: when it was changed, and which it was.
-    version: Option<(SystemTime, u64)>,
+    /// The file that was read: when it was changed, which it was, and its length: it may grow within one tick of the clock.
+    version: Option<(SystemTime, u64, u64)>,
     capabilities: Capabilities,
     /// What is wrong with it.
     fault: Option<String>,
@@ -97,7 +97,7 @@ impl Process {
         let path = self.layout.capabilities();
         let version = std::fs::symlink_metadata(&path)
             .ok()
-            .and_then(|meta| Some((meta.modified().ok()?, meta.ino())));
+            .and_then(|meta| Some((meta.modified().ok()?, meta.ino(), meta.len())));
         let mut known = self.capabilities.lock();
         if known.version == version {
             return known.capabilities.clone();

@@ -253,3 +253,23 @@ async fn files_are_copies_of_its_own_and_go_with_the_message() {
         .acknowledge("5-1", Outcome::Arrived("1".to_owned()));
     assert!(sent.await.expect("no panic").is_ok() && !own.exists());
 }
+
+#[test]
+fn what_a_process_can_do_is_read_again_when_its_file_grew_within_one_tick_of_the_clock() {
+    let bench = Bench::new();
+    let path = bench.channel.layout.capabilities();
+    let at = clock::now();
+    let write = |text: &str| {
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path);
+        let mut file = file.expect("a file");
+        std::io::Write::write_all(&mut file, text.as_bytes()).expect("written");
+        file.set_modified(at).expect("a time");
+    };
+    write("");
+    assert!(!bench.channel.capabilities().buttons);
+    write(r#"{"buttons":true}"#);
+    assert!(bench.channel.capabilities().buttons);
+}

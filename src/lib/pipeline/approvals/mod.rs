@@ -564,20 +564,26 @@ impl Pipeline {
         self.show_ends(&left).await;
     }
 
-    /// Shows how requests ended where they were asked, once nothing of their message is open.
+    /// Shows how requests ended where they were asked.
     async fn show_ends(self: &Arc<Self>, ended: &[Request]) {
         let mut batches: Vec<&str> = ended.iter().map(|request| request.batch.as_str()).collect();
         batches.dedup();
         for batch in batches {
-            let Ok(all) = self.queue.batch(batch.to_owned()).await else {
-                continue;
-            };
-            if all.iter().any(|(_, state)| state == "pending") {
-                continue;
-            }
-            self.close_question(batch, |plain| how_it_ended(&all, plain))
-                .await;
+            self.show_end(batch).await;
         }
+    }
+
+    /// Shows how the requests of one message ended, once it arrived and nothing of it is open.
+    pub(super) async fn show_end(self: &Arc<Self>, batch: &str) {
+        let Ok(all) = self.queue.batch(batch.to_owned()).await else {
+            return;
+        };
+        // What is asked about a dead letter is no request.
+        if all.is_empty() || all.iter().any(|(_, state)| state == "pending") {
+            return;
+        }
+        self.close_question(batch, |plain| how_it_ended(&all, plain))
+            .await;
     }
 
     /// Takes the buttons from the message that asked, and says there how it ended.

@@ -292,6 +292,10 @@ impl Pipeline {
             }
         }
         self.unclaim(&mut part).await;
+        if let Some(batch) = &part.content.asks {
+            // Its end may have come before it was known under which id it arrived.
+            self.show_end(batch).await;
+        }
     }
 
     /// Takes back that a part is noted as being sent, when it waits or was not even tried: the next daemon is to know that.
