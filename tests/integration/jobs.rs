@@ -1,5 +1,6 @@
 //! Jobs: what is done at its times, across restarts, crashes and clocks that jump.
 
+mod by_hand;
 mod heartbeat;
 mod month;
 mod outage;

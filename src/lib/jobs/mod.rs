@@ -21,7 +21,7 @@ pub use cron_expression::Crontab;
 pub use due::{Due, Skipped, Stuck, due};
 pub use job::{Ask, Job, Missed, Overlap, Period, Status, Talk, Time, When, enough, period};
 pub use schedule::{MOST_COUNTED, Schedule, parse_at, parse_every, parse_zone};
-pub use store::{Broken, Jobs, SetAside, Store, read};
+pub use store::{Broken, Jobs, Store, read, set_aside};
 
 use crate::text;
 

@@ -16,6 +16,7 @@ use crate::clock;
 use crate::control::Id;
 use crate::sys;
 use crate::sys::atomic;
+use crate::text;
 
 /// A file that was not changed for so long is not being written any more, milliseconds; the clock of a file server may be
 /// ahead by the other.
@@ -217,6 +218,8 @@ type Stamp = (u64, u64, i64, i64);
 struct Known {
     stamp: Option<Stamp>,
     jobs: Jobs,
+    /// A file was set aside, and nobody asked yet.
+    is_aside_news: bool,
 }
 
 /// The file, for the daemon.
@@ -232,15 +235,8 @@ enum Found {
     Whole,
     /// It may be half written.
     Half,
-    /// It was no JSON.
-    Damaged(SetAside),
-}
-
-/// What became of a look at the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetAside {
-    /// The new name of the file that was no JSON.
-    pub path: PathBuf,
+    /// It was no JSON, and is set aside.
+    Damaged,
 }
 
 /// Returns the jobs of the file at `path`, for those who only look.
@@ -256,6 +252,27 @@ pub fn read(path: &Path) -> Result<Jobs, sys::Error> {
     })
 }
 
+/// Returns what is to be done about the newest file that was set aside because it was no JSON; `None` when none lies beside
+/// `path`.
+pub fn set_aside(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let begin = format!("{name}.corrupt-");
+    let entries = std::fs::read_dir(path.parent()?).ok()?.flatten();
+    let is_aside = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(&begin))
+    };
+    let aside = entries.map(|entry| entry.path()).filter(is_aside).max()?;
+    let bytes = std::fs::read(&aside).unwrap_or_default();
+    let why = Jobs::parse(&bytes).err();
+    let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+    let words = format!(
+        "{name} was no JSON{why}, so nothing of it counts: correct {} and move its jobs back into {name}, then delete it",
+        aside.display()
+    );
+    Some(text::visible(&words))
+}
+
 impl Store {
     /// Returns the file at `path`, which need not exist.
     pub fn new(path: &Path) -> Self {
@@ -265,19 +282,26 @@ impl Store {
         }
     }
 
-    /// Returns the jobs there are now, while the file is being written those of before, and what became of a file that was
-    /// no JSON.
+    /// Returns the jobs there are now, while the file is being written those of before.
     ///
     /// # Errors
     /// When the file cannot be read or set aside, or is being written and none is known of before.
-    pub fn look(&self) -> Result<(Jobs, Option<SetAside>), sys::Error> {
+    pub fn look(&self) -> Result<Jobs, sys::Error> {
         let mut known = self.known();
-        let aside = match self.refresh(&mut known)? {
-            Found::Half if known.stamp.is_none() => return Err(self.half_written()),
-            Found::Whole | Found::Half => None,
-            Found::Damaged(aside) => Some(aside),
-        };
-        Ok((known.jobs.clone(), aside))
+        match self.refresh(&mut known)? {
+            Found::Half if known.stamp.is_none() => Err(self.half_written()),
+            Found::Whole | Found::Half | Found::Damaged => Ok(known.jobs.clone()),
+        }
+    }
+
+    /// Returns what is to be done about a file that was set aside, see [`set_aside`].
+    pub fn aside(&self) -> Option<String> {
+        set_aside(&self.path)
+    }
+
+    /// Returns true once for each file that this process set aside.
+    pub fn is_aside_news(&self) -> bool {
+        std::mem::take(&mut self.known().is_aside_news)
     }
 
     /// Changes the jobs and returns what `change` returned once it is on the disk; nothing is written when
@@ -291,10 +315,7 @@ impl Store {
         let result = change(&mut jobs);
         if jobs != known.jobs {
             atomic::write(&self.path, &jobs.bytes(), atomic::Durability::Full)?;
-            *known = Known {
-                stamp: self.stamp(),
-                jobs,
-            };
+            (known.stamp, known.jobs) = (self.stamp(), jobs);
         }
         Ok(result)
     }
@@ -334,12 +355,12 @@ impl Store {
         }
         let Some(bytes) = atomic::read(&self.path)? else {
             // Whoever removed the file wants no jobs; one that was set aside is another matter, see below.
-            *known = Known::default();
+            (known.stamp, known.jobs) = (None, Jobs::default());
             return Ok(Found::Whole);
         };
         match Jobs::parse(&bytes) {
             Ok(jobs) => {
-                *known = Known { stamp, jobs };
+                (known.stamp, known.jobs) = (stamp, jobs);
                 Ok(Found::Whole)
             }
             Err(_) if stamp.is_some_and(is_fresh) => Ok(Found::Half),
@@ -349,8 +370,8 @@ impl Store {
                 if known.jobs != Jobs::default() {
                     atomic::write(&self.path, &known.jobs.bytes(), atomic::Durability::Full)?;
                 }
-                known.stamp = self.stamp();
-                Ok(Found::Damaged(SetAside { path }))
+                (known.stamp, known.is_aside_news) = (self.stamp(), true);
+                Ok(Found::Damaged)
             }
         }
     }
@@ -403,9 +424,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("jobs.json");
         let store = Store::new(&path);
-        assert_eq!(store.look().expect("look"), (Jobs::default(), None));
+        assert_eq!(store.look().expect("look"), Jobs::default());
         store.change(|jobs| jobs.put(job("a"))).expect("change");
-        assert_eq!(read(&path).expect("read"), store.look().expect("look").0);
+        assert_eq!(read(&path).expect("read"), store.look().expect("look"));
 
         // By hand, with a field that nobody here knows, and an entry that makes no sense.
         let mut document: Value =
@@ -418,9 +439,9 @@ mod tests {
         list.push(json!({"id": "../d", "schedule": {"every": "90m"}, "text": "x"}));
         list.push(json!({"id": "a", "schedule": {"every": "90m"}, "text": "x"}));
         write(&path, &document.to_string());
-        let (jobs, aside) = store.look().expect("look");
+        let jobs = store.look().expect("look");
         assert_eq!(
-            (ids(&jobs), aside),
+            (ids(&jobs), store.aside()),
             (vec!["a".to_owned(), "c".to_owned()], None)
         );
         assert_eq!(
@@ -470,9 +491,15 @@ mod tests {
         write(&path, "{\"jobs\": [");
         assert!(read(&path).is_err());
         rest(&path);
-        let (jobs, aside) = store.look().expect("look");
+        let jobs = store.look().expect("look");
         assert_eq!(ids(&jobs), ["a"]);
-        let aside = aside.expect("set aside").path;
+        let words = store.aside().expect("set aside");
+        let named = words
+            .split_whitespace()
+            .find(|word| word.contains(".corrupt-"));
+        let aside = named.expect("the file is named");
+        assert!(words.contains("line 1"), "{words}");
+        assert!(store.is_aside_news() && !store.is_aside_news());
         assert_eq!(
             std::fs::read_to_string(aside).expect("read"),
             "{\"jobs\": ["
@@ -482,9 +509,13 @@ mod tests {
         // At a start nothing is known yet; the file is kept all the same.
         write(&path, "nonsense");
         rest(&path);
-        let (jobs, aside) = Store::new(&path).look().expect("look");
-        assert_eq!(ids(&jobs), [] as [&str; 0]);
-        assert!(aside.is_some_and(|aside| aside.path.exists()));
+        std::fs::remove_file(aside).expect("it is there");
+        let store = Store::new(&path);
+        assert_eq!(ids(&store.look().expect("look")), [] as [&str; 0]);
+        assert!(store.aside().is_some() && store.is_aside_news());
+        // What lies there since before the start is no news.
+        let store = Store::new(&path);
+        assert!(store.look().is_ok() && store.aside().is_some() && !store.is_aside_news());
     }
 
     #[test]
@@ -510,8 +541,8 @@ mod tests {
         };
         for unfinished in ["", half] {
             in_place(unfinished);
-            let (jobs, aside) = store.look().expect("look");
-            assert_eq!((ids(&jobs), aside), (vec!["a".to_owned()], None));
+            let jobs = store.look().expect("look");
+            assert_eq!((ids(&jobs), store.aside()), (vec!["a".to_owned()], None));
             assert_eq!(std::fs::read_to_string(&path).expect("read"), unfinished);
             assert!(
                 Store::new(&path).look().is_err(),
@@ -524,7 +555,7 @@ mod tests {
             in_place(&whole);
             changed.join().expect("no panic").expect("change");
         });
-        let (jobs, _) = store.look().expect("look");
+        let jobs = store.look().expect("look");
         let text = &jobs.get("a").expect("a").text;
         assert_eq!(
             (ids(&jobs), text.as_str()),

@@ -12,6 +12,7 @@ use crate::app::llm_client;
 use crate::auth::Keys;
 use crate::config;
 use crate::config::{Home, Loaded, Origin};
+use crate::jobs;
 use crate::prompt;
 use crate::skills::Skills;
 
@@ -119,6 +120,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
     );
     warnings.extend(api.into_iter().flat_map(|settings| settings.warnings));
     warnings.extend(build::signed_out(&loaded.models, &keys));
+    warnings.extend(jobs::set_aside(&home.jobs()));
     let (errors, doubts): (Vec<Finding>, Vec<Finding>) = doctor::of_settings(shared)?
         .into_iter()
         .partition(Finding::is_error);

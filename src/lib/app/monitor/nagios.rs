@@ -12,7 +12,7 @@ use super::styled_line::clean;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::monitor_state::{ProviderState, STALE_MS, State};
-use crate::{clock, text};
+use crate::{clock, jobs, text};
 
 /// Some read the first 4096 bytes, many show a line on a page: what is wrong is cut here.
 const MAX_WORDS: usize = 300;
@@ -58,7 +58,9 @@ pub(super) fn main(shared: &Shared) -> ExitCode {
 
 fn seen(shared: &Shared) -> Result<(Level, String), Failure> {
     let (env, home) = shared.home()?;
-    Ok(line(&View::read(shared, &env, &home)?))
+    let view = View::read(shared, &env, &home)?;
+    let faults = jobs::set_aside(&home.jobs()).into_iter().collect();
+    Ok(line(&view, faults))
 }
 
 fn unknown(failure: &Failure) -> String {
@@ -66,9 +68,11 @@ fn unknown(failure: &Failure) -> String {
     format!("AGENT UNKNOWN - {}", words(&message))
 }
 
-fn line(view: &View) -> (Level, String) {
+/// Returns the line; `faults` are those of the files that the owner writes.
+fn line(view: &View, faults: Vec<String>) -> (Level, String) {
     let mut found = vec![life(view)];
     found.extend(troubles(view));
+    found.extend(faults.into_iter().map(|fault| (Level::Warning, fault)));
     // The worst first; what is well is not said beside it, but for how the daemon is.
     found.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
     let worst = found.first().map_or(Level::Unknown, |(level, _)| *level);
@@ -213,7 +217,7 @@ mod tests {
             },
             ..View::default()
         };
-        let (found, line) = line(&view);
+        let (found, line) = line(&view, Vec::new());
         assert_eq!(found, level, "{line}");
         assert!(line.starts_with(expected), "{line}");
     }
@@ -228,7 +232,7 @@ mod tests {
         check(state(), queue(), (0.25, 0.0), Level::Ok, free);
         let near = "AGENT WARNING - $4.00 of $5.00 spent today; idle, up 2m 5s | ";
         check(state(), queue(), (4.0, 5.0), Level::Warning, near);
-        let (level, line) = line(&View::default());
+        let (level, line) = line(&View::default(), Vec::new());
         let never = "AGENT CRITICAL - not running, it never ran here | ";
         assert!(
             level == Level::Critical && line.starts_with(never),

@@ -7,7 +7,7 @@ use crate::app::cli;
 use crate::app::cli::Exit;
 use crate::app::documents::jobs::{Job, Jobs, Wake};
 use crate::app::table::{Column, Table};
-use crate::{clock, text};
+use crate::{clock, jobs, text};
 
 const COLUMNS: [Column; 6] = [
     Column::left("ID"),
@@ -18,17 +18,20 @@ const COLUMNS: [Column; 6] = [
     Column::left("RESULT").cut_to(10),
 ];
 
-pub(crate) fn jobs(context: &Context<'_>, jobs: &Jobs) -> Exit {
-    let exit = context.answer(jobs, |jobs| {
-        if !jobs.jobs.is_empty() {
+pub(crate) fn jobs(context: &Context<'_>, known: &Jobs) -> Exit {
+    let exit = context.answer(known, |known| {
+        if !known.jobs.is_empty() {
             let zone = context.zone();
-            print(&table(jobs, zone));
+            print(&table(known, zone));
         }
     });
-    if jobs.jobs.is_empty() {
+    if known.jobs.is_empty() {
         context.note_nothing("no jobs; agent-send --job add TEXT --cron '0 8 * * *' adds one");
     }
-    for (id, why) in &jobs.broken {
+    if let Some(words) = jobs::set_aside(&context.home.jobs()) {
+        context.note(&words);
+    }
+    for (id, why) in &known.broken {
         context.note(&format!(
             "state/cron/jobs.json: the entry {} is invalid: {}",
             text::visible(id),

@@ -77,7 +77,7 @@ impl Pipeline {
 
     /// Returns the inputs that are runs of the job that is to be removed and do not work now, but wait.
     fn runs_left_by(&self, order: &JobOrder) -> Vec<String> {
-        let (JobOrder::Remove { job }, Ok((jobs, _))) = (order, self.schedule.jobs.look()) else {
+        let (JobOrder::Remove { job }, Ok(jobs)) = (order, self.schedule.jobs.look()) else {
             return Vec::new();
         };
         let id = jobs.id_of(job).ok().flatten();
@@ -120,7 +120,7 @@ impl Pipeline {
     /// Returns the jobs, for a chat.
     pub(in crate::pipeline) fn jobs_text(&self) -> String {
         let jobs = match self.schedule.jobs.look() {
-            Ok((jobs, _)) => jobs,
+            Ok(jobs) => jobs,
             Err(error) => return format!("The jobs cannot be read: {error}"),
         };
         let zone = self.live().config.agent.timezone.0;
@@ -134,10 +134,15 @@ impl Pipeline {
             lines.push(format!("… and {more} more: agent-send --job list"));
         }
         if lines.is_empty() {
-            "There are no jobs.".to_owned()
-        } else {
-            lines.join("\n")
+            lines.push("There are no jobs.".to_owned());
         }
+        lines.extend(
+            self.schedule
+                .jobs
+                .aside()
+                .map(|words| format!("⚠️ {words}")),
+        );
+        lines.join("\n")
     }
 }
 

@@ -99,7 +99,7 @@ impl Pipeline {
 
     /// Returns why nobody would hear of the job `id` that is to be heard; `None` when somebody would.
     pub(super) async fn why_unheard(&self, id: &str) -> Option<String> {
-        let (jobs, _) = self.schedule.jobs.look().ok()?;
+        let jobs = self.schedule.jobs.look().ok()?;
         let job = jobs.get(id).filter(|job| job.deliver && job.enabled)?;
         let known = self.everybody().await.ok()?;
         self.listener(job, &self.live(), &known).err()

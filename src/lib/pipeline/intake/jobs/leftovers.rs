@@ -15,7 +15,7 @@ const KEEP_RUNS_MS: i64 = 90 * 24 * 3_600_000;
 impl Pipeline {
     /// Archives the conversations of jobs that are gone, and deletes the logs of their runs some time after the last.
     pub async fn tidy_jobs(self: &Arc<Self>, now: i64) {
-        let Ok((jobs, _)) = self.schedule.jobs.look() else {
+        let Ok(jobs) = self.schedule.jobs.look() else {
             return;
         };
         let is_gone =

@@ -128,13 +128,7 @@ impl Pipeline {
         live: &Arc<Live>,
         now: i64,
     ) -> Result<Option<i64>, sys::Error> {
-        let (jobs, aside) = self.schedule.jobs.look()?;
-        if let Some(aside) = aside {
-            self.note_trouble(&format!(
-                "cron/jobs.json was no JSON; it was set aside as {}",
-                aside.path.display()
-            ));
-        }
+        let jobs = self.schedule.jobs.look()?;
         if jobs.iter().any(|job| !job.running.is_empty()) {
             // What ended may have freed a job.
             self.settle_runs(now).await?;
@@ -153,7 +147,7 @@ impl Pipeline {
                     .client()
                     .is_down(job.model.as_deref().unwrap_or(&model))
         };
-        let (known, _) = self.schedule.jobs.look()?;
+        let known = self.schedule.jobs.look()?;
         let mut jobs = known.clone();
         let mut look = plan(&mut jobs, (now, zone, reading), may_speak, &waits);
         // Nothing is written when nothing is due: this is what an idle day does.
@@ -169,6 +163,12 @@ impl Pipeline {
                 self.note_skipped(id, skipped, now)?;
             }
             self.settle_runs(now).await?;
+        }
+        if let Some(words) = self.schedule.jobs.aside() {
+            if self.schedule.jobs.is_aside_news() {
+                self.warn_owner("jobs-aside", &words, now).await;
+            }
+            look.troubles.insert(words);
         }
         for trouble in look
             .troubles
@@ -193,15 +193,19 @@ impl Pipeline {
         );
         tracing::warn!("{words}");
         self.note_trouble(&words);
-        let key = format!("clock:{now}");
-        if let Err(error) = self.tell_owner_of(key, "jobs", &words).await {
+        self.warn_owner("clock", &words, now).await;
+    }
+
+    async fn warn_owner(self: &Arc<Self>, of: &str, words: &str, now: i64) {
+        let key = format!("{of}:{now}");
+        if let Err(error) = self.tell_owner_of(key, "jobs", words).await {
             tracing::warn!(%error, "the owner could not be told");
         }
     }
 
     /// Says which jobs keep another zone than that of the agent, which is another one than before.
     pub(in crate::pipeline) fn note_other_zones(&self, zone: Tz) {
-        let Ok((jobs, _)) = self.schedule.jobs.look() else {
+        let Ok(jobs) = self.schedule.jobs.look() else {
             return;
         };
         let keeps = |job: &&Job| job.tz.as_deref().is_some_and(|own| own != zone.name());
@@ -235,14 +239,14 @@ impl Pipeline {
 
     /// Returns the job whose run is the input `id`.
     pub(in crate::pipeline) fn job_of_run(&self, id: &str) -> Option<Job> {
-        let (jobs, _) = self.schedule.jobs.look().ok()?;
+        let jobs = self.schedule.jobs.look().ok()?;
         let is_of = |job: &&Job| job.running.iter().any(|at| job.key_of_run(at.0) == id);
         jobs.iter().find(is_of).cloned()
     }
 
     /// Claims what is to run and has no row yet, and writes down what ended.
     async fn settle_runs(self: &Arc<Self>, now: i64) -> Result<(), sys::Error> {
-        let (jobs, _) = self.schedule.jobs.look()?;
+        let jobs = self.schedule.jobs.look()?;
         let open: Vec<(Job, Time)> = jobs
             .iter()
             .flat_map(|job| job.running.iter().map(|at| (job.clone(), *at)))
@@ -348,6 +352,13 @@ fn plan(
             "cron/jobs.json: the entry {} is invalid: {}",
             broken.id, broken.why
         ));
+    }
+    for job in jobs.iter().filter(|job| !job.rest.is_empty()) {
+        let keys: Vec<&String> = job.rest.keys().collect();
+        look.troubles.insert(text::visible(&format!(
+            "cron/jobs.json: the job {} runs without its unknown keys: {keys:?}",
+            job.id
+        )));
     }
     for job in jobs.iter_mut() {
         let is_ahead = job.newest_time() > now.saturating_add(AHEAD_MS);
