@@ -246,6 +246,10 @@ fn a_server_is_off_until_its_owner_trusts_exactly_what_it_offers() {
 
     trust(&sandbox, "t");
     assert!(call(&sandbox, &model, "t_echo", &json!({"words": "again"})).contains("again"));
+    wait_for("the end of the trouble", SOON, || {
+        let monitor = sandbox.read_json("state/monitor.json")?;
+        monitor["last_error"].is_null().then_some(())
+    });
     assert_eq!(
         sandbox.send(&["--mcp", "distrust", "t"]).stdout,
         "t is off now\n"

@@ -166,6 +166,11 @@ fn a_reload_takes_what_is_valid_and_refuses_the_rest() {
     wait_for("the status to say so", SOON, || {
         last_error(&sandbox).contains("agent.toml").then_some(())
     });
+    let check = sandbox.run("agent-monitor", &["--check"], "");
+    assert!(
+        check.code == 1 && check.stdout.contains("agent.toml:1:"),
+        "{check:?}"
+    );
     assert_eq!(
         sandbox.send(&["--wait", "still here?"]).stdout,
         "echo: still here?\n"
@@ -182,6 +187,13 @@ fn a_reload_takes_what_is_valid_and_refuses_the_rest() {
             .contains("day_usd = 0.00")
             .then_some(())
     });
+    wait_for("the old trouble to go", SOON, || {
+        let told = last_error(&sandbox);
+        (told.contains("day's limit are spent") && !told.contains("was not read again"))
+            .then_some(())
+    });
+    let check = sandbox.run("agent-monitor", &["--check"], "");
+    assert!(!check.stdout.contains("agent.toml"), "{check:?}");
     // Valid, by the FIFO.
     sandbox.reconfigure("[cost]\nday_usd = 0.0\n[agent]\nname = \"renamed\"");
     let reload = "echo '{\"cmd\":\"reload\"}' > state/control.fifo";
@@ -193,6 +205,9 @@ fn a_reload_takes_what_is_valid_and_refuses_the_rest() {
     assert!(told.success());
     wait_for("the cap to be gone", SOON, || {
         (sandbox.send(&["--wait", "hello"]).code == 0).then_some(())
+    });
+    wait_for("the status to be clear", SOON, || {
+        last_error(&sandbox).is_empty().then_some(())
     });
     assert!(
         model.requests().last().expect("a request")["system"]

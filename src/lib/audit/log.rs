@@ -85,8 +85,8 @@ impl Log {
         Self(Some(Open { key, words, shared }))
     }
 
-    /// Has `tell` called when the record cannot be written, and with what was so before.
-    pub fn on_trouble(&self, tell: impl Fn(&str) + Send + 'static) {
+    /// Has `tell` called when the record cannot be written, and with what was so before; without words when it can again.
+    pub fn on_trouble(&self, tell: impl Fn(Option<&str>) + Send + 'static) {
         if let Some(open) = &self.0 {
             open.shared.on_trouble(Box::new(tell));
         }

@@ -25,7 +25,7 @@ pub(super) enum Word {
     Flush(SyncSender<bool>),
 }
 
-type Tell = Box<dyn Fn(&str) + Send>;
+type Tell = Box<dyn Fn(Option<&str>) + Send>;
 
 /// What both sides know.
 #[derive(Default)]
@@ -44,15 +44,23 @@ impl Shared {
         let words = format!("the audit log cannot be written: {why}");
         let mut ear = self.ear.lock();
         match &ear.0 {
-            Some(tell) => tell(&words),
+            Some(tell) => tell(Some(&words)),
             None => ear.1 = Some(words),
+        }
+    }
+
+    fn is_well_again(&self) {
+        let mut ear = self.ear.lock();
+        ear.1 = None;
+        if let Some(tell) = &ear.0 {
+            tell(None);
         }
     }
 
     pub(super) fn on_trouble(&self, tell: Tell) {
         let mut ear = self.ear.lock();
         if let Some(words) = ear.1.take() {
-            tell(&words);
+            tell(Some(&words));
         }
         ear.0 = Some(tell);
     }
@@ -175,7 +183,9 @@ impl Writer {
                 let waits =
                     !self.waiting.is_empty() || self.shared.lost.load(Ordering::Relaxed) > 0;
                 self.due = waits.then(|| Instant::now() + PAUSE);
-                self.failing = waits;
+                if std::mem::replace(&mut self.failing, waits) && !waits {
+                    self.shared.is_well_again();
+                }
             }
             Err(error) => self.fail(&error.to_string()),
         }

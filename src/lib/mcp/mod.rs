@@ -97,12 +97,15 @@ pub struct Servers {
     tasks: TaskTracker,
 }
 
+/// The name of a server and what the owner should read of it now.
+pub type Trouble = (String, Option<String>);
+
 /// What all servers have in common.
 struct Shared {
     path: PathBuf,
     approved: ApprovedHashes,
     /// What the owner should read.
-    trouble: mpsc::UnboundedSender<String>,
+    trouble: mpsc::UnboundedSender<Trouble>,
     seen: Mutex<Seen>,
     /// Names that other tools have.
     taken: Mutex<HashSet<String>>,
@@ -121,7 +124,7 @@ impl Servers {
         seen: &Path,
         approved: &Path,
         sign_ins: ServerSignIns,
-        trouble: mpsc::UnboundedSender<String>,
+        trouble: mpsc::UnboundedSender<Trouble>,
     ) -> Result<Self, reqwest::Error> {
         let shared = Shared {
             path: seen.to_owned(),
@@ -151,6 +154,7 @@ impl Servers {
             let stays = settings.contains(&server.settings);
             if !stays {
                 server.stop.cancel();
+                server.notify(None);
             }
             stays
         });

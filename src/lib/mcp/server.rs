@@ -208,6 +208,7 @@ impl Server {
                      the owner looks at it with agent-send --mcp list"
                 ));
             }
+            self.notify(None);
             let limit = self.settings.timeout;
             let result = match kind {
                 Kind::Tool => client.call(tool, input, (limit, cancel), caller).await,
@@ -264,9 +265,7 @@ impl Server {
         let stop = &self.stop;
         while !stop.is_cancelled() {
             if self.is_distrusted() {
-                if let Err(why) = self.shared.approved.read() {
-                    self.notify(why);
-                }
+                self.notify(self.shared.approved.read().err());
                 self.end().await;
                 stop.run_until_cancelled(sleep(POLL_INTERVAL)).await;
                 continue;
@@ -474,11 +473,11 @@ impl Server {
             seen.broken = None;
         });
         if trust == Ok(Err(Off::Changed)) {
-            self.notify(format!(
+            self.notify(Some(format!(
                 "the tool server {name} offers something else than you trusted; its tools are off: agent-send --mcp list"
-            ));
+            )));
         } else {
-            *self.notified.lock() = None;
+            self.notify(None);
         }
     }
 
@@ -492,19 +491,22 @@ impl Server {
         slot.failures = slot.failures.saturating_add(1);
         self.shared
             .note(self, |seen| seen.broken = Some(why.to_owned()));
-        self.notify(format!(
+        self.notify(Some(format!(
             "the tool server {} does not work: {why}",
             self.name()
-        ));
+        )));
     }
 
-    /// Notifies the owner once of the same message.
-    fn notify(&self, message: String) {
+    /// Notifies the owner once of the same message, and of its end.
+    pub(super) fn notify(&self, message: Option<String>) {
         let mut notified = self.notified.lock();
-        if notified.as_ref() != Some(&message) {
-            tracing::warn!("{message}");
-            let _ = self.shared.trouble.send(message.clone());
-            *notified = Some(message);
+        if *notified != message {
+            if let Some(message) = &message {
+                tracing::warn!("{message}");
+            }
+            let trouble = (self.name().to_owned(), message.clone());
+            let _ = self.shared.trouble.send(trouble);
+            *notified = message;
         }
     }
 }

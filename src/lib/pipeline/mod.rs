@@ -63,6 +63,9 @@ use crate::{audit, db, people, prompt, queue, session, undo};
 /// So many troubles are shown.
 const TROUBLES: usize = 3;
 
+/// Of troubles that a reload ends, if it does not find them again.
+pub const SETTINGS: &str = "settings";
+
 /// What the path keeps its records in.
 pub struct Stores {
     /// `queue.db`.
@@ -112,8 +115,8 @@ pub struct Pipeline {
     signals: mpsc::UnboundedSender<Signal>,
     /// What the scheduler takes, once.
     scheduled: Mutex<Option<mpsc::UnboundedReceiver<Signal>>>,
-    /// The newest troubles, each with its time, the newest first; for status and monitor.
-    troubles: Mutex<Vec<String>>,
+    /// The newest troubles, each with its time, below what they are of, the newest first; for status and monitor.
+    troubles: Mutex<Vec<(String, String)>>,
     /// The newest input that was accepted: its row and when it was received.
     newest_input: Mutex<(i64, i64)>,
     /// When old rows were deleted from the queue last.
@@ -299,7 +302,10 @@ impl Pipeline {
         let weak = Arc::downgrade(&pipeline);
         pipeline.audit.on_trouble(move |trouble| {
             if let Some(pipeline) = weak.upgrade() {
-                pipeline.note_trouble(trouble);
+                pipeline.end_troubles("audit");
+                if let Some(trouble) = trouble {
+                    pipeline.note_trouble_of("audit", trouble);
+                }
             }
         });
         pipeline
@@ -404,7 +410,8 @@ impl Pipeline {
     /// Returns the newest troubles, a line each, the newest first.
     pub fn last_troubles(&self) -> Option<String> {
         let troubles = self.troubles.lock();
-        (!troubles.is_empty()).then(|| troubles.join("\n"))
+        let lines: Vec<&str> = troubles.iter().map(|(_, line)| line.as_str()).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
     /// Returns what is notified when an answer file changed.
@@ -498,17 +505,32 @@ impl Pipeline {
         self.input_came.notify_one();
     }
 
-    /// Notes a trouble for status and monitor; the log has it too.
+    /// Notes what went wrong once, for status and monitor; the log has it too.
     pub fn note_trouble(&self, what: &str) {
+        self.note_trouble_of("", what);
+    }
+
+    /// Notes a trouble of `part`, which goes on until [`Self::end_troubles`].
+    pub fn note_trouble_of(&self, part: &str, what: &str) {
         let what = crate::text::one_line(&crate::secret::redact(what));
         let line = format!("{} {what}", crate::clock::rfc3339(crate::clock::now_ms()));
         let mut troubles = self.troubles.lock();
         // What comes again and again must not hide what came once.
-        troubles.retain(|line| line.split_once(' ').is_none_or(|(_, words)| words != what));
-        troubles.insert(0, line);
+        troubles.retain(|(_, line)| line.split_once(' ').is_none_or(|(_, words)| words != what));
+        troubles.insert(0, (part.to_owned(), line));
         troubles.truncate(TROUBLES);
         drop(troubles);
         self.changed.notify_one();
+    }
+
+    /// Forgets the troubles of `part`: it is well again.
+    pub fn end_troubles(&self, part: &str) {
+        let mut troubles = self.troubles.lock();
+        let before = troubles.len();
+        troubles.retain(|(of, _)| of != part);
+        if troubles.len() < before {
+            self.changed.notify_one();
+        }
     }
 
     fn runs(&self) -> MutexGuard<'_, HashMap<SessionKey, Run>> {
@@ -517,10 +539,13 @@ impl Pipeline {
 
     /// Writes an answer file. The queue has the answer too, so after a failure it is written from there.
     fn answer(&self, reply: &Reply) {
-        if let Err(error) = replies::write(&self.replies, reply) {
-            tracing::error!(%error, "an answer file could not be written");
-            self.note_trouble(&error.to_string());
-            self.unwritten.notify_one();
+        match replies::write(&self.replies, reply) {
+            Ok(()) => self.end_troubles("answer files"),
+            Err(error) => {
+                tracing::error!(%error, "an answer file could not be written");
+                self.note_trouble_of("answer files", &error.to_string());
+                self.unwritten.notify_one();
+            }
         }
         self.answered.notify_waiters();
     }

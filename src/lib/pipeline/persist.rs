@@ -52,11 +52,14 @@ impl Pipeline {
         let mut attempt = 0;
         loop {
             let error = match write().await {
-                Ok(value) => return Ok(value),
+                Ok(value) => {
+                    self.end_troubles(what);
+                    return Ok(value);
+                }
                 Err(error) => error,
             };
             let failed = format!("{what}: {error}");
-            self.note_trouble(&failed);
+            self.note_trouble_of(what, &failed);
             if !error.is_retryable() {
                 tracing::error!(%error, what, "could not be recorded; it is given up");
                 return Err(Unrecorded::Failed(failed));

@@ -9,12 +9,12 @@ use crate::support::wait_for;
 const NO_JSON: &str = "jobs.json was no JSON";
 
 impl Times {
-    /// Waits until the troubles of the status have `words`.
-    fn wait_trouble(&self, words: &str) {
-        wait_for(words, SOON, || {
+    /// Waits until the troubles of the status have `words`, or have them no more.
+    fn wait_trouble(&self, words: &str, is_there: bool) {
+        wait_for(&format!("{words}: {is_there}"), SOON, || {
             let status = self.sandbox.send(&["--status", "--json"]).json();
             let troubles = status["last_error"].as_str().unwrap_or_default();
-            troubles.contains(words).then_some(())
+            (troubles.contains(words) == is_there).then_some(())
         });
     }
 }
@@ -48,7 +48,7 @@ fn a_file_that_is_no_json_at_the_start_is_told_wherever_the_owner_looks_until_it
     let monitor = times.sandbox.run("agent-monitor", &["--check"], "");
     assert_eq!(monitor.code, 1, "{monitor:?}");
     says("agent-monitor --check", &monitor.stdout);
-    times.wait_trouble(NO_JSON);
+    times.wait_trouble(NO_JSON, true);
     times.telegram.say(OWNER, OWNER, "/jobs");
     says("/jobs", &times.wait_shown(OWNER, "There are no jobs."));
 
@@ -69,6 +69,7 @@ fn a_file_that_is_no_json_at_the_start_is_told_wherever_the_owner_looks_until_it
     assert_eq!(told.count(), 1, "{heard:?}");
 
     std::fs::remove_file(&aside).expect("it is there");
+    times.wait_trouble(NO_JSON, false);
     let monitor = times.sandbox.run("agent-monitor", &["--check"], "");
     assert_eq!(monitor.code, 0, "{monitor:?}");
     let list = times.job(&["list"]);
@@ -76,16 +77,22 @@ fn a_file_that_is_no_json_at_the_start_is_told_wherever_the_owner_looks_until_it
 }
 
 #[test]
-fn a_key_of_a_job_that_nobody_knows_is_a_trouble_and_the_job_runs() {
+fn a_key_of_a_job_that_nobody_knows_is_a_trouble_until_it_is_gone_and_the_job_runs() {
     let mut times = Times::new();
-    let job =
+    let mut job =
         json!({"id": "look", "schedule": {"every": "1h"}, "text": "look", "modle": "small"});
-    let file = json!({"version": 1, "jobs": [job]});
-    times
-        .sandbox
-        .put("state/cron/jobs.json", file.to_string().as_bytes());
-    times.wait_trouble("\"modle\"");
+    let put = |times: &Times, job: &serde_json::Value| {
+        let file = json!({"version": 1, "jobs": [job]});
+        times
+            .sandbox
+            .put("state/cron/jobs.json", file.to_string().as_bytes());
+    };
+    put(&times, &job);
+    times.wait_trouble("\"modle\"", true);
     times.clock.later(HOUR);
     let ran = times.settled("look", "ok");
     assert!(ran["last_at"].is_string(), "{ran}");
+    job.as_object_mut().expect("fields").remove("modle");
+    put(&times, &job);
+    times.wait_trouble("\"modle\"", false);
 }

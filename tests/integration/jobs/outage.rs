@@ -121,9 +121,11 @@ fn a_reminder_that_fails_or_comes_late_says_its_words_and_when_it_was_due() {
     };
     assert!(times.model.requests().iter().any(is_told));
 
-    // One trouble does not hide another.
+    // One trouble does not hide another. The reminder is tried again, too: its answer would end its trouble.
     times.model.forget();
-    times.model.push(Reply::Status(401, None));
+    for _ in 0..2 {
+        times.model.push(Reply::Status(401, None));
+    }
     times.telegram.say(OWNER, OWNER, "one");
     wait_for("both troubles", LATER, || {
         let status = times.sandbox.send(&["--status"]).stdout;

@@ -265,12 +265,16 @@ pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) -> bool {
     // One look at a time: who comes second finds nothing, and knows that it is done.
     static LOOK: LazyLock<tokio::sync::Mutex<Backlog>> = LazyLock::new(Default::default);
     let mut backlog = LOOK.lock().await;
+    let waits = |words: &str| {
+        pipeline.end_troubles("spool");
+        pipeline.note_trouble_of("spool", words);
+        false
+    };
     let mut entries = match backlog.scan_common(home).await {
         Ok(entries) => entries.into_iter(),
         Err(error) => {
             tracing::error!(%error, "the spool cannot be read");
-            pipeline.note_trouble(&error.to_string());
-            return false;
+            return waits(&error.to_string());
         }
     };
     loop {
@@ -288,16 +292,17 @@ pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) -> bool {
         let spooled = crate::sys::blocking(read).await;
         if let Err(error) = take_in(pipeline, home, spooled, &mut backlog).await {
             tracing::error!(%error, "spooled commands wait");
-            pipeline.note_trouble(&format!("spooled commands wait: {error}"));
-            return false;
+            return waits(&format!("spooled commands wait: {error}"));
         }
     }
     match backlog.work_off(pipeline, home).await {
-        Ok(is_more) => is_more,
+        Ok(is_more) => {
+            pipeline.end_troubles("spool");
+            is_more
+        }
         Err(error) => {
             tracing::error!(%error, "lines of channels wait");
-            pipeline.note_trouble(&format!("lines of channels wait: {error}"));
-            false
+            waits(&format!("lines of channels wait: {error}"))
         }
     }
 }

@@ -28,10 +28,14 @@ pub(super) async fn serve(pipeline: Arc<Pipeline>, mut watchdog: watchdog::Link)
         let looking = pipeline.clone();
         // A task of its own: a bug in here must not take the daemon down again and again.
         let look_at = match tokio::spawn(async move { looking.tick(now).await }).await {
-            Ok(look_at) => look_at,
+            Ok(look_at) => {
+                pipeline.end_troubles("jobs");
+                look_at
+            }
             Err(panic) => {
                 tracing::error!(%panic, "a look at the jobs broke down");
-                pipeline.note_trouble("a look at the jobs broke down; the log has the place");
+                let words = "a look at the jobs broke down; the log has the place";
+                pipeline.note_trouble_of("jobs", words);
                 now + AFTER_A_BUG_MS
             }
         };

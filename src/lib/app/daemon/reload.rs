@@ -10,7 +10,7 @@ use crate::audit;
 use crate::auth::Keys;
 use crate::config;
 use crate::config::{Config, Http, Secrets, Telegram};
-use crate::pipeline::Live;
+use crate::pipeline::{Live, SETTINGS};
 use crate::sandbox;
 use crate::secret::Secret;
 
@@ -102,6 +102,7 @@ fn needs_restart(at_start: &Began, at_reload: &Began) -> Vec<&'static str> {
 impl Daemon {
     /// Puts the configuration in force again; an invalid one changes nothing and is reported.
     pub(super) fn reload(&self) {
+        self.pipeline.end_troubles("reload");
         match self.build_again() {
             Ok((live, now, silent)) => {
                 let waiting = needs_restart(&self.began_with, &now);
@@ -112,13 +113,14 @@ impl Daemon {
                 self.pipeline.reload(live);
                 tracing::info!("the configuration was read again");
                 self.audit_configuration("reload");
+                self.pipeline.end_troubles(SETTINGS);
                 note_cannot_answer(&self.pipeline, &silent);
                 for section in waiting {
                     let words = format!(
                         "changes of [{section}] take effect at the next start: restart the daemon"
                     );
                     tracing::warn!("{words}");
-                    self.pipeline.note_trouble(&words);
+                    self.pipeline.note_trouble_of(SETTINGS, &words);
                 }
             }
             Err(failure) => self.report_failed_reload(&failure),
@@ -152,8 +154,8 @@ impl Daemon {
             hint = failure.hint,
             "the configuration stays as it was: {message}"
         );
-        self.pipeline
-            .note_trouble(&format!("the configuration was not read again: {message}"));
+        let words = format!("the configuration was not read again: {message}");
+        self.pipeline.note_trouble_of("reload", &words);
     }
 
     /// Says what stands between a command and the machine, in the log, in `systemctl status` and, with the

@@ -18,6 +18,7 @@ use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::app::documents;
 use crate::config::ProviderType;
+use crate::mcp;
 use crate::pipeline;
 use crate::sandbox;
 use crate::sys;
@@ -97,7 +98,7 @@ struct Tasks {
     last_work: JoinHandle<Exit>,
     reloads: mpsc::Receiver<()>,
     pulse: watchdog::Pulse,
-    troubles: mpsc::UnboundedReceiver<String>,
+    troubles: mpsc::UnboundedReceiver<mcp::Trouble>,
 }
 
 impl Tasks {
@@ -177,7 +178,13 @@ impl Daemon {
                 _ = signals.hangup.recv() => self.reload(),
                 Some(()) = tasks.reloads.recv() => self.reload(),
                 _ = signals.dump.recv() => self.dump_status(),
-                Some(trouble) = tasks.troubles.recv() => pipeline.note_trouble(&trouble),
+                Some((server, trouble)) = tasks.troubles.recv() => {
+                    let part = format!("tool server {server}");
+                    pipeline.end_troubles(&part);
+                    if let Some(trouble) = trouble {
+                        pipeline.note_trouble_of(&part, &trouble);
+                    }
+                }
                 exit = &mut tasks.last_work => break End::Exit(exit.unwrap_or(Exit::Bug)),
                 () = beat.next() => tasks.pulse.send(),
                 Some(ended) = tasks.parts.join_next() => {

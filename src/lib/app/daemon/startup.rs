@@ -25,10 +25,10 @@ use crate::config::{Environment, Home, Loaded, Secrets};
 use crate::cost::Ledger;
 use crate::forget;
 use crate::llm::Outages;
-use crate::mcp::Servers;
+use crate::mcp::{Servers, Trouble};
 use crate::memory::{Memory, embedder};
 use crate::message::AgentEvent;
-use crate::pipeline::{Pipeline, Services, Stores};
+use crate::pipeline::{Pipeline, SETTINGS, Services, Stores};
 use crate::skills::Skills;
 use crate::standby;
 use crate::sys;
@@ -74,7 +74,7 @@ pub(super) struct News {
     /// Notified when the health of a channel changed, or there is a trouble.
     pub(super) changed: Arc<Notify>,
     /// Troubles of tool servers.
-    pub(super) troubles: mpsc::UnboundedReceiver<String>,
+    pub(super) troubles: mpsc::UnboundedReceiver<Trouble>,
 }
 
 /// Takes the lock, erases what was ordered, opens the log and the FIFO. The lock is to be held until the process
@@ -310,7 +310,7 @@ pub(super) fn keep(
     home: &Home,
     env: &Environment,
     ledger: Ledger,
-    troubles: mpsc::UnboundedSender<String>,
+    troubles: mpsc::UnboundedSender<Trouble>,
 ) -> Result<(Kept, broadcast::Receiver<AgentEvent>), Failure> {
     let (events, receiver) = broadcast::channel(1024);
     let memory = Memory::new(home).with(embedder::opener(home, env, Some(ledger.clone())));
@@ -342,6 +342,6 @@ pub(super) fn keep(
 pub(super) fn note_cannot_answer(pipeline: &Pipeline, silent: &[String]) {
     for words in silent {
         tracing::warn!("{words}");
-        pipeline.note_trouble(words);
+        pipeline.note_trouble_of(SETTINGS, words);
     }
 }

@@ -12,7 +12,7 @@ use super::styled_line::clean;
 use crate::app::cli;
 use crate::app::cli::{Exit, Failure, Shared};
 use crate::monitor_state::{ProviderState, STALE_MS, State};
-use crate::{clock, jobs, text};
+use crate::{clock, config, jobs, text};
 
 /// Some read the first 4096 bytes, many show a line on a page: what is wrong is cut here.
 const MAX_WORDS: usize = 300;
@@ -59,7 +59,9 @@ pub(super) fn main(shared: &Shared) -> ExitCode {
 fn seen(shared: &Shared) -> Result<(Level, String), Failure> {
     let (env, home) = shared.home()?;
     let view = View::read(shared, &env, &home)?;
-    let faults = jobs::set_aside(&home.jobs()).into_iter().collect();
+    let settings = config::load(&home, &env, &[]).err();
+    let faults = settings.map(|error| error.to_string()).into_iter();
+    let faults = faults.chain(jobs::set_aside(&home.jobs())).collect();
     Ok(line(&view, faults))
 }
 

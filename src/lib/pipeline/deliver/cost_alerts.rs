@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cost::Ledger;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, SETTINGS};
 use crate::{clock, db};
 
 impl Pipeline {
@@ -35,7 +35,7 @@ impl Pipeline {
                         .await?;
                 }
                 None if is_outdone => {}
-                None => self.note_trouble(&alert.text()),
+                None => self.note_trouble_of(SETTINGS, &alert.text()),
             }
             ledger.told(alert, now).await?;
         }

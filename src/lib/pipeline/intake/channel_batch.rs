@@ -25,10 +25,14 @@ impl Pipeline {
     pub async fn take_batch(self: &Arc<Self>, batch: Batch, channel: &str) {
         match self.take_items(batch.items, batch.offset, channel).await {
             // The poller may be gone; what is accepted stays accepted.
-            Ok(_) => drop(batch.done.send(())),
+            Ok(_) => {
+                self.end_troubles(channel);
+                let _ = batch.done.send(());
+            }
             Err(error) => {
                 tracing::error!(%error, "messages could not be taken in");
-                self.note_trouble(&format!("messages could not be taken in: {error}"));
+                let words = format!("messages could not be taken in: {error}");
+                self.note_trouble_of(channel, &words);
             }
         }
     }

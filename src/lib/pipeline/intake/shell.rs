@@ -293,7 +293,11 @@ impl Pipeline {
         live: &Live,
         known: &Everybody,
     ) -> (SessionKey, Option<Route>) {
-        match self.way_to_owner(&live.config, known) {
+        let way = self.way_to_owner(&live.config, known);
+        if way.is_some() {
+            self.end_troubles("no owner");
+        }
+        match way {
             Some((_, route)) if words.untrusted => (event_key(words, source), Some(route)),
             Some((key, route)) => (key, Some(route)),
             None => {
@@ -302,9 +306,9 @@ impl Pipeline {
                 } else {
                     "owner"
                 };
-                self.note_trouble(&format!(
-                    "a notification of {source} is not delivered: no {whose} configured"
-                ));
+                let trouble =
+                    format!("a notification of {source} is not delivered: no {whose} configured");
+                self.note_trouble_of("no owner", &trouble);
                 (event_key(words, "system"), None)
             }
         }

@@ -16,6 +16,8 @@ use crate::session::{Kind, Resume, SummaryBy};
 /// What is said after a reset.
 const NEW_SESSION: &str = "New conversation. The previous one is archived.";
 
+/// Of troubles with summaries.
+pub(crate) const SUMMARIES: &str = "summaries";
 /// The trouble that is noted when no model summed up.
 pub(crate) const NO_SUMMARY: &str =
     "a conversation was cut without a summary by a model; the log says why";
@@ -218,15 +220,20 @@ impl Pipeline {
         self.sessions.put(session);
         match &made {
             Room::Failed(reason) if !asked => {
-                self.note_trouble(&format!("a conversation could not be summed up: {reason}"))
+                let words = format!("a conversation could not be summed up: {reason}");
+                self.note_trouble_of(SUMMARIES, &words);
             }
             // Who asked is told.
             Room::Made {
                 by: SummaryBy::Statistics,
                 ..
             } if !asked => {
-                self.note_trouble(NO_SUMMARY);
+                self.note_trouble_of(SUMMARIES, NO_SUMMARY);
             }
+            Room::Made {
+                by: SummaryBy::Model,
+                ..
+            } => self.end_troubles(SUMMARIES),
             Room::Failed(_) | Room::Made { .. } | Room::Enough | Room::Stopped => {}
         }
         Ok(made)

@@ -42,7 +42,7 @@ impl Pipeline {
             "a turn is suspended: {}",
             suspended.waits_for
         );
-        self.note_trouble(&away.detail);
+        self.note_trouble_of(&envelope.session_key.0, &away.detail);
         // First the person: a full disk may keep the record from being written for long.
         self.tell_waiting(envelope, &suspended);
         self.remind_without_model(envelope, &suspended.waits_for)

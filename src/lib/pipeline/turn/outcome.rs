@@ -137,7 +137,7 @@ impl Saying {
 impl Pipeline {
     /// Notes a failure and returns what is said about it.
     pub(crate) fn failed(&self, envelope: &Envelope, reason: &str, receipts: &[String]) -> Outcome {
-        self.note_trouble(reason);
+        self.note_trouble_of(&envelope.session_key.0, reason);
         match envelope.source {
             // The owner is to hear of it, model or not; the caller's job is done.
             Source::Notify if envelope.route.is_some() => {

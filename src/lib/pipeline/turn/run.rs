@@ -23,7 +23,7 @@ use crate::pipeline::persist::{Recorded, Unrecorded};
 use crate::pipeline::plan;
 use crate::pipeline::plan::instructions::PlanForm;
 use crate::pipeline::schedule::debounce::Bundle;
-use crate::pipeline::schedule::lane_commands::{NO_SUMMARY, Step};
+use crate::pipeline::schedule::lane_commands::{NO_SUMMARY, SUMMARIES, Step};
 use crate::pipeline::schedule::renew_session::Fresh;
 use crate::pipeline::schedule::slots::Handle;
 use crate::pipeline::subagents::Sending;
@@ -84,6 +84,9 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, s
     };
     // What fails now would fail again, and be paid for.
     let is_answered = was_turn && outcome.reply.status == Status::Done;
+    if is_answered {
+        pipeline.end_troubles(&bundle.key().0);
+    }
     pipeline.finish(&bundle, &run_id, outcome).await;
     if was_turn && bundle.leader().from_owner {
         pipeline.ask_about_skills(Some(bundle.leader()));
@@ -507,9 +510,12 @@ impl Pipeline {
         }
         let state = session.state();
         let is_new = state.compaction_count > compactions;
-        let newest = state.compacted.as_ref().filter(|_| is_new);
-        if newest.is_some_and(|newest| newest.by == SummaryBy::Statistics) {
-            self.note_trouble(NO_SUMMARY);
+        match state.compacted.as_ref().filter(|_| is_new) {
+            Some(newest) if newest.by == SummaryBy::Statistics => {
+                self.note_trouble_of(SUMMARIES, NO_SUMMARY);
+            }
+            Some(_) => self.end_troubles(SUMMARIES),
+            None => {}
         }
         ended
     }

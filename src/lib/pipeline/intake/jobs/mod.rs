@@ -78,9 +78,12 @@ impl Schedule {
         self.told.lock().insert(trouble.to_owned())
     }
 
-    /// Forgets troubles that are over.
-    fn keep_told(&self, troubles: &BTreeSet<String>) {
-        self.told.lock().retain(|told| troubles.contains(told));
+    /// Forgets what was told and is none of `troubles` any more, and returns it.
+    fn forget_told(&self, troubles: &BTreeSet<String>) -> Vec<String> {
+        let mut told = self.told.lock();
+        let over = told.difference(troubles).cloned().collect();
+        told.retain(|told| troubles.contains(told));
+        over
     }
 }
 
@@ -109,7 +112,7 @@ impl Pipeline {
                 let trouble = format!("the jobs cannot be looked at: {error}");
                 if self.schedule.is_news(&trouble) {
                     tracing::error!("{trouble}");
-                    self.note_trouble(&trouble);
+                    self.note_trouble_of(&trouble, &trouble);
                 }
                 None
             }
@@ -176,9 +179,11 @@ impl Pipeline {
             .filter(|trouble| self.schedule.is_news(trouble))
         {
             tracing::error!("{trouble}");
-            self.note_trouble(trouble);
+            self.note_trouble_of(trouble, trouble);
         }
-        self.schedule.keep_told(&look.troubles);
+        for over in self.schedule.forget_told(&look.troubles) {
+            self.end_troubles(&over);
+        }
         Ok(look.next_at)
     }
 
