@@ -104,9 +104,10 @@ impl Health {
                 }
             },
             (Some(pid), Some(state)) if is_of(pid, state) => match since(&state.updated_at) {
+                // The file tells no more where nothing can be written.
+                _ if self.is_full && !state.stopping => Life::Full,
                 silent_ms if silent_ms > STALE_MS => Life::Stale { silent_ms },
                 _ if state.stopping => Life::Stopping,
-                _ if self.is_full => Life::Full,
                 _ => Life::Up,
             },
             (Some(_), _) => match touched.unwrap_or(0) {
@@ -212,18 +213,18 @@ mod tests {
             ..Health::of(Some(7), None)
         };
         assert_eq!(hung.life(NOW), stale(61_000));
-        let full = |pid| {
+        let full = |pid, age_ms| {
             let health = Health {
                 is_full: true,
-                ..Health::of(pid, Some(file(7, 9)))
+                ..Health::of(pid, Some(file(7, age_ms)))
             };
             health.life(NOW)
         };
-        assert_eq!(
-            (full(Some(7)), full(Some(7)).exit()),
-            (Life::Full, Exit::Failed)
-        );
-        assert_eq!(full(None), dead(9, false));
+        for age_ms in [9, 3_600_000] {
+            assert_eq!(full(Some(7), age_ms), Life::Full, "{age_ms}");
+        }
+        assert_eq!(Life::Full.exit(), Exit::Failed);
+        assert_eq!(full(None, 9), dead(9, false));
         assert_eq!(Health::default().life(NOW), Life::Never);
     }
 }
