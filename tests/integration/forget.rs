@@ -387,6 +387,8 @@ fn a_daemon_that_runs_erases_and_goes_on() {
             .iter()
             .any(|path| path.starts_with("state/memory.db"))
     );
+    // The newest input of all goes, too.
+    say(&house, "I met Rosalind.");
     let erasing = house.sandbox.starting(
         "agent-consolidate",
         &["forget", "rosalind", "--hard", "--yes"],
@@ -408,6 +410,11 @@ fn a_daemon_that_runs_erases_and_goes_on() {
         "while it runs"
     );
     say(&house, "And now?");
+    let sent = house.telegram.sent();
+    assert!(
+        !sent.iter().any(|sent| sent.text.contains("lost")),
+        "what was erased is not lost: {sent:?}"
+    );
     let request = house
         .model
         .requests()

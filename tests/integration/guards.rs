@@ -307,7 +307,7 @@ fn a_program_that_an_untrusted_run_wrote_runs_only_with_a_yes() {
     let asked = sandbox.wait_asked();
     let listed = sandbox.send(&["--queue"]).stdout;
     assert!(
-        listed.contains("it may run run.sh, written by a run"),
+        listed.contains("it may run “run.sh”, written by a run"),
         "{listed}"
     );
     assert!(!canary.exists());

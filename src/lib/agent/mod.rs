@@ -27,7 +27,7 @@ pub use compaction::Room;
 pub use consent::Always;
 pub use interrupted_turn::break_off;
 pub use model_answer::UNREADABLE;
-pub use permission::{Asked, Owner, Question, Reach, Rule, Verdict};
+pub use permission::{Asked, NAMED, Owner, Question, Reach, Rule, Verdict};
 pub use single_call::Single;
 pub use subagents::{Errand, Sent, Team};
 pub use tool::{Context, Effect, Rights, Shown, Tool, ToolOutput};

@@ -29,8 +29,8 @@ use crate::message::Wanted;
 use crate::provider::BoxFuture;
 use crate::session::addresses;
 
-/// Files that a question names.
-const NAMED: usize = 3;
+/// Files that a question names: a yes is one to no others.
+pub const NAMED: usize = 3;
 
 /// What a call would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -229,6 +229,23 @@ pub(super) enum Decision {
     Refuse(String),
 }
 
+/// Says which files of untrusted runs a call may run.
+fn may_run(files: &[String]) -> String {
+    let more = match files.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<String> = files
+        .iter()
+        .take(NAMED)
+        .map(|name| format!("“{name}”"))
+        .collect();
+    format!(
+        "it may run {}{more}, written by a run that had read untrusted words",
+        named.join(", ")
+    )
+}
+
 /// Decides about a call whose arguments fit; `policy` is what the settings say of the tool.
 pub(super) fn decide(
     tool: &dyn Tool,
@@ -255,6 +272,12 @@ pub(super) fn decide(
             return Decision::Refuse("the owner's settings do not allow this".to_owned());
         }
         (_, Reach::Asks(why), _) => return ask(why.clone()),
+        (Policy::Ask, Reach::Obeys(files), _) => {
+            return ask(format!(
+                "your settings ask about it each time; {}",
+                may_run(files)
+            ));
+        }
         (Policy::Ask, ..) => return ask("your settings ask about it each time".to_owned()),
         (
             Policy::Allow,
@@ -276,17 +299,7 @@ pub(super) fn decide(
             return ask(format!("requested by a guest, {name}"));
         }
         (Policy::Allow, _, None) => return Decision::Run,
-        (Policy::Sandboxed, Reach::Obeys(files), None) => {
-            let more = match files.len().saturating_sub(NAMED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let named: Vec<&str> = files.iter().take(NAMED).map(String::as_str).collect();
-            return ask(format!(
-                "it may run {}{more}, written by a run that had read untrusted words",
-                named.join(", ")
-            ));
-        }
+        (Policy::Sandboxed, Reach::Obeys(files), None) => return ask(may_run(files)),
         (Policy::Sandboxed, _, None) => {}
     }
     let is_moved = untrusted

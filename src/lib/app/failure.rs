@@ -180,7 +180,7 @@ impl From<sys::Error> for Failure {
         match error.source.kind() {
             PermissionDenied => Self::not_permitted(message)
                 .hint(who_may(&error.path)),
-            StorageFull => Self::io(message).hint("make room on that file system and try again; nothing was lost"),
+            StorageFull => Self::io(message).hint("make room on that file system, then do it again: nothing of it was stored"),
             ReadOnlyFilesystem => {
                 Self::io(message).hint("the home must be writable: remount it, or choose another with --home")
             }

@@ -44,7 +44,7 @@ use crate::people::People;
 use crate::sys;
 use crate::sys::{jsonl, lock};
 use crate::workspace::Marks;
-use crate::{clock, queue, session, text};
+use crate::{clock, monitor_state, queue, session, text};
 use files::Files;
 use matcher::Words;
 
@@ -298,6 +298,16 @@ impl<'a> Erasure<'a> {
         self.prove()
     }
 
+    /// What is erased is not lost: the next start looks for the newest input that monitor.json knows.
+    fn note_newest_input(&self) -> Result<(), Error> {
+        let path = self.home.monitor();
+        if let Some(mut state) = monitor_state::read(&path)? {
+            state.newest_input = queue::newest(&self.home.queue_db())?;
+            monitor_state::write(&path, &state)?;
+        }
+        Ok(())
+    }
+
     /// The order of erasing: what the rest is known by goes last.
     fn go_through(&self, erase: bool) -> Result<Survey, Error> {
         let (home, words) = (self.home, &self.words);
@@ -318,6 +328,7 @@ impl<'a> Erasure<'a> {
         .go_through(self.order.as_deref())?;
         if erase {
             queue::erase(&home.queue_db(), &hit(Words::are_in), false)?;
+            self.note_newest_input()?;
         }
         self.marks(erase, &mut survey)?;
         let place = Place::of(home);

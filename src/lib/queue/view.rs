@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::inbox;
 use super::inbox::{Known, known};
 use super::suspend;
 use super::suspend::Suspended;
@@ -98,6 +99,14 @@ fn count(connection: &Connection) -> rusqlite::Result<Counts> {
             dead,
         })
     })
+}
+
+/// Returns the newest input and when it was received, milliseconds since 1970 UTC; zeros when there is none.
+///
+/// # Errors
+/// See [`db::Error`].
+pub fn newest(path: &Path) -> Result<(i64, i64), db::Error> {
+    db::read(path, inbox::newest).map(Option::unwrap_or_default)
 }
 
 /// Returns all open and dead rows.

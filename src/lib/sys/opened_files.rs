@@ -25,8 +25,8 @@ type Identity = Option<(u64, u64)>;
 pub struct Opened {
     /// Those that were opened, or may have been.
     pub opened: Vec<PathBuf>,
-    /// Whether one was moved, linked or removed.
-    pub moved: bool,
+    /// Those that were moved, linked or removed, or got another mode.
+    pub moved: Vec<PathBuf>,
 }
 
 impl OpenedFiles {
@@ -72,7 +72,7 @@ impl OpenedFiles {
         } = self;
         let mut happened = Opened {
             opened: unknown,
-            moved: false,
+            moved: Vec::new(),
         };
         let is_other = |(path, before): &(PathBuf, Identity)| {
             let now = identity(path);
@@ -94,10 +94,13 @@ impl OpenedFiles {
                 let moves = AddWatchFlags::IN_MOVE_SELF
                     | AddWatchFlags::IN_ATTRIB
                     | AddWatchFlags::IN_DELETE_SELF;
-                happened.moved |= event.mask.intersects(moves);
-                if event.mask.contains(AddWatchFlags::IN_OPEN)
-                    && let Some((path, _)) = watched.get(&event.wd)
-                {
+                let Some((path, _)) = watched.get(&event.wd) else {
+                    continue;
+                };
+                if event.mask.intersects(moves) {
+                    happened.moved.push(path.clone());
+                }
+                if event.mask.contains(AddWatchFlags::IN_OPEN) {
                     happened.opened.push(path.clone());
                 }
             }
@@ -105,8 +108,10 @@ impl OpenedFiles {
         let files = watched.into_values();
         let others = files.filter(|file| all || is_other(file));
         happened.opened.extend(others.map(|(path, _)| path));
-        happened.opened.sort();
-        happened.opened.dedup();
+        for list in [&mut happened.opened, &mut happened.moved] {
+            list.sort();
+            list.dedup();
+        }
         happened
     }
 }
@@ -137,29 +142,30 @@ mod tests {
             act();
             watch.take()
         };
-        let check = |act: &dyn Fn(), opened: &[&str], moved: bool| {
-            let opened = opened.iter().map(|name| path(name)).collect();
+        let check = |act: &dyn Fn(), opened: &[&str], moved: &[&str]| {
+            let paths = |names: &[&str]| names.iter().map(|name| path(name)).collect();
+            let (opened, moved) = (paths(opened), paths(moved));
             assert_eq!(happened(act), Opened { opened, moved });
         };
-        check(&|| drop(std::fs::metadata(path("a"))), &[], false);
-        check(&|| drop(std::fs::read_dir(dir.path())), &[], false);
-        check(&|| drop(std::fs::read(path("a"))), &["a"], false);
+        check(&|| drop(std::fs::metadata(path("a"))), &[], &[]);
+        check(&|| drop(std::fs::read_dir(dir.path())), &[], &[]);
+        check(&|| drop(std::fs::read(path("a"))), &["a"], &[]);
         std::fs::hard_link(path("a"), path("other")).expect("link");
         std::os::unix::fs::symlink(path("b"), path("link")).expect("link");
         let by_links = || {
             drop(std::fs::read(path("other")));
             drop(std::fs::read(path("link")));
         };
-        check(&by_links, &["a", "b"], false);
+        check(&by_links, &["a", "b"], &[]);
         check(
             &|| std::fs::rename(path("c"), path("e")).expect("rename"),
             &[],
-            true,
+            &["c"],
         );
         let replaced = || {
             put("d");
             drop(std::fs::read(path("d")));
         };
-        check(&replaced, &["d"], true);
+        check(&replaced, &["d"], &["d"]);
     }
 }

@@ -11,7 +11,7 @@ use crate::clock;
 use crate::sandbox::Root;
 use crate::trust::says_nothing;
 use crate::undo;
-use crate::workspace::{Change, ContentId, Marking, Period, changed_at};
+use crate::workspace::{Changed, ContentId, Marking, Period, SERVER, changed_at};
 
 /// Entries that are looked at: some seconds.
 const ENTRIES: usize = 500_000;
@@ -20,6 +20,24 @@ const ENTRIES: usize = 500_000;
 const BY_CONTENT: usize = 10_000;
 const TOGETHER: u64 = 512 << 20;
 const OF_ONE: u64 = 4 << 20;
+
+/// The files of the owner that were there before something changed files: their names, and which they were.
+#[derive(Debug, Default)]
+pub(super) struct There {
+    names: HashSet<String>,
+    inodes: HashSet<Inode>,
+}
+
+/// What is known of a command or of the call of a tool server that changes files.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    /// What was the owner's before; `None` when all that it changes is theirs.
+    pub(super) there: Option<There>,
+    /// By what the command is known, when it is the owner's.
+    pub(super) command: Option<String>,
+    /// Whether they want all that it changes.
+    pub(super) agreed: bool,
+}
 
 /// The files of one workspace, with their marks.
 #[derive(Clone)]
@@ -40,13 +58,17 @@ impl ChangedFiles {
         }
     }
 
-    /// Returns the names of all files that are there. Blocks.
-    pub(super) fn names(&self) -> HashSet<String> {
-        let mut names = HashSet::new();
+    /// Returns the files that are there and not marked. Blocks.
+    pub(super) fn there(&self) -> There {
+        let mut there = There::default();
+        let marked: HashSet<String> = self.undo.marks.all().into_iter().flatten().collect();
         self.walk(&mut |path, metadata| {
-            names.extend(self.key(path).filter(|_| metadata.is_file()));
+            let is_one = metadata.is_file() || metadata.is_symlink();
+            let key = self.key(path).filter(|key| is_one && !marked.contains(key));
+            there.inodes.extend(key.as_ref().map(|_| inode(metadata)));
+            there.names.extend(key);
         });
-        names
+        there
     }
 
     /// Marks every file that `change` changed, made or moved since `began_ms` as untrusted. Where that is not possible, what
@@ -77,8 +99,7 @@ impl ChangedFiles {
             );
             let id = period.id.clone();
             // Nobody knows what was there before.
-            let (there, command) = (self.names(), None);
-            self.mark_in(period, clock::now_ms(), &Change { there, command });
+            self.mark_in(period, clock::now_ms(), &Change::default());
             self.end(&id);
         }
     }
@@ -86,7 +107,7 @@ impl ChangedFiles {
     /// Notes that the tool server `name` may change these files and directories at any time since `since`. Blocks when it was
     /// not noted before.
     pub(super) fn note_server(&self, name: &str, since: i64, writes: &[PathBuf]) {
-        let id = format!("server-{name}");
+        let id = format!("{SERVER}{name}");
         let marks = &self.undo.marks;
         if marks.periods.open().iter().any(|period| period.id == id) {
             return;
@@ -143,11 +164,21 @@ impl ChangedFiles {
                 is_known &= is_read || !is_file;
                 let content = is_read.then(|| ContentId::at(path).ok()).flatten();
                 left = left.saturating_sub(metadata.len().min(OF_ONE));
-                changed.extend(self.key(path).map(|key| (key, content)));
+                changed.extend(self.key(path).map(|key| {
+                    let owners = change.there.as_ref().is_none_or(|there| {
+                        there.names.contains(&key) || there.inodes.contains(&inode(metadata))
+                    });
+                    Changed {
+                        key,
+                        content,
+                        owners,
+                    }
+                }));
             }
         });
         let marks = &self.undo.marks;
-        let marked = marks.set_changed(&changed, by, change);
+        let command = change.command.as_deref();
+        let marked = marks.set_changed(&changed, by, command, change.agreed);
         if is_whole && is_known && marked.is_ok() {
             return;
         }
@@ -342,16 +373,25 @@ mod tests {
             let path = workspace.join(name);
             crate::sys::atomic::write(&path, words.as_bytes(), durability).expect("write");
         };
-        write("a/own.md", "the words of the owner...");
-        let (run, asked, at) = ("r1", true, 5);
-        for words in ["words out of the network", "other words out of the network"] {
-            let (there, command) = (files.names(), None);
-            write("a/own.md", words);
-            write("a/new.md", words);
-            files.mark_since(0, Marking { run, asked, at }, &Change { there, command });
-            let owners = ["a/own.md", "a/new.md"].map(|key| undo.marks.was_owners(key));
-            assert_eq!(owners, [true, false]);
+        for name in ["a/own.md", "a/moved.md"] {
+            write(name, "the words of the owner...");
         }
+        let (run, asked, at) = ("r1", true, 5);
+        let by = Marking { run, asked, at };
+        let change = Change {
+            there: Some(files.there()),
+            ..Change::default()
+        };
+        write("a/new.md", "words out of the network");
+        write("a/own.md", "words out of the network");
+        let at = |name: &str| workspace.join(name);
+        std::fs::rename(at("a/moved.md"), at("a/other.md")).expect("rename");
+        files.mark_since(0, by, &change);
+        let owners = |key: &str| undo.marks.was_owners(key);
+        assert!(owners("a/own.md") && owners("a/other.md") && !owners("a/new.md"));
+        // What they have it add to is theirs from then on.
+        files.mark_since(0, by, &Change::default());
+        assert!(owners("a/new.md"));
     }
 
     #[test]

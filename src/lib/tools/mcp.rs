@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 
-use super::changed_files::ChangedFiles;
+use super::changed_files::{Change, ChangedFiles};
 use super::network;
 use super::server_pictures;
 use super::server_questions::Questions;
@@ -19,7 +19,6 @@ use crate::mcp::{Answer, Caller, File, Kind, Offered, Server, Servers};
 use crate::message::ToolPicture;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::trust::Provenance;
-use crate::workspace::Change;
 
 /// Names that no server may use beside those of our tools: what models call the shell, and the tool that
 /// tells about rare ones.
@@ -95,21 +94,23 @@ struct ServerTool {
 }
 
 impl ServerTool {
-    /// Returns which files were there before a call that may change some.
-    async fn files_there(&self) -> Change {
+    /// Returns what is known of a call that may change files, before it.
+    async fn change(&self, context: &Context) -> Change {
         let files = self.files.clone();
-        let there = match self.may_write {
-            true => crate::sys::blocking(move || files.names()).await,
-            false => HashSet::new(),
+        let there = match self.may_write && context.untrusted {
+            true => Some(crate::sys::blocking(move || files.there()).await),
+            false => None,
         };
-        let command = None;
-        Change { there, command }
+        Change {
+            there,
+            ..Change::default()
+        }
     }
 
     async fn execute(&self, input: &Value, context: &Context) -> ToolOutput {
         let arguments = without_nulls(&self.spec.schema, input);
         let began = clock::now_ms();
-        let change = self.files_there().await;
+        let change = self.change(context).await;
         let caller: Arc<dyn Caller> = Arc::new(Questions {
             server: self.server.name().to_owned(),
             tool: self.spec.name.to_string(),

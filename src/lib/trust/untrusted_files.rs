@@ -3,15 +3,16 @@
 //!
 //! ```text
 //! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…","asked":true,"owners":true,"command":"…"}},
-//!                         "contents":{SHA256:{"at":MS,"size":BYTES,"asked":true}}}
-//!                        PATH is in the workspace, or absolute; `asked`: the owner wanted it there;
-//!                        `owners`: it was theirs and was changed; `command`: by which it was last changed
+//!                         "contents":{SHA256:{"at":MS,"size":BYTES,"asked":true}},"agreed":{COMMAND:STATE}}
+//!                        PATH is in the workspace, or absolute; `asked`: the owner wanted it there; `owners`: it is
+//!                        theirs and was changed; `command`: that of the owner by which it was last changed;
+//!                        `agreed`: they said yes to what it makes of the files of untrusted runs as they were
 //! state/untrusted.lock   held while it is changed
 //! ```
 //! When it cannot be read, every file counts as marked until somebody has repaired it: nothing is set aside
 //! and nothing is saved over.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -41,6 +42,8 @@ struct Contents {
     files: BTreeMap<String, Mark>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     contents: BTreeMap<String, Content>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    agreed: BTreeMap<String, String>,
 }
 
 /// A content that was written as untrusted. It has no end: the same bytes are the same words.
@@ -64,15 +67,19 @@ pub struct Marking<'a> {
     pub at: i64,
 }
 
-/// What is known of a command or of the call of a tool server that changes files.
-#[derive(Debug, Clone, Default)]
-pub struct Change {
-    /// The files that were there before.
-    pub there: HashSet<String>,
-    /// By what the command is known.
-    pub command: Option<String>,
+/// A file that was changed, or made.
+#[derive(Debug)]
+pub struct Changed {
+    /// What it is called.
+    pub key: String,
+    /// What is in it now, where that is known.
+    pub content: Option<ContentId>,
+    /// Whether it is the owner's: theirs before, or made at their word alone.
+    pub owners: bool,
 }
 
+/// Commands whose outcome the owner agreed to.
+const AGREED: usize = 1_000;
 /// Contents that are known; of more the oldest go.
 const CONTENTS: usize = 20_000;
 /// Shorter contents mean nothing: an empty file is anybody's.
@@ -147,7 +154,7 @@ struct Mark {
     /// Whether it was the owner's, and was changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     owners: bool,
-    /// The command that changed it last, see [`Change::command`].
+    /// The owner's command that changed it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     command: Option<String>,
 }
@@ -191,7 +198,7 @@ impl Marks {
         contents.is_some_and(|contents| contents.files.get(key).is_some_and(|mark| mark.owners))
     }
 
-    /// As [`Self::set_with`], of a file that is there and the owner's.
+    /// As [`Self::set_with`], of a file that is the owner's.
     ///
     /// # Errors
     /// When it cannot be locked or written.
@@ -201,12 +208,26 @@ impl Marks {
         bytes: &[u8],
         by: Marking<'_>,
     ) -> Result<(), sys::Error> {
-        let (there, command) = (HashSet::from([key.to_owned()]), None);
-        let files = [(key.to_owned(), Some(ContentId::of(bytes)))];
-        self.set_changed(&files, by, &Change { there, command })
+        self.set_one(key, bytes, by, true)
     }
 
-    /// Returns the files that `command` changed last, see [`Change::command`].
+    fn set_one(
+        &self,
+        key: &str,
+        bytes: &[u8],
+        by: Marking<'_>,
+        owners: bool,
+    ) -> Result<(), sys::Error> {
+        let (key, content) = (key.to_owned(), Some(ContentId::of(bytes)));
+        let file = Changed {
+            key,
+            content,
+            owners,
+        };
+        self.set_changed(&[file], by, None, true)
+    }
+
+    /// Returns the files that the owner's `command` changed last.
     pub fn made_by(&self, command: &str) -> BTreeSet<String> {
         let contents = self.file.read();
         let files = contents.iter().flat_map(|all| all.files.iter());
@@ -214,12 +235,17 @@ impl Marks {
         made.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Notes that the owner wants these files as they are.
+    /// Notes that the owner wants these files as they are, and what `command` makes of those of untrusted runs while their
+    /// state stays the same.
     ///
     /// # Errors
     /// When it cannot be locked or written.
-    pub fn agree_to(&self, keys: &[String]) -> Result<(), sys::Error> {
-        if keys.is_empty() {
+    pub fn agree_to(
+        &self,
+        keys: &[String],
+        command: Option<(&str, &str)>,
+    ) -> Result<(), sys::Error> {
+        if keys.is_empty() && command.is_none() {
             return Ok(());
         }
         self.change(|contents| {
@@ -228,7 +254,35 @@ impl Marks {
                     mark.asked = true;
                 }
             }
+            if let Some((command, state)) = command {
+                let agreed = &mut contents.agreed;
+                agreed.insert(command.to_owned(), state.to_owned());
+                while agreed.len() > AGREED {
+                    agreed.pop_first();
+                }
+            }
         })
+    }
+
+    /// Returns whether the owner agreed to what `command` makes of the files of untrusted runs in this state.
+    pub fn is_agreed(&self, command: &str, state: &str) -> bool {
+        let contents = self.file.read();
+        contents.is_some_and(|all| {
+            all.agreed
+                .get(command)
+                .is_some_and(|agreed| agreed == state)
+        })
+    }
+
+    /// Returns a digest of the marks but for those that commands of the owner set; `None` when nobody can tell.
+    pub fn state_of_untrusted_runs(&self) -> Option<String> {
+        let contents = self.file.read()?;
+        let mut digest = Context::new(&SHA256);
+        let files = contents.files.iter();
+        for (key, mark) in files.filter(|(_, mark)| mark.command.is_none()) {
+            digest.update(format!("{key}\0{}\0{}\0", mark.at, mark.run).as_bytes());
+        }
+        Some(text::hex(digest.finish().as_ref()))
     }
 
     /// Returns true when something below the directory called `key` is marked, or nobody can tell.
@@ -281,35 +335,43 @@ impl Marks {
     /// # Errors
     /// When it cannot be locked or written.
     pub fn set_with(&self, key: &str, bytes: &[u8], by: Marking<'_>) -> Result<(), sys::Error> {
-        let files = [(key.to_owned(), Some(ContentId::of(bytes)))];
-        self.set_changed(&files, by, &Change::default())
+        self.set_one(key, bytes, by, false)
     }
 
-    /// Marks files with what is in them now, where that is known. One that was there and not marked was the owner's.
+    /// Marks files, by a command of the owner where `command` says so. What nobody wanted counts as wanted from now on only
+    /// when they `agreed`.
     ///
     /// # Errors
     /// When it cannot be locked or written.
     pub fn set_changed(
         &self,
-        files: &[(String, Option<ContentId>)],
+        files: &[Changed],
         by: Marking<'_>,
-        change: &Change,
+        command: Option<&str>,
+        agreed: bool,
     ) -> Result<(), sys::Error> {
         if files.is_empty() {
             return Ok(());
         }
         self.change(|contents| {
-            for (key, content) in files {
+            for Changed {
+                key,
+                content,
+                owners,
+            } in files
+            {
                 let before = contents.files.get(key);
                 let mark = Mark {
-                    owners: before.map_or(change.there.contains(key), |mark| mark.owners),
-                    command: change.command.clone(),
+                    asked: by.asked && (agreed || before.is_none_or(|mark| mark.asked)),
+                    owners: *owners || before.is_some_and(|mark| mark.owners),
+                    command: command.map(str::to_owned),
                     ..by.into()
                 };
+                let asked = mark.asked;
                 contents.files.insert(key.clone(), mark);
                 let content = content.as_ref().filter(|content| content.size >= SHORTEST);
                 if let Some(ContentId { size, sha256 }) = content {
-                    let (at, size, asked) = (by.at, *size, by.asked);
+                    let (at, size) = (by.at, *size);
                     let content = Content { at, size, asked };
                     contents.contents.insert(sha256.clone(), content);
                 }
@@ -367,11 +429,12 @@ impl Marks {
             return Ok(());
         }
         self.change(|contents| {
-            for (from, to) in moved {
-                if let Some(mark) = contents.files.get(from).cloned() {
-                    contents.files.insert(to.clone(), mark);
-                }
-            }
+            // All first: one may lie where another was.
+            let marks = moved
+                .iter()
+                .filter_map(|(from, to)| Some((to.clone(), contents.files.get(from)?.clone())));
+            let marks: Vec<(String, Mark)> = marks.collect();
+            contents.files.extend(marks);
         })
     }
 

@@ -21,6 +21,8 @@ use crate::sys::{atomic, lock};
 
 /// The clock of a file system is so far behind ours at most.
 const TICK_MS: i64 = 10;
+/// How the ids of those of tool servers begin.
+pub const SERVER: &str = "server-";
 /// Ended ones that are kept; of more the oldest become one.
 const MOST: usize = 64;
 
@@ -55,6 +57,13 @@ impl Period {
         is_there
             && changed_at + TICK_MS >= self.since
             && self.until.is_none_or(|until| changed_at <= until)
+    }
+}
+
+impl Period {
+    /// Returns true for that of a tool server, which lasts as long as it lives.
+    pub fn is_of_server(&self) -> bool {
+        self.id.starts_with(SERVER)
     }
 }
 
@@ -144,6 +153,14 @@ impl Periods {
     /// tells of, or nobody can tell.
     pub fn cover(&self, key: &str, changed_at: i64) -> bool {
         let covers = |period: &Period| period.covers(key, changed_at);
+        self.0
+            .read()
+            .is_none_or(|all| all.periods.iter().any(covers))
+    }
+
+    /// Returns true when one covers it in which nobody wanted what is written, or nobody can tell.
+    pub fn cover_unasked(&self, key: &str, changed_at: i64) -> bool {
+        let covers = |period: &Period| !period.asked && period.covers(key, changed_at);
         self.0
             .read()
             .is_none_or(|all| all.periods.iter().any(covers))

@@ -13,8 +13,8 @@ mod path_policy;
 mod protected_files;
 mod templates;
 
-pub use crate::trust::untrusted_files::{Change, ContentId, Marking, Marks};
-pub use crate::trust::untrusted_periods::{Period, Periods, changed_at};
+pub use crate::trust::untrusted_files::{Changed, ContentId, Marking, Marks};
+pub use crate::trust::untrusted_periods::{Period, Periods, SERVER, changed_at};
 pub use path_policy::{Error as PathError, PathPolicy, ReadTarget, WriteTarget};
 pub use protected_files::{
     create_protected, is_memory, is_protected, memory_paths, protected_paths,

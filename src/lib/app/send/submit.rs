@@ -44,11 +44,11 @@ pub(super) fn post_named(
     may_queue: bool,
 ) -> Result<Posted, Failure> {
     let posted = post(home, id, command, may_queue)?;
-    // In this order: what leaves the spool is in the queue already.
+    // In this order: what leaves the spool is in the queue already. Who may not read the queue is told by the answer.
     let digest = control::digest(Source::Cli.as_str(), command);
-    match queue::clash(&home.queue_db(), id.as_str(), &digest)? {
-        None => Ok(posted),
-        Some(first) => {
+    match queue::clash(&home.queue_db(), id.as_str(), &digest) {
+        Ok(None) | Err(_) => Ok(posted),
+        Ok(Some(first)) => {
             withdraw(home, id);
             let first = first.map(|first| Said {
                 verb: first.source.as_str().to_owned(),

@@ -76,24 +76,26 @@ const NO: &[&str] = &[
     "hayır",
 ];
 
-/// Those that are a yes to all that a question asks.
-const YES_TO_ALL: &[&str] = &[
+/// Those that are a yes to two things, and to all that a question asks.
+const YES_TO_BOTH: &[&str] = &[
     "both",
-    "all",
     "yes both",
-    "yes all",
     "yes to both",
-    "yes to all",
     "ok both",
-    "all of them",
     "beide",
     "ja beide",
-    "alle",
-    "ja alle",
     "les deux",
     "oui les deux",
     "los dos",
     "sí los dos",
+];
+const YES_TO_ALL: &[&str] = &[
+    "all",
+    "yes all",
+    "yes to all",
+    "all of them",
+    "alle",
+    "ja alle",
 ];
 
 /// What people put behind a word and mean nothing else by.
@@ -103,8 +105,18 @@ const FRIENDLY: &[&str] = &["👍", "👌", "✅", "🙂", "😊", "😀", "😄
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Answer {
     verdict: Approval,
-    /// Whether it says that all is meant.
-    to_all: bool,
+    of: Of,
+}
+
+/// To how many things an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// It does not say.
+    One,
+    /// Both.
+    Two,
+    /// All.
+    All,
 }
 
 /// Returns the answer that `text` is, when it is that alone.
@@ -122,13 +134,14 @@ fn answer(text: &str) -> Option<Answer> {
     }
     let words = words.join(" ");
     let is_one_of = |list: &[&str]| list.contains(&words.as_str());
-    let to_all = is_one_of(YES_TO_ALL);
-    let verdict = match is_one_of(NO) {
-        true => Approval::Deny,
-        false if to_all || is_one_of(YES) => Approval::Approve,
-        false => return None,
+    let (verdict, of) = match () {
+        () if is_one_of(NO) => (Approval::Deny, Of::One),
+        () if is_one_of(YES) => (Approval::Approve, Of::One),
+        () if is_one_of(YES_TO_BOTH) => (Approval::Approve, Of::Two),
+        () if is_one_of(YES_TO_ALL) => (Approval::Approve, Of::All),
+        () => return None,
     };
-    Some(Answer { verdict, to_all })
+    Some(Answer { verdict, of })
 }
 
 /// Returns what `answer` decides below the message `shown`: all of its requests, one, or none, when it is not sure that
@@ -144,10 +157,11 @@ fn decision(answer: Answer, shown: &Shown, envelope: &Envelope) -> Option<Comman
     }
     // What was asked for somebody else may stand there by chance, above an answer that is still written.
     let is_meant = envelope.quoted.is_some() || first.session_key == envelope.session_key.0;
-    let Answer { verdict, to_all } = answer;
+    let Answer { verdict, of } = answer;
     let id = match shown.requests.as_slice() {
-        [only] if is_meant => &only.id,
-        _ if is_meant && (to_all || verdict == Approval::Deny) => &first.batch,
+        [only] if is_meant && of == Of::One => &only.id,
+        [_, _] if is_meant && of == Of::Two => &first.batch,
+        [_, _, ..] if is_meant && (of == Of::All || verdict == Approval::Deny) => &first.batch,
         _ => {
             return Some(Command::Done {
                 text: do_you_mean(&shown.requests, envelope.source),
@@ -204,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_word_alone_is_an_answer_and_a_word_with_more_is_none() {
-        let verdict = |text: &str| answer(text).map(|answer| (answer.verdict, answer.to_all));
+        let verdict = |text: &str| answer(text).map(|answer| (answer.verdict, answer.of));
         for yes in [
             "yes",
             "Yes!",
@@ -219,13 +233,17 @@ mod tests {
             "Yes 😊",
             "yes 😊 🙏",
         ] {
-            assert_eq!(verdict(yes), Some((Approval::Approve, false)), "{yes}");
+            assert_eq!(verdict(yes), Some((Approval::Approve, Of::One)), "{yes}");
         }
-        for all in ["yes, both", "Both!", "Yes to all"] {
-            assert_eq!(verdict(all), Some((Approval::Approve, true)), "{all}");
+        for (word, of) in [
+            ("yes, both", Of::Two),
+            ("Both!", Of::Two),
+            ("Yes to all", Of::All),
+        ] {
+            assert_eq!(verdict(word), Some((Approval::Approve, of)), "{word}");
         }
         for no in ["no", "No.", "Don’t!", "👎", "Nein, danke", "no 🙏"] {
-            assert_eq!(verdict(no), Some((Approval::Deny, false)), "{no}");
+            assert_eq!(verdict(no), Some((Approval::Deny, Of::One)), "{no}");
         }
         for neither in [
             "",

@@ -9,7 +9,7 @@ mod resolve_program;
 mod untrusted_files;
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use tokio::time::{Instant, interval_at};
 use super::changed_files::ChangedFiles;
 use super::network;
 use super::typed::{About, TypedTool};
-use crate::agent::{Context, Question, Reach, ToolOutput};
+use crate::agent::{Context, NAMED, Question, Reach, ToolOutput};
 use crate::audit;
 use crate::config;
 use crate::config::{Network, Policy};
@@ -37,7 +37,7 @@ use crate::workspace::{Marking, Period};
 use host_consent::Pauses;
 pub use known_programs::{KNOWN_PROGRAMS, known_programs};
 use output_tail::Tail;
-use untrusted_files::{Command, MarkedFiles};
+use untrusted_files::{Agreed, Command, MarkedFiles};
 
 /// Output kept of a command, bytes: of the 30,000 characters that reach the model (specification §7), the
 /// rest is for what is said below it.
@@ -124,28 +124,24 @@ impl TypedTool for Exec {
     }
 
     fn reach(&self, args: &Args, _context: &Context) -> Reach {
-        let settings = &self.settings;
-        let Some(cwd) = (settings.cwd(args).ok()).filter(|_| !settings.only_looks(&args.command))
-        else {
-            return Reach::Acts;
-        };
-        let command = Command {
-            line: &args.command,
-            cwd: &cwd,
-            workspace: &settings.workspace,
-        };
-        match command.unasked(&self.undo) {
+        match self.unasked(args) {
             files if files.is_empty() => Reach::Acts,
             files => Reach::Obeys(files),
         }
     }
 
-    /// The yes hangs on the files that the command names, and on those that it may run without naming them.
+    /// The yes hangs on the files that the command names, and on those that it may run without naming them. Of files that
+    /// nobody wanted it is about these alone: there is no rule.
     fn question(&self, args: &Args, _input: &Value) -> Question {
         let mut question = self.settings.question(args);
-        if question.rule.is_none() {
-            let files = untrusted_files::state(&args.command, &self.undo.marks);
-            question.bound_to = json!([question.bound_to, files]);
+        let files = self.unasked(args);
+        let marks = &self.undo.marks;
+        if !files.is_empty() {
+            question.rule = None;
+            question.bound_to = json!([question.bound_to, marks.state_of(|_| true), files]);
+        } else if question.rule.is_none() {
+            let state = untrusted_files::state(&args.command, marks);
+            question.bound_to = json!([question.bound_to, state]);
         }
         question
     }
@@ -196,7 +192,33 @@ fn was_denied(output: &str) -> bool {
     signs.iter().any(|sign| output.contains(sign))
 }
 
+/// Returns the files that the owner read in the question to which they said yes; whether those are all that it is about.
+fn agreed_files(context: &Context) -> Option<(Vec<String>, bool)> {
+    let files = context.approved.as_ref()?.get(2)?.as_array()?;
+    let named = files.iter().take(NAMED).filter_map(Value::as_str);
+    Some((named.map(str::to_owned).collect(), files.len() <= NAMED))
+}
+
 impl Exec {
+    /// Returns the files that the command may run and that nobody wanted. Blocks a little.
+    fn unasked(&self, args: &Args) -> Vec<String> {
+        let settings = &self.settings;
+        match settings.cwd(args) {
+            Ok(cwd) if !settings.only_looks(&args.command) => {
+                self.command(args, &cwd).unasked(&self.undo)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn command<'a>(&'a self, args: &'a Args, cwd: &'a Path) -> Command<'a> {
+        Command {
+            line: &args.command,
+            cwd,
+            workspace: &self.settings.workspace,
+        }
+    }
+
     async fn execute(&self, args: Args, context: &Context) -> ToolOutput {
         let seconds = self.settings.seconds(&args);
         let (exec, spec_context) = (self.clone(), context.clone());
@@ -238,7 +260,7 @@ impl Exec {
         let host = network::untrusted_host(&visits, &self.settings.trusted_hosts);
         let (exec, context, printed) = (self.clone(), context.clone(), output.text.clone());
         let closed = marked.closed.len();
-        let origin = move || exec.origin(&printed, host, (&marked, watch), &period, &context);
+        let origin = move || exec.origin(&printed, host, (marked, watch), &period, &context);
         let mut output = output.marked(crate::sys::blocking(origin).await);
         if closed > 0 && (is_silent || was_denied(&output.text)) {
             end_line(&mut output.text);
@@ -251,13 +273,13 @@ impl Exec {
     }
 
     /// Writes down that a command may bring untrusted words from now on, before it runs; one that reaches no host waits for
-    /// no disk. Returns whether it may. Blocks.
+    /// no disk. Blocks.
     fn begin(
         &self,
         marked: &MarkedFiles,
         period: &Period,
         context: &Context,
-    ) -> Result<bool, String> {
+    ) -> Result<(), String> {
         let settings = &self.settings;
         let is_trusted = |host: &String| config::names_host(&settings.trusted_hosts, name_of(host));
         let reaches = settings.off
@@ -267,10 +289,10 @@ impl Exec {
                 Network::Closed => false,
             };
         if !reaches && !context.untrusted && !marked.are_there() {
-            return Ok(false);
+            return Ok(());
         }
         let begun = self.undo.marks.periods.begin(period, reaches);
-        begun.map(|()| true).map_err(|error| error.to_string())
+        begun.map_err(|error| error.to_string())
     }
 
     /// Returns `ask`, after whose yes to a host it is written down that the command may bring untrusted words.
@@ -300,26 +322,26 @@ impl Exec {
         &self,
         output: &str,
         host: Option<Provenance>,
-        (marked, watch): (&MarkedFiles, OpenedFiles),
+        (mut marked, watch): (MarkedFiles, OpenedFiles),
         period: &Period,
         context: &Context,
     ) -> Option<Provenance> {
         let workspace = &self.settings.workspace;
         let touched = marked.touched(watch, &self.undo, workspace, output);
-        let wanted = marked.wanted(&touched, &self.undo);
+        let is_agreed = marked.is_agreed(&self.undo, period);
         marked.carry(&self.files(), &self.undo, workspace);
         let off = self.settings.off;
         let all = off || context.untrusted || marked.is_damaged;
         // What such a command left behind is no more the owner's than what it printed.
         if all || host.is_some() || touched.any {
             let by = context.marking();
-            let is_wanted = touched.asked || wanted.is_some();
-            let asked = by.asked && is_wanted && !marked.is_damaged;
+            let asked = by.asked && (touched.asked || is_agreed) && !marked.is_damaged;
+            marked.change.agreed = is_agreed;
             let files = self.files();
             files.mark_since(period.since, Marking { asked, ..by }, &marked.change);
         }
-        if let Err(error) = self.undo.marks.agree_to(&wanted.unwrap_or_default()) {
-            tracing::error!(%error, "the owner is asked again about files that they said yes to");
+        if is_agreed {
+            marked.agree(&self.undo);
         }
         self.files().end(&period.id);
         if off {
@@ -357,13 +379,9 @@ impl Exec {
             hidden.extend(crate::workspace::memory_paths(&settings.workspace));
         }
         // Where all that a command prints is untrusted, nothing need be closed to it.
-        let command = Command {
-            line: &args.command,
-            cwd: &cwd,
-            workspace: &settings.workspace,
-        };
+        let command = self.command(&args, &cwd);
         let mut marked = if context.untrusted || settings.off {
-            MarkedFiles::none(&self.undo, &command)
+            MarkedFiles::none(&self.undo, &settings.workspace)
         } else {
             MarkedFiles::find(&self.files(), &self.undo, &command)
         };
@@ -374,11 +392,13 @@ impl Exec {
         // Of the files that it opens nobody may know who wanted them.
         let asked = by.asked && !marked.are_there();
         let period = self.files().period(id, by.at, Marking { asked, ..by });
-        if self.begin(&marked, &period, context)? {
-            marked.change.there = self.files().names();
+        self.begin(&marked, &period, context)?;
+        if context.untrusted {
+            marked.change.there = Some(self.files().there());
+        } else if !settings.off {
+            marked.change.command = Some(command.id());
+            marked.agreed = Some(Agreed::new(agreed_files(context), &self.undo));
         }
-        let is_agreed = context.approved.is_some() && !context.untrusted && !settings.off;
-        marked.agreed = is_agreed.then(|| command.agreed(&self.undo));
         self.undo
             .note_command(&context.run_id, &context.conversation.0);
         let spec = Spec {

@@ -338,10 +338,13 @@ impl Files {
         let of_run = context.untrusted && !is_agreed;
         if let Some(by) = of_run.then(|| context.marking()).or(marked) {
             let marks = &self.undo.marks;
-            // What was the owner's stays theirs: a later run asks as well before it changes it.
+            // What was the owner's stays theirs, and what they have somebody add to becomes it: a later run asks before it
+            // changes it.
             let marked = match old {
-                Some(_) => marks.set_on_owners(key, bytes, by),
-                None => marks.set_with(key, bytes, by),
+                Some(_) if !context.untrusted || !marks.has(key) => {
+                    marks.set_on_owners(key, bytes, by)
+                }
+                _ => marks.set_with(key, bytes, by),
             };
             marked.map_err(|error| format!("{shown} was not changed: {error}"))?;
         }
