@@ -303,7 +303,7 @@ fn a_program_that_an_untrusted_run_wrote_runs_only_with_a_yes() {
     }
     // By its name, whatever the owner typed: they are asked, and told why.
     exec("sh run.sh");
-    let _going = sandbox.send(&["--session", "five", "run sh run.sh"]);
+    let going = sandbox.sending(&["--wait", "--session", "five", "run sh run.sh"]);
     let asked = sandbox.wait_asked();
     let listed = sandbox.send(&["--queue"]).stdout;
     assert!(
@@ -312,9 +312,8 @@ fn a_program_that_an_untrusted_run_wrote_runs_only_with_a_yes() {
     );
     assert!(!canary.exists());
     assert_eq!(sandbox.send(&["--approve", &asked]).code, 0);
-    wait_for("the script", Duration::from_secs(20), || {
-        canary.exists().then_some(())
-    });
+    let answer = going.end();
+    assert!(answer.code == 0 && canary.exists(), "{answer:?}");
     // The yes was one to the script, until somebody writes it again.
     std::fs::remove_file(&canary).expect("removed");
     exec("sh run.sh");

@@ -39,6 +39,15 @@ pub(super) struct Change {
     pub(super) agreed: bool,
 }
 
+impl Change {
+    /// Returns whether the file called `key`, which was changed, is the owner's.
+    fn was_theirs(&self, key: &str, metadata: &Metadata) -> bool {
+        self.there.as_ref().is_none_or(|there| {
+            there.names.contains(key) || there.inodes.contains(&inode(metadata))
+        })
+    }
+}
+
 /// The files of one workspace, with their marks.
 #[derive(Clone)]
 pub struct ChangedFiles {
@@ -165,9 +174,7 @@ impl ChangedFiles {
                 let content = is_read.then(|| ContentId::at(path).ok()).flatten();
                 left = left.saturating_sub(metadata.len().min(OF_ONE));
                 changed.extend(self.key(path).map(|key| {
-                    let owners = change.there.as_ref().is_none_or(|there| {
-                        there.names.contains(&key) || there.inodes.contains(&inode(metadata))
-                    });
+                    let owners = change.was_theirs(&key, metadata);
                     Changed {
                         key,
                         content,

@@ -254,7 +254,7 @@ fn the_owners_word_is_given_over_http_and_by_nothing_that_is_said() {
     let thoughts: String = thoughts.collect();
     let until = document["expires_at"].as_str().expect("a time");
     assert!(
-        thoughts.contains("yes to exec") && thoughts.contains(until),
+        thoughts.contains("approval of exec") && thoughts.contains(until),
         "{events:?}"
     );
 }

@@ -141,7 +141,7 @@ pub(crate) fn status_with(
             .filter(|version| !version.is_empty()),
         uptime_secs: pid
             .and(started)
-            .map(|started| (clock::now_ms() - started) / 1000),
+            .map(|started| (clock::now_ms() - started).max(0) / 1000),
         channels: live.channels,
         providers: live.providers,
         models: live.models,

@@ -103,6 +103,11 @@ impl Outcome {
         Self { tasks, ..self }
     }
 
+    /// Returns whether the agent answered, and nothing failed.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.reply.status == Status::Done && self.ending == Ending::Ok
+    }
+
     /// Returns it with another answer for the caller.
     pub(crate) fn mapped(self, change: impl FnOnce(Reply) -> Reply) -> Self {
         Self {
@@ -142,6 +147,7 @@ impl Pipeline {
             // The owner is to hear of it, model or not; the caller's job is done.
             Source::Notify if envelope.route.is_some() => {
                 as_it_is(envelope, event_text(envelope), event_text(envelope))
+                    .ending_in(Ending::Error)
             }
             source => {
                 // It is in the log and the status, and nobody asked.

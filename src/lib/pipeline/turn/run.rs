@@ -83,7 +83,7 @@ pub(crate) async fn run(pipeline: Arc<Pipeline>, bundle: Bundle, slot: Handle, s
         }
     };
     // What fails now would fail again, and be paid for.
-    let is_answered = was_turn && outcome.reply.status == Status::Done;
+    let is_answered = was_turn && outcome.is_answer();
     if is_answered {
         pipeline.end_troubles(&bundle.key().0);
     }

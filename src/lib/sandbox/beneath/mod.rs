@@ -59,7 +59,7 @@ pub enum BeneathError {
         max: u64,
     },
     /// Anything else the system says.
-    #[error("cannot use {}", .path.display())]
+    #[error("cannot use {}: {source}", .path.display())]
     Io {
         /// The path.
         path: PathBuf,

@@ -94,7 +94,7 @@ pub(super) struct Touched {
     pub(super) read: Option<PathBuf>,
     /// Whether it opened, moved or linked any.
     pub(super) any: bool,
-    /// Whether the owner wanted all that were opened.
+    /// Whether the owner wanted all of them.
     pub(super) asked: bool,
 }
 
