@@ -263,6 +263,36 @@ fn a_secret_in_the_owners_words_stays_out_of_requests_until_they_insist() {
 }
 
 #[test]
+fn what_was_decided_before_a_file_was_written_does_not_run_it() {
+    let (model, sandbox) = Sandbox::with_model();
+    let _daemon = sandbox.ready();
+    let page = json!({"path": "page.md", "content": "touch canary # out of a page\n"});
+    model.push(Reply::Tool("write".to_owned(), page));
+    let written = sandbox.send(&["--wait", "--untrusted", "--session", "page", "note it"]);
+    assert_eq!(written.code, 0, "{written:?}");
+    let exec = |command: &str| format!("[[tool exec {}]]", json!({"command": command}));
+    // Both calls of a step are decided before the first one runs.
+    for (session, first, second) in [
+        ("copied", "cp page.md a.sh", "sh a.sh"),
+        ("moved", "mv page.md b.sh", "sh b.sh"),
+    ] {
+        let both = [exec(first), exec(second)].concat();
+        let answer = sandbox.send(&["--wait", "--session", session, &both]);
+        assert_eq!(answer.code, 0, "{answer:?}");
+        assert!(!sandbox.path("workspace/canary").exists(), "{answer:?}");
+    }
+    // When nobody can tell whose files are whose, what may run any of them asks.
+    sandbox.put("state/untrusted.json", b"{\"files\":");
+    sandbox.put("workspace/own.sh", b"true\n");
+    let asking = sandbox.sending(&["--wait", "--session", "damaged", &exec("sh own.sh")]);
+    let asked = sandbox.wait_asked();
+    let listed = sandbox.send(&["--queue"]).stdout;
+    assert!(listed.contains("untrusted.json cannot be read"), "{listed}");
+    assert_eq!(sandbox.send(&["--deny", &asked]).code, 0);
+    assert_eq!(asking.end().code, 0);
+}
+
+#[test]
 fn a_program_that_an_untrusted_run_wrote_runs_only_with_a_yes() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();

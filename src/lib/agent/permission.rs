@@ -30,7 +30,7 @@ use crate::provider::BoxFuture;
 use crate::session::addresses;
 
 /// Files that a question names: a yes is one to no others.
-pub const NAMED: usize = 3;
+pub const NAMED: usize = 8;
 
 /// What a call would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -235,11 +235,8 @@ fn may_run(files: &[String]) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let named: Vec<String> = files
-        .iter()
-        .take(NAMED)
-        .map(|name| format!("“{name}”"))
-        .collect();
+    let quoted = |name: &String| format!("“{}”", name.replace(['“', '”'], "\""));
+    let named: Vec<String> = files.iter().take(NAMED).map(quoted).collect();
     format!(
         "it may run {}{more}, written by a run that had read untrusted words",
         named.join(", ")

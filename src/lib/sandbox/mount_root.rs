@@ -77,7 +77,8 @@ pub(super) const MAX_PROCESSES: u64 = 1024;
 const OWN_PID_MAX: (u32, u32) = (6, 14);
 
 const TMP_OPTIONS: &str = "mode=1777,size=512m,nr_inodes=200k";
-const EMPTY_OPTIONS: &str = "mode=755,size=1m,nr_inodes=4k";
+/// A file for each that is closed to a command.
+const EMPTY_OPTIONS: &str = "mode=755,size=1m,nr_inodes=64k";
 
 /// The paths of a [`super::Spec`] as the kernel sees them: absolute, without symlinks, existing.
 #[derive(Debug, Serialize, Deserialize)]

@@ -2,10 +2,11 @@
 //! and by its content, so that it stays marked when it is moved, copied or brought back.
 //!
 //! ```text
-//! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…","asked":true,"owners":true,"command":"…"}},
+//! state/untrusted.json   {"v":1,"files":{PATH:{"at":MS,"run":"…","asked":true,"owners":true,"commands":["…"],"untrusted":[MS,"…"]}},
 //!                         "contents":{SHA256:{"at":MS,"size":BYTES,"asked":true}},"agreed":{COMMAND:STATE}}
 //!                        PATH is in the workspace, or absolute; `asked`: the owner wanted it there; `owners`: it is
-//!                        theirs and was changed; `command`: that of the owner by which it was last changed;
+//!                        theirs and was changed; `commands`: those of the owner that changed it since; `untrusted`: when and
+//!                        by which run it was last written before, if any;
 //!                        `agreed`: they said yes to what it makes of the files of untrusted runs as they were
 //! state/untrusted.lock   held while it is changed
 //! ```
@@ -80,6 +81,10 @@ pub struct Changed {
 
 /// Commands whose outcome the owner agreed to.
 const AGREED: usize = 1_000;
+/// Commands that are known of a file.
+const COMMANDS: usize = 8;
+/// As which an edit of the owner's counts.
+const EDIT: &str = "edit";
 /// Contents that are known; of more the oldest go.
 const CONTENTS: usize = 20_000;
 /// Shorter contents mean nothing: an empty file is anybody's.
@@ -154,9 +159,32 @@ struct Mark {
     /// Whether it was the owner's, and was changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     owners: bool,
-    /// The owner's command that changed it last.
+    /// What changed it last, when that was the owner's: a few commands, or their edit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<String>,
+    /// When and by which run it was written last before these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    command: Option<String>,
+    untrusted: Option<(i64, String)>,
+}
+
+impl Mark {
+    /// Returns when and by which run it was last written but for the owner's commands and edits.
+    fn last_untrusted(&self) -> Option<(i64, String)> {
+        match self.commands.is_empty() {
+            true => Some((self.at, self.run.clone())),
+            false => self.untrusted.clone(),
+        }
+    }
+
+    /// Notes that `command` of the owner changed what was marked as `before`.
+    fn by_command(&mut self, command: &str, before: Option<&Self>) {
+        self.untrusted = before.and_then(Self::last_untrusted);
+        let known = before.into_iter().flat_map(|before| &before.commands);
+        let others = known.filter(|known| *known != command).cloned();
+        self.commands = others.chain([command.to_owned()]).collect();
+        let more = self.commands.len().saturating_sub(COMMANDS);
+        self.commands.drain(..more);
+    }
 }
 
 impl From<Marking<'_>> for Mark {
@@ -166,7 +194,8 @@ impl From<Marking<'_>> for Mark {
             run: by.run.to_owned(),
             asked: by.asked,
             owners: false,
-            command: None,
+            commands: Vec::new(),
+            untrusted: None,
         }
     }
 }
@@ -198,7 +227,7 @@ impl Marks {
         contents.is_some_and(|contents| contents.files.get(key).is_some_and(|mark| mark.owners))
     }
 
-    /// As [`Self::set_with`], of a file that is the owner's.
+    /// As [`Self::set_with`], of a file that is the owner's; whether they have it changed without untrusted words.
     ///
     /// # Errors
     /// When it cannot be locked or written.
@@ -207,8 +236,9 @@ impl Marks {
         key: &str,
         bytes: &[u8],
         by: Marking<'_>,
+        is_their_edit: bool,
     ) -> Result<(), sys::Error> {
-        self.set_one(key, bytes, by, true)
+        self.set_one(key, bytes, by, (true, is_their_edit.then_some(EDIT)))
     }
 
     fn set_one(
@@ -216,7 +246,7 @@ impl Marks {
         key: &str,
         bytes: &[u8],
         by: Marking<'_>,
-        owners: bool,
+        (owners, command): (bool, Option<&str>),
     ) -> Result<(), sys::Error> {
         let (key, content) = (key.to_owned(), Some(ContentId::of(bytes)));
         let file = Changed {
@@ -224,14 +254,14 @@ impl Marks {
             content,
             owners,
         };
-        self.set_changed(&[file], by, None, true)
+        self.set_changed(&[file], by, command, true)
     }
 
-    /// Returns the files that the owner's `command` changed last.
+    /// Returns the files that `command` of the owner changed, and since then only other commands of theirs.
     pub fn made_by(&self, command: &str) -> BTreeSet<String> {
         let contents = self.file.read();
         let files = contents.iter().flat_map(|all| all.files.iter());
-        let made = files.filter(|(_, mark)| mark.command.as_deref() == Some(command));
+        let made = files.filter(|(_, mark)| mark.commands.iter().any(|one| one == command));
         made.map(|(key, _)| key.clone()).collect()
     }
 
@@ -274,13 +304,14 @@ impl Marks {
         })
     }
 
-    /// Returns a digest of the marks but for those that commands of the owner set; `None` when nobody can tell.
+    /// Returns a digest of what was written but for the owner's commands and edits; `None` when nobody can tell.
     pub fn state_of_untrusted_runs(&self) -> Option<String> {
         let contents = self.file.read()?;
         let mut digest = Context::new(&SHA256);
         let files = contents.files.iter();
-        for (key, mark) in files.filter(|(_, mark)| mark.command.is_none()) {
-            digest.update(format!("{key}\0{}\0{}\0", mark.at, mark.run).as_bytes());
+        let written = files.filter_map(|(key, mark)| Some((key, mark.last_untrusted()?)));
+        for (key, (at, run)) in written {
+            digest.update(format!("{key}\0{at}\0{run}\0").as_bytes());
         }
         Some(text::hex(digest.finish().as_ref()))
     }
@@ -335,7 +366,7 @@ impl Marks {
     /// # Errors
     /// When it cannot be locked or written.
     pub fn set_with(&self, key: &str, bytes: &[u8], by: Marking<'_>) -> Result<(), sys::Error> {
-        self.set_one(key, bytes, by, false)
+        self.set_one(key, bytes, by, (false, None))
     }
 
     /// Marks files, by a command of the owner where `command` says so. What nobody wanted counts as wanted from now on only
@@ -361,12 +392,14 @@ impl Marks {
             } in files
             {
                 let before = contents.files.get(key);
-                let mark = Mark {
+                let mut mark = Mark {
                     asked: by.asked && (agreed || before.is_none_or(|mark| mark.asked)),
                     owners: *owners || before.is_some_and(|mark| mark.owners),
-                    command: command.map(str::to_owned),
                     ..by.into()
                 };
+                if let Some(command) = command {
+                    mark.by_command(command, before);
+                }
                 let asked = mark.asked;
                 contents.files.insert(key.clone(), mark);
                 let content = content.as_ref().filter(|content| content.size >= SHORTEST);

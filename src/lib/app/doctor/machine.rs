@@ -131,8 +131,7 @@ fn disks(patient: &Patient) -> Vec<Finding> {
 }
 
 fn little_room(free: u64, size: u64) -> Option<String> {
-    // A small disk that is nearly empty is none that is full.
-    let little = (free < LITTLE && free < size / 2) || (free < size / PART && free < ENOUGH);
+    let little = free < LITTLE || (free < size / PART && free < ENOUGH);
     (little && size > 0).then(|| {
         let tenths = u128::from(free) * 1000 / u128::from(size);
         format!(
@@ -357,8 +356,6 @@ mod tests {
             (0, gb, Some("only 0 MB (0.0 %) are free")),
             (3 * gb, 200 * gb, Some("only 3072 MB (1.5 %) are free")),
             (6 * gb, 4000 * gb, None),
-            (19 * mb, 20 * mb, None),
-            (9 * mb, 20 * mb, Some("only 9 MB (45.0 %) are free")),
             (0, 0, None),
         ];
         for (free, size, expected) in cases {

@@ -21,7 +21,7 @@ use tokio::time::{Instant, interval_at};
 use super::changed_files::ChangedFiles;
 use super::network;
 use super::typed::{About, TypedTool};
-use crate::agent::{Context, NAMED, Question, Reach, ToolOutput};
+use crate::agent::{Context, Question, Reach, ToolOutput};
 use crate::audit;
 use crate::config;
 use crate::config::{Network, Policy};
@@ -124,6 +124,10 @@ impl TypedTool for Exec {
     }
 
     fn reach(&self, args: &Args, _context: &Context) -> Reach {
+        if self.undo.marks.all().is_none() && !self.settings.only_looks(&args.command) {
+            let why = "nobody can tell which files untrusted runs wrote: state/untrusted.json cannot be read";
+            return Reach::Asks(why.to_owned());
+        }
         match self.unasked(args) {
             files if files.is_empty() => Reach::Acts,
             files => Reach::Obeys(files),
@@ -188,15 +192,22 @@ fn hides_errors(command: &str) -> bool {
 
 /// Returns true for the output of a command that something was closed to, or that was cut before it said so.
 fn was_denied(output: &str) -> bool {
-    let signs = ["ermission denied", "EACCES", "ermissionError", "[cut "];
+    let signs = [
+        "ermission denied",
+        "EACCES",
+        "ermissionError",
+        "Read-only file system",
+        "EROFS",
+        "[cut ",
+    ];
     signs.iter().any(|sign| output.contains(sign))
 }
 
-/// Returns the files that the owner read in the question to which they said yes; whether those are all that it is about.
-fn agreed_files(context: &Context) -> Option<(Vec<String>, bool)> {
+/// Returns the files about which the question was to which the owner said yes, those first that it named.
+fn agreed_files(context: &Context) -> Option<Vec<String>> {
     let files = context.approved.as_ref()?.get(2)?.as_array()?;
-    let named = files.iter().take(NAMED).filter_map(Value::as_str);
-    Some((named.map(str::to_owned).collect(), files.len() <= NAMED))
+    let files = files.iter().filter_map(Value::as_str);
+    Some(files.map(str::to_owned).collect())
 }
 
 impl Exec {
@@ -383,7 +394,13 @@ impl Exec {
         let mut marked = if context.untrusted || settings.off {
             MarkedFiles::none(&self.undo, &settings.workspace)
         } else {
-            MarkedFiles::find(&self.files(), &self.undo, &command)
+            // Between a decision and a run files may be written: only a yes opens what may be run.
+            let agreed = agreed_files(context).unwrap_or_default();
+            let opens_named =
+                settings.only_looks(command.line) || self.policy(&args) == Some(Policy::Allow);
+            MarkedFiles::find(&self.files(), &self.undo, &command, &|key, is_named| {
+                is_named && opens_named || agreed.iter().any(|one| one == key)
+            })
         };
         hidden.extend(marked.closed.iter().cloned());
         let watch = marked.watch();

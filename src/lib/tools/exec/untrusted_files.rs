@@ -4,7 +4,7 @@
 //! |---|---|
 //! | received, fetched or written at the owner's wish | open; when it is opened, output and what was changed are untrusted |
 //! | written by an untrusted run, a document | the same |
-//! | written by an untrusted run, else: it may be run | closed; the owner is asked when the command names it, or wrote it |
+//! | written by an untrusted run, else: it may be run | closed but for a yes; the owner is asked when the command names it, or wrote it |
 //!
 //! A yes to a command is one to the files that the question named, as they are, and to what this command makes of the
 //! documents of untrusted runs while these stay as they are.
@@ -16,6 +16,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::files_in_command;
+use crate::agent::NAMED;
 use crate::config;
 use crate::sys::OpenedFiles;
 use crate::text::{argv, sha256_hex};
@@ -76,10 +77,11 @@ pub(super) struct Agreed {
 
 impl Agreed {
     /// Returns that of a command which is about to run, after a yes about `files` if there was one. Blocks a little.
-    pub(super) fn new(files: Option<(Vec<String>, bool)>, undo: &undo::Store) -> Self {
-        let are_all = files.as_ref().is_some_and(|(_, are_all)| *are_all);
+    pub(super) fn new(files: Option<Vec<String>>, undo: &undo::Store) -> Self {
+        let are_all = files.as_ref().is_some_and(|files| files.len() <= NAMED);
+        let named = files.map(|files| files.into_iter().take(NAMED).collect());
         Self {
-            files: files.map(|(files, _)| files),
+            files: named,
             are_all,
             all: undo.marks.state_of(|_| true),
             untrusted: undo.marks.state_of_untrusted_runs(),
@@ -114,8 +116,13 @@ impl MarkedFiles {
         }
     }
 
-    /// Looks for them. Blocks.
-    pub(super) fn find(files: &ChangedFiles, undo: &undo::Store, command: &Command<'_>) -> Self {
+    /// Looks for them; `opens` says of a file that may be run, and whether the command names it, whether it may. Blocks.
+    pub(super) fn find(
+        files: &ChangedFiles,
+        undo: &undo::Store,
+        command: &Command<'_>,
+        opens: &dyn Fn(&str, bool) -> bool,
+    ) -> Self {
         let marks = undo.marks.all();
         let is_damaged = marks.is_none();
         let before: BTreeSet<String> = marks.into_iter().flatten().collect();
@@ -130,11 +137,11 @@ impl MarkedFiles {
         there.extend(by_content);
         there.sort();
         there.dedup();
-        let (named, made) = (command.named(), command.made(undo));
+        let named = command.named();
         let (closed, open) = there.into_iter().partition(|path| {
+            let is_named = || command.reaches(&named, path);
             may_be_run(undo, command.workspace, path)
-                && !command.reaches(&named, path)
-                && !made.contains(&key_of(command.workspace, path))
+                && !opens(&key_of(command.workspace, path), is_named())
         });
         Self {
             closed,
@@ -302,7 +309,9 @@ impl Command<'_> {
         let Ok(workspace) = self.workspace.canonicalize() else {
             return Vec::new();
         };
+        let words = argv::plain(self.line).unwrap_or_default();
         let names = files_in_command::names(self.line).into_iter();
+        let names = names.chain(words.iter().map(String::as_str));
         let paths = names.filter_map(|name| self.cwd.join(name).canonicalize().ok());
         let inside = |path: &PathBuf| path.starts_with(&workspace) && *path != workspace;
         let cwd = self.cwd.canonicalize().ok();

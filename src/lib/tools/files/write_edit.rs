@@ -342,7 +342,7 @@ impl Files {
             // changes it.
             let marked = match old {
                 Some(_) if !context.untrusted || !marks.has(key) => {
-                    marks.set_on_owners(key, bytes, by)
+                    marks.set_on_owners(key, bytes, by, !context.untrusted)
                 }
                 _ => marks.set_with(key, bytes, by),
             };

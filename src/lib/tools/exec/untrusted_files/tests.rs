@@ -1,6 +1,6 @@
 use super::*;
 use crate::sys::atomic;
-use crate::workspace::Marking;
+use crate::workspace::{Changed, Marking};
 use std::sync::Arc;
 
 struct House {
@@ -103,7 +103,11 @@ fn only_what_may_be_run_and_nobody_wanted_is_closed_or_asked_about() {
     let check = |line: &str, cwd: &str, closed: &[&str], asked: &[&str]| {
         let cwd = house.workspace.join(cwd);
         let command = house.command(line, &cwd);
-        let found = MarkedFiles::find(&files, &house.undo, &command);
+        // With a yes to what is asked about.
+        let yes = command.unasked(&house.undo);
+        let found = MarkedFiles::find(&files, &house.undo, &command, &|key, _| {
+            yes.iter().any(|one| one == key)
+        });
         let closed: Vec<PathBuf> = closed
             .iter()
             .map(|name| house.workspace.join(name))
@@ -134,11 +138,13 @@ fn what_a_command_made_of_a_document_is_open_to_it_after_a_yes() {
     let command = house.command("make", &house.workspace);
     // Runs it: it reads the document and writes a program. Returns whether the owner wants that.
     let run = |files_agreed: Option<&[&str]>, words: &str| {
-        let mut found = MarkedFiles::find(&files, &house.undo, &command);
+        let mut found = MarkedFiles::find(&files, &house.undo, &command, &|key, _| {
+            files_agreed.is_some_and(|files| files.contains(&key))
+        });
         assert!(!found.closed.iter().any(|path| path.ends_with("app")));
         let began = crate::clock::now_ms();
         let list = files_agreed.map(|files| files.iter().map(|file| (*file).to_owned()));
-        let list = list.map(|files| (files.collect(), true));
+        let list = list.map(Iterator::collect);
         found.agreed = Some(Agreed::new(list, &house.undo));
         found.change.command = Some(command.id());
         let watch = found.watch();
@@ -163,16 +169,32 @@ fn what_a_command_made_of_a_document_is_open_to_it_after_a_yes() {
     // Other commands still cannot open it, and this one asks.
     assert_eq!(command.unasked(&house.undo), ["app"]);
     let other = house.command("make -j2", &house.workspace);
-    let found = MarkedFiles::find(&files, &house.undo, &other);
+    let found = MarkedFiles::find(&files, &house.undo, &other, &|_, _| false);
     assert_eq!(found.closed, [house.workspace.join("app")]);
     assert!(run(Some(&["app"]), "made of a page the second time"));
     for words in ["the third time", "the fourth time"] {
         assert_eq!(command.unasked(&house.undo), [""; 0]);
         assert!(run(None, &format!("made of a page {words}")));
     }
-    // The yes was for the documents as they were, and for this command.
+    // The yes was for the documents as they were, and for this command: a command of the owner that touches one that
+    // another run wrote makes it none that they know.
     assert_eq!(found.closed, [house.workspace.join("app")]);
     house.write_untrusted("notes.md", "found on another page by another run");
+    let touch = Changed {
+        key: "notes.md".to_owned(),
+        content: None,
+        owners: true,
+    };
+    let (run_id, asked, at) = ("touch", true, 7);
+    let by = Marking {
+        run: run_id,
+        asked,
+        at,
+    };
+    let marks = &house.undo.marks;
+    marks
+        .set_changed(&[touch], by, Some("chmod"), false)
+        .expect("mark");
     assert!(!run(None, "made of another page"));
     assert_eq!(command.unasked(&house.undo), ["app"]);
 }
@@ -190,8 +212,8 @@ fn a_yes_is_for_a_script_until_it_is_written_again() {
     let (line, cwd) = ("git status", house.workspace.join("sub"));
     let command = house.command(line, &cwd);
     let run = |meanwhile: &dyn Fn()| {
-        let mut found = MarkedFiles::find(&files, &house.undo, &command);
-        let list = Some((command.unasked(&house.undo), true));
+        let mut found = MarkedFiles::find(&files, &house.undo, &command, &|_, _| false);
+        let list = Some(command.unasked(&house.undo));
         found.agreed = Some(Agreed::new(list, &house.undo));
         found.change.command = Some(command.id());
         meanwhile();
@@ -230,7 +252,7 @@ fn what_nobody_wanted_is_not_wanted_because_a_command_moved_it() {
     let at = |name: &str| house.workspace.join(name);
     let check = |act: &dyn Fn(), name: &str| {
         let command = house.command("x", &house.workspace);
-        let mut found = MarkedFiles::find(&files, &house.undo, &command);
+        let mut found = MarkedFiles::find(&files, &house.undo, &command, &|_, _| false);
         found.change.command = Some(command.id());
         let (watch, began) = (found.watch(), crate::clock::now_ms());
         act();
@@ -284,7 +306,7 @@ fn what_a_command_opens_is_known() {
     let files = ChangedFiles::new(&house.workspace, house.undo.clone());
     let command = house.command("x", &house.workspace);
     let check = |act: &dyn Fn(), output: &str, read: Option<&str>, any: bool, asked: bool| {
-        let found = MarkedFiles::find(&files, &house.undo, &command);
+        let found = MarkedFiles::find(&files, &house.undo, &command, &|_, _| false);
         let watch = found.watch();
         act();
         let touched = found.touched(watch, &house.undo, &house.workspace, output);
@@ -328,7 +350,7 @@ fn names_of_directories_and_links_are_words_of_others() {
     );
     let command = house.command("x", &house.workspace);
     let check = |output: &str, expected: bool| {
-        let found = MarkedFiles::find(&files, &house.undo, &command);
+        let found = MarkedFiles::find(&files, &house.undo, &command, &|_, _| false);
         assert!(!found.closed.iter().any(|path| path.is_dir()), "{output}");
         let watch = found.watch();
         let touched = found.touched(watch, &house.undo, &house.workspace, output);
@@ -346,7 +368,7 @@ fn a_short_file_stays_marked_in_a_directory_that_a_command_renames() {
     house.put("sub/run.sh", "sh ./evil", Some(false));
     let files = ChangedFiles::new(&house.workspace, house.undo.clone());
     let command = house.command("mv sub other", &house.workspace);
-    let found = MarkedFiles::find(&files, &house.undo, &command);
+    let found = MarkedFiles::find(&files, &house.undo, &command, &|_, _| false);
     let (from, to) = (house.workspace.join("sub"), house.workspace.join("other"));
     std::fs::rename(from, to).expect("rename");
     assert!(!house.undo.marks.has("other/run.sh"));
