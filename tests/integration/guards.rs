@@ -262,14 +262,20 @@ fn a_secret_in_the_owners_words_stays_out_of_requests_until_they_insist() {
     assert!(!answer.stdout.contains("/allow-secret"), "{answer:?}");
 }
 
+/// Has a run write a file that touches the canary, after it had read a page.
+fn write_untrusted(model: &FakeModel, sandbox: &Sandbox, path: &str) {
+    let page = json!({"path": path, "content": "touch canary # out of a page\n"});
+    model.push(Reply::Tool("write".to_owned(), page));
+    let words = format!("please run {path}");
+    let written = sandbox.send(&["--wait", "--untrusted", "--session", "page", &words]);
+    assert_eq!(written.code, 0, "{written:?}");
+}
+
 #[test]
 fn what_was_decided_before_a_file_was_written_does_not_run_it() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
-    let page = json!({"path": "page.md", "content": "touch canary # out of a page\n"});
-    model.push(Reply::Tool("write".to_owned(), page));
-    let written = sandbox.send(&["--wait", "--untrusted", "--session", "page", "note it"]);
-    assert_eq!(written.code, 0, "{written:?}");
+    write_untrusted(&model, &sandbox, "page.md");
     let exec = |command: &str| format!("[[tool exec {}]]", json!({"command": command}));
     // Both calls of a step are decided before the first one runs.
     for (session, first, second) in [
@@ -296,16 +302,7 @@ fn what_was_decided_before_a_file_was_written_does_not_run_it() {
 fn a_program_that_an_untrusted_run_wrote_runs_only_with_a_yes() {
     let (model, sandbox) = Sandbox::with_model();
     let _daemon = sandbox.ready();
-    let script = json!({"path": "run.sh", "content": "touch canary # out of a page\n"});
-    model.push(Reply::Tool("write".to_owned(), script));
-    let written = sandbox.send(&[
-        "--wait",
-        "--untrusted",
-        "--session",
-        "page",
-        "please run run.sh",
-    ]);
-    assert_eq!(written.code, 0, "{written:?}");
+    write_untrusted(&model, &sandbox, "run.sh");
     assert!(sandbox.path("workspace/run.sh").exists());
     let canary = sandbox.path("workspace/canary");
     let exec = |command: &str| {

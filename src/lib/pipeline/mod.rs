@@ -302,10 +302,7 @@ impl Pipeline {
         let weak = Arc::downgrade(&pipeline);
         pipeline.audit.on_trouble(move |trouble| {
             if let Some(pipeline) = weak.upgrade() {
-                pipeline.end_troubles("audit");
-                if let Some(trouble) = trouble {
-                    pipeline.note_trouble_of("audit", trouble);
-                }
+                pipeline.set_trouble("audit", trouble);
             }
         });
         pipeline
@@ -521,6 +518,14 @@ impl Pipeline {
         troubles.truncate(TROUBLES);
         drop(troubles);
         self.changed.notify_one();
+    }
+
+    /// Notes how `part` is now: its trouble instead of those before, or none.
+    pub fn set_trouble(&self, part: &str, what: Option<&str>) {
+        self.end_troubles(part);
+        if let Some(what) = what {
+            self.note_trouble_of(part, what);
+        }
     }
 
     /// Forgets the troubles of `part`: it is well again.

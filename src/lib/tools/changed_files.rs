@@ -331,24 +331,31 @@ mod tests {
     use super::*;
     use crate::workspace::Marks;
 
+    /// A workspace with a folder, its marks and its files.
+    fn files_below(dir: &Path) -> (PathBuf, Arc<undo::Store>, ChangedFiles) {
+        let workspace = dir.join("w");
+        std::fs::create_dir_all(workspace.join("a")).expect("dirs");
+        let marks = Marks::new(&dir.join("untrusted.json"));
+        let undo = Arc::new(undo::Store::new(dir.join("undo"), marks));
+        let files = ChangedFiles::new(&workspace, undo.clone());
+        (workspace, undo, files)
+    }
+
+    fn write(path: &Path, words: &str) {
+        let durability = crate::sys::atomic::Durability::Rename;
+        crate::sys::atomic::write(path, words.as_bytes(), durability).expect("write");
+    }
+
     #[test]
     fn what_was_changed_is_marked_and_found_under_another_name() {
         let dir = tempfile::tempdir().expect("dir");
-        let workspace = dir.path().join("w");
-        std::fs::create_dir_all(workspace.join("a")).expect("dirs");
-        let marks = Marks::new(&dir.path().join("untrusted.json"));
-        let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
-        let files = ChangedFiles::new(&workspace, undo.clone());
+        let (workspace, undo, files) = files_below(dir.path());
         let by = |run| Marking {
             run,
             asked: true,
             at: 5,
         };
-        let write = |name: &str, words: &str| {
-            let durability = crate::sys::atomic::Durability::Rename;
-            let path = workspace.join(name);
-            crate::sys::atomic::write(&path, words.as_bytes(), durability).expect("write");
-        };
+        let write = |name: &str, words: &str| write(&workspace.join(name), words);
         write("a/new.md", "words out of the network");
         write("a/long.bin", &"words out of the network ".repeat(400_000));
         files.mark_since(0, by("r1"), &Change::default());
@@ -369,17 +376,9 @@ mod tests {
     #[test]
     fn a_file_that_was_there_stays_the_owners_whatever_a_command_does_to_it() {
         let dir = tempfile::tempdir().expect("dir");
-        let workspace = dir.path().join("w");
-        std::fs::create_dir_all(workspace.join("a")).expect("dirs");
-        let marks = Marks::new(&dir.path().join("untrusted.json"));
-        let undo = Arc::new(undo::Store::new(dir.path().join("undo"), marks));
-        let files = ChangedFiles::new(&workspace, undo.clone());
+        let (workspace, undo, files) = files_below(dir.path());
         // As `sed -i` does: the name is the same, the file another one.
-        let write = |name: &str, words: &str| {
-            let durability = crate::sys::atomic::Durability::Rename;
-            let path = workspace.join(name);
-            crate::sys::atomic::write(&path, words.as_bytes(), durability).expect("write");
-        };
+        let write = |name: &str, words: &str| write(&workspace.join(name), words);
         for name in ["a/own.md", "a/moved.md"] {
             write(name, "the words of the owner...");
         }
@@ -416,9 +415,8 @@ mod tests {
         let period = before.period("c1".to_owned(), at, Marking { run, asked, at });
         let begun = before.undo.marks.periods.begin(&period, false);
         begun.expect("written");
-        let durability = crate::sys::atomic::Durability::Rename;
         let kept = workspace.join("kept.md");
-        crate::sys::atomic::write(&kept, b"words out of the network", durability).expect("write");
+        write(&kept, "words out of the network");
         let after = files();
         let metadata = kept.metadata().expect("it is there");
         let marks = &after.undo.marks;
@@ -438,8 +436,7 @@ mod tests {
         let files = ChangedFiles::new(&workspace, undo.clone());
         let is_marked = |key: &str| {
             let path = workspace.join(key);
-            let durability = crate::sys::atomic::Durability::Rename;
-            crate::sys::atomic::write(&path, b"words of the server", durability).expect("write");
+            write(&path, "words of the server");
             let metadata = path.metadata().expect("it is there");
             undo.marks.has_file(key, &metadata)
         };

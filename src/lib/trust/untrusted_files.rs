@@ -47,6 +47,18 @@ struct Contents {
     agreed: BTreeMap<String, String>,
 }
 
+impl Contents {
+    fn state_of_untrusted_runs(&self) -> String {
+        let mut digest = Context::new(&SHA256);
+        let files = self.files.iter();
+        let written = files.filter_map(|(key, mark)| Some((key, mark.last_untrusted()?)));
+        for (key, (at, run)) in written {
+            digest.update(format!("{key}\0{at}\0{run}\0").as_bytes());
+        }
+        text::hex(digest.finish().as_ref())
+    }
+}
+
 /// A content that was written as untrusted. It has no end: the same bytes are the same words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Content {
@@ -294,26 +306,18 @@ impl Marks {
         })
     }
 
-    /// Returns whether the owner agreed to what `command` makes of the files of untrusted runs in this state.
-    pub fn is_agreed(&self, command: &str, state: &str) -> bool {
-        let contents = self.file.read();
-        contents.is_some_and(|all| {
-            all.agreed
-                .get(command)
-                .is_some_and(|agreed| agreed == state)
-        })
+    /// Returns whether the owner agreed to what `command` makes of the files of untrusted runs as they are.
+    pub fn is_agreed(&self, command: &str) -> bool {
+        let contents = self.file.read().unwrap_or_default();
+        let agreed = contents.agreed.get(command);
+        agreed.is_some_and(|state| *state == contents.state_of_untrusted_runs())
     }
 
     /// Returns a digest of what was written but for the owner's commands and edits; `None` when nobody can tell.
     pub fn state_of_untrusted_runs(&self) -> Option<String> {
-        let contents = self.file.read()?;
-        let mut digest = Context::new(&SHA256);
-        let files = contents.files.iter();
-        let written = files.filter_map(|(key, mark)| Some((key, mark.last_untrusted()?)));
-        for (key, (at, run)) in written {
-            digest.update(format!("{key}\0{at}\0{run}\0").as_bytes());
-        }
-        Some(text::hex(digest.finish().as_ref()))
+        self.file
+            .read()
+            .map(|contents| contents.state_of_untrusted_runs())
     }
 
     /// Returns true when something below the directory called `key` is marked, or nobody can tell.

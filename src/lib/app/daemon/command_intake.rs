@@ -266,8 +266,7 @@ pub(super) async fn empty_spool(pipeline: &Arc<Pipeline>, home: &Home) -> bool {
     static LOOK: LazyLock<tokio::sync::Mutex<Backlog>> = LazyLock::new(Default::default);
     let mut backlog = LOOK.lock().await;
     let waits = |words: &str| {
-        pipeline.end_troubles("spool");
-        pipeline.note_trouble_of("spool", words);
+        pipeline.set_trouble("spool", Some(words));
         false
     };
     let mut entries = match backlog.scan_common(home).await {

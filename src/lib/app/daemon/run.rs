@@ -179,11 +179,7 @@ impl Daemon {
                 Some(()) = tasks.reloads.recv() => self.reload(),
                 _ = signals.dump.recv() => self.dump_status(),
                 Some((server, trouble)) = tasks.troubles.recv() => {
-                    let part = format!("tool server {server}");
-                    pipeline.end_troubles(&part);
-                    if let Some(trouble) = trouble {
-                        pipeline.note_trouble_of(&part, &trouble);
-                    }
+                    pipeline.set_trouble(&format!("tool server {server}"), trouble.as_deref());
                 }
                 exit = &mut tasks.last_work => break End::Exit(exit.unwrap_or(Exit::Bug)),
                 () = beat.next() => tasks.pulse.send(),

@@ -133,14 +133,14 @@ fn answer(text: &str) -> Option<Answer> {
         words.pop();
     }
     let words = words.join(" ");
-    let is_one_of = |list: &[&str]| list.contains(&words.as_str());
-    let (verdict, of) = match () {
-        () if is_one_of(NO) => (Approval::Deny, Of::One),
-        () if is_one_of(YES) => (Approval::Approve, Of::One),
-        () if is_one_of(YES_TO_BOTH) => (Approval::Approve, Of::Two),
-        () if is_one_of(YES_TO_ALL) => (Approval::Approve, Of::All),
-        () => return None,
-    };
+    let lists = [
+        (NO, Approval::Deny, Of::One),
+        (YES, Approval::Approve, Of::One),
+        (YES_TO_BOTH, Approval::Approve, Of::Two),
+        (YES_TO_ALL, Approval::Approve, Of::All),
+    ];
+    let is_in = |(list, ..): &(&[&str], Approval, Of)| list.contains(&words.as_str());
+    let (_, verdict, of) = lists.into_iter().find(is_in)?;
     Some(Answer { verdict, of })
 }
 

@@ -413,8 +413,9 @@ impl Exec {
         if context.untrusted {
             marked.change.there = Some(self.files().there());
         } else if !settings.off {
-            marked.change.command = Some(command.id());
-            marked.agreed = Some(Agreed::new(agreed_files(context), &self.undo));
+            let id = command.id();
+            marked.agreed = Agreed::of(&id, agreed_files(context), &self.undo);
+            marked.change.command = Some(id);
         }
         self.undo
             .note_command(&context.run_id, &context.conversation.0);

@@ -60,32 +60,37 @@ pub(super) struct MarkedFiles {
     inodes: BTreeMap<PathBuf, Inode>,
     /// What is known of the command for those that it changes.
     pub(super) change: Change,
-    /// To what the owner agrees, or did; `None` for a command that is not theirs.
+    /// To what the owner agreed.
     pub(super) agreed: Option<Agreed>,
 }
 
-/// To what the owner agreed, and what was so when the command began.
+/// To what the owner agreed when the command began.
 pub(super) struct Agreed {
-    /// The files that the question named; `None` when this is no answer to one about files.
-    files: Option<Vec<String>>,
-    /// Whether these are all that it may run.
-    are_all: bool,
-    /// The state of all marks, and of those of untrusted runs.
+    /// The files that the question named; none when they agreed before.
+    files: Vec<String>,
+    /// The state of all marks, and of what untrusted runs wrote.
     all: Option<String>,
     untrusted: Option<String>,
 }
 
 impl Agreed {
-    /// Returns that of a command which is about to run, after a yes about `files` if there was one. Blocks a little.
-    pub(super) fn new(files: Option<Vec<String>>, undo: &undo::Store) -> Self {
-        let are_all = files.as_ref().is_some_and(|files| files.len() <= NAMED);
-        let named = files.map(|files| files.into_iter().take(NAMED).collect());
-        Self {
-            files: named,
-            are_all,
-            all: undo.marks.state_of(|_| true),
-            untrusted: undo.marks.state_of_untrusted_runs(),
-        }
+    /// Returns that of `command`, which is about to run, after a yes about `files` that the question named all, or one before
+    /// since which no untrusted run wrote anything; `None` without. Blocks a little.
+    pub(super) fn of(
+        command: &str,
+        files: Option<Vec<String>>,
+        undo: &undo::Store,
+    ) -> Option<Self> {
+        let marks = &undo.marks;
+        let files = match files {
+            Some(files) => Some(files).filter(|files| files.len() <= NAMED),
+            None => marks.is_agreed(command).then(Vec::new),
+        };
+        Some(Self {
+            files: files?,
+            all: marks.state_of(|_| true),
+            untrusted: marks.state_of_untrusted_runs(),
+        })
     }
 }
 
@@ -139,9 +144,8 @@ impl MarkedFiles {
         there.dedup();
         let named = command.named();
         let (closed, open) = there.into_iter().partition(|path| {
-            let is_named = || command.reaches(&named, path);
-            may_be_run(undo, command.workspace, path)
-                && !opens(&key_of(command.workspace, path), is_named())
+            let key = key_of(command.workspace, path);
+            may_be_run(undo, command.workspace, path) && !opens(&key, command.reaches(&named, path))
         });
         Self {
             closed,
@@ -229,37 +233,29 @@ impl MarkedFiles {
         }
     }
 
-    /// Returns whether the owner wants what the command changed, whatever it opened: they said yes to the files that it may
-    /// run, now or when all of untrusted runs was as it is. Not when others marked files meanwhile, or may have. Blocks.
+    /// Returns whether the owner wants what the command changed, whatever it opened: they agreed, and no others marked files
+    /// meanwhile, or may have. Blocks.
     pub(super) fn is_agreed(&self, undo: &undo::Store, own: &Period) -> bool {
-        let (Some(agreed), Some(command)) = (&self.agreed, &self.change.command) else {
-            return false;
-        };
         let marks = &undo.marks;
         let is_other = |period: &Period| period.run != own.run && !period.is_of_server();
-        let is_same =
-            marks.state_of(|_| true) == agreed.all && !marks.periods.open().iter().any(is_other);
-        let before = || {
-            agreed
-                .untrusted
-                .as_deref()
-                .is_some_and(|state| marks.is_agreed(command, state))
+        let is_same = |agreed: &Agreed| {
+            marks.state_of(|_| true) == agreed.all && !marks.periods.open().iter().any(is_other)
         };
-        is_same && !self.is_damaged && (agreed.are_all || agreed.files.is_none() && before())
+        !self.is_damaged && self.agreed.as_ref().is_some_and(is_same)
     }
 
-    /// Notes it. Blocks.
+    /// Notes that they did, when it is news. Blocks.
     pub(super) fn agree(&self, undo: &undo::Store) {
         let (Some(agreed), Some(command)) = (&self.agreed, &self.change.command) else {
             return;
         };
-        let Some(files) = &agreed.files else {
+        if agreed.files.is_empty() {
             return;
-        };
+        }
         let state = agreed.untrusted.as_deref();
         let noted = undo
             .marks
-            .agree_to(files, state.map(|state| (command.as_str(), state)));
+            .agree_to(&agreed.files, state.map(|state| (command.as_str(), state)));
         if let Err(error) = noted {
             tracing::error!(%error, "the owner is asked again about files that they said yes to");
         }

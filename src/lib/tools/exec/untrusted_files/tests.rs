@@ -27,23 +27,21 @@ impl House {
         let path = self.workspace.join(name);
         atomic::write(&path, words.as_bytes(), atomic::Durability::Rename).expect("write");
         if let Some(asked) = asked {
-            let by = Marking {
-                run: "r",
-                asked,
-                at: 5,
-            };
-            let marked = self.undo.marks.set_with(name, words.as_bytes(), by);
-            marked.expect("mark");
+            let (run, at) = ("r", 5);
+            self.mark(name, words, Marking { run, asked, at });
         }
+    }
+
+    fn mark(&self, name: &str, words: &str, by: Marking<'_>) {
+        let marked = self.undo.marks.set_with(name, words.as_bytes(), by);
+        marked.expect("mark");
     }
 
     /// Writes it as another run does that had read a page.
     fn write_untrusted(&self, name: &str, words: &str) {
         self.put(name, words, None);
         let (run, asked, at) = ("another", false, 6);
-        let by = Marking { run, asked, at };
-        let marked = self.undo.marks.set_with(name, words.as_bytes(), by);
-        marked.expect("mark");
+        self.mark(name, words, Marking { run, asked, at });
     }
 
     fn command<'a>(&'a self, line: &'a str, cwd: &'a Path) -> Command<'a> {
@@ -145,7 +143,7 @@ fn what_a_command_made_of_a_document_is_open_to_it_after_a_yes() {
         let began = crate::clock::now_ms();
         let list = files_agreed.map(|files| files.iter().map(|file| (*file).to_owned()));
         let list = list.map(Iterator::collect);
-        found.agreed = Some(Agreed::new(list, &house.undo));
+        found.agreed = Agreed::of(&command.id(), list, &house.undo);
         found.change.command = Some(command.id());
         let watch = found.watch();
         drop(std::fs::read(house.workspace.join("notes.md")));
@@ -214,7 +212,7 @@ fn a_yes_is_for_a_script_until_it_is_written_again() {
     let run = |meanwhile: &dyn Fn()| {
         let mut found = MarkedFiles::find(&files, &house.undo, &command, &|_, _| false);
         let list = Some(command.unasked(&house.undo));
-        found.agreed = Some(Agreed::new(list, &house.undo));
+        found.agreed = Agreed::of(&command.id(), list, &house.undo);
         found.change.command = Some(command.id());
         meanwhile();
         let is_agreed = found.is_agreed(&house.undo, &period(&files, "own"));
