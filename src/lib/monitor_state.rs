@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
+use crate::config::{FileDigests, Home};
 use crate::message::{AgentEvent, Step};
 use crate::sys;
 use crate::sys::{atomic, clock_check};
@@ -68,6 +69,8 @@ pub struct State {
     pub sandbox_risk: String,
     /// The newest troubles, a line each with its time, the newest first.
     pub last_error: Option<String>,
+    /// The files of the settings that are in force; `None` in a file of a version that did not note them.
+    pub settings_files: Option<FileDigests>,
 }
 
 /// A turn that runs.
@@ -271,6 +274,20 @@ impl State {
             Some(state) => state,
         }
         .to_owned();
+    }
+
+    /// Returns that settings files are not as the daemon has read them, and what puts them in force; `None` when they are.
+    pub fn unread_settings(&self, home: &Home) -> Option<String> {
+        let changed = self.settings_files.as_ref()?.changed(home);
+        let (names, were) = match changed.as_slice() {
+            [] => return None,
+            [one] => (one.clone(), "was"),
+            [most @ .., last] => (format!("{} and {last}", most.join(", ")), "were"),
+        };
+        let pid = self.pid;
+        Some(format!(
+            "{names} {were} changed since the daemon read the settings: they are in force after kill -HUP {pid}"
+        ))
     }
 
     /// Returns the daemon's state as people are told it: who waits for the owner's answer runs no tool.

@@ -250,6 +250,27 @@ fn a_key_alone_gives_the_agent_a_model_and_check_says_why() {
         ),
         "{told}"
     );
+    let far = b"type = \"openai\"\nbase_url = \"https://example.org/v1\"\napi_key_env = \"FAR_KEY\"\n[models.primary]\nmodel = \"m\"\ncost_per_mtok = [0, 0, 0, 0]\n";
+    sandbox.put("providers.d/far.toml", far);
+    assert!(
+        said(&sandbox).contains("providers.d/local.toml is not loaded"),
+        "one that lacks nothing comes first"
+    );
+    fs::remove_file(sandbox.path("providers.d/local.toml")).expect("own file");
+    let told = said(&sandbox);
+    assert!(
+        told.contains(
+            "providers.d/far.toml is not loaded; set FAR_KEY, and write `load = [\"far\"]`"
+        ),
+        "{told}"
+    );
+    sandbox.put(".env", b"FAR_KEY=sk-not-a-key\n");
+    let told = said(&sandbox);
+    assert!(
+        told.contains("providers.d/far.toml is not loaded; write `load = [\"far\"]`"),
+        "{told}"
+    );
+    fs::remove_file(sandbox.path("providers.d/far.toml")).expect("own file");
     sandbox.put(".env", b"GEMINI_API_KEY=sk-not-a-key\n");
     let told = said(&sandbox);
     assert!(

@@ -1,7 +1,5 @@
 //! The handle by which the rooms above write the record. Nothing here waits for the disk.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Sender};
@@ -15,8 +13,7 @@ use super::digest_key::Key;
 use super::entry::{Asked, Event};
 use super::writer::{MOST, Shared, Word, Writer};
 use crate::clock;
-use crate::config::Home;
-use crate::text::sha256_hex;
+use crate::config::FileDigests;
 
 /// The record, as those see it who write it. Clones write the same one.
 #[derive(Clone)]
@@ -114,13 +111,7 @@ impl Log {
 
     /// Settings were put in force `at` (`start`, `reload`) under this sandbox, or refused. `files` are
     /// those of [`settings`].
-    pub fn configured(
-        &self,
-        at: &'static str,
-        in_force: bool,
-        sandbox: &str,
-        files: BTreeMap<String, String>,
-    ) {
+    pub fn configured(&self, at: &'static str, in_force: bool, sandbox: &str, files: FileDigests) {
         let outcome = if in_force { "in force" } else { "refused" };
         self.record(|_| Event::Config {
             at,
@@ -285,29 +276,6 @@ impl Drop for Running {
             self.over("broken off", None);
         }
     }
-}
-
-/// Returns the SHA-256 of each settings file that is there, by its name: what `sha256sum` says of it.
-pub fn settings(home: &Home) -> BTreeMap<String, String> {
-    let providers = std::fs::read_dir(home.providers_dir())
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
-    let providers = providers.filter(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == "toml")
-    });
-    let paths = std::iter::once(home.config_file().to_owned()).chain(providers);
-    let name = |path: &Path| {
-        path.file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
-    };
-    paths
-        .filter_map(|path| Some((name(&path), sha256_hex(&std::fs::read(&path).ok()?))))
-        .collect()
 }
 
 /// Returns an id as it is when it can be nothing else; a vendor may put any words into one.

@@ -26,7 +26,7 @@ mod recent;
 mod verify;
 mod writer;
 
-pub use log::{Call, Connected, Log, settings};
+pub use log::{Call, Connected, Log};
 pub use recent::newest;
 pub use verify::{Report, verify};
 

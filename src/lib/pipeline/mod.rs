@@ -49,7 +49,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent::Agent;
 use crate::channel::Channel;
-use crate::config::{Config, Home};
+use crate::config::{Config, FileDigests, Home};
 use crate::control::replies;
 use crate::control::replies::Reply;
 use crate::media::Films;
@@ -170,6 +170,8 @@ pub struct Pipeline {
 pub struct Live {
     /// The settings.
     pub config: Config,
+    /// The files that they were read from.
+    pub settings_files: FileDigests,
     /// The loop.
     pub agent: Agent,
     /// The program that puts recordings into words, when there is one.

@@ -239,6 +239,24 @@ impl Marks {
         contents.is_some_and(|contents| contents.files.get(key).is_some_and(|mark| mark.owners))
     }
 
+    /// Returns true when the marked file called `key` was changed after it was marked, to what nobody wrote as untrusted: some
+    /// lines that its owner added by hand, say.
+    pub fn was_edited(
+        &self,
+        key: &str,
+        metadata: &Metadata,
+        content: impl FnOnce() -> Option<ContentId>,
+    ) -> bool {
+        let Some(contents) = self.file.read() else {
+            return false;
+        };
+        let marked_at = contents.files.get(key).map(|mark| mark.at);
+        marked_at.is_some_and(|at| changed_at(metadata) > at)
+            && content().is_some_and(|content| {
+                content.size >= SHORTEST && !contents.contents.contains_key(&content.sha256)
+            })
+    }
+
     /// As [`Self::set_with`], of a file that is the owner's; whether they have it changed without untrusted words.
     ///
     /// # Errors

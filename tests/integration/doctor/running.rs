@@ -211,6 +211,44 @@ fn a_fifo_that_nobody_hears_is_named() {
 }
 
 #[test]
+fn settings_that_were_changed_are_not_taken_for_those_in_force() {
+    let sandbox = healthy();
+    let mut daemon = sandbox.daemon();
+    daemon.wait_ready();
+    let pid = daemon.pid();
+    let all = || -> Vec<String> {
+        let run = |program, arguments: &[&str]| sandbox.run(program, arguments, "").stdout;
+        vec![
+            run("agent-send", &["--status"]),
+            run("agent-send", &["--cost"]),
+            run("agent-monitor", &[]),
+        ]
+    };
+    let words = "agent.toml was changed since the daemon read the settings";
+    for told in all() {
+        assert!(!told.contains("was changed"), "{told}");
+    }
+    let settings = sandbox.read("agent.toml").expect("own file");
+    put(
+        &sandbox,
+        "agent.toml",
+        format!("{settings}\n# a remark\n").as_bytes(),
+    );
+    for told in all() {
+        assert!(told.contains(words), "{told}");
+    }
+    let line = command(&only(&sandbox, "settings-unread", "warning"));
+    assert_eq!(line, format!("kill -HUP {pid}"));
+    paste(&sandbox, &line, "");
+    wait_for("the reload", SOON, || {
+        ids(&sandbox).is_empty().then_some(())
+    });
+    for told in all() {
+        assert!(!told.contains("was changed"), "{told}");
+    }
+}
+
+#[test]
 fn a_provider_that_is_down_is_named() {
     let pretender = Pretender::new();
     pretender.show(|shown| {

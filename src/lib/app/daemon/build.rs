@@ -63,7 +63,7 @@ pub(crate) fn live(
     let server_settings = super::mcp_servers::settings(home, env, &loaded.config, keys.secrets());
     let secret_names = names_of_secrets(&loaded.config, &loaded.models);
     let client = llm_client::build(&loaded, &keys, kept.ledger)?.with_outages(kept.outages);
-    let config = loaded.config;
+    let (config, settings_files) = (loaded.config, loaded.files);
     let root = Root::open(home.workspace()).map_err(|error| {
         Failure::io(error.to_string())
             .hint("the workspace must be a directory that the agent may read")
@@ -121,6 +121,7 @@ pub(crate) fn live(
     Ok(Live {
         agent,
         config,
+        settings_files,
         listener,
         films,
         speaker,

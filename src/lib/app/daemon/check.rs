@@ -11,7 +11,7 @@ use crate::app::http;
 use crate::app::llm_client;
 use crate::auth::Keys;
 use crate::config;
-use crate::config::{Home, Loaded, Origin};
+use crate::config::{Home, Loaded, Origin, Secrets};
 use crate::jobs;
 use crate::prompt;
 use crate::skills::Skills;
@@ -45,17 +45,25 @@ fn all_told(mut failures: Vec<Failure>, json: bool) -> Option<Failure> {
     Some(last)
 }
 
-/// Says what gives the agent a model: the file of a server without a key that nobody loads, else a vendor's key.
-fn no_provider(home: &Home) -> Result<String, Failure> {
-    let wants_no_key = |name: &String| {
+/// Says what gives the agent a model: a provider's file that nobody loads, first one that needs nothing more; else a vendor's key.
+fn no_provider(home: &Home, secrets: &Secrets) -> Result<String, Failure> {
+    let lacks = |name: &String| -> Option<String> {
         // What is wrong with a file is told when it is loaded.
-        let provider = config::provider(home, name).ok().flatten();
-        provider.is_some_and(|provider| provider.api_key_env.is_none() && provider.oauth.is_none())
+        let provider = config::provider(home, name).ok().flatten()?;
+        let key = provider.api_key_env.clone().unwrap_or_default();
+        let is_set = key.is_empty() || matches!(secrets.get(&key), Ok(Some(_)));
+        match (&provider.oauth, is_set) {
+            (Some(_), _) => None,
+            (None, true) => Some(String::new()),
+            (None, false) => Some(format!("set {key}, and ")),
+        }
     };
-    let there = config::provider_files(home)?.into_iter().find(wants_no_key);
+    let files = config::provider_files(home)?.into_iter();
+    let there = files.filter_map(|name| lacks(&name).map(|lacks| (name, lacks)));
+    let there = there.min_by_key(|(_, lacks)| lacks.len());
     Ok(match there {
-        Some(name) => format!(
-            "no provider is set up: providers.d/{name}.toml is not loaded; write `load = [{name:?}]` below [providers] in {}",
+        Some((name, lacks)) => format!(
+            "no provider is set up: providers.d/{name}.toml is not loaded; {lacks}write `load = [{name:?}]` below [providers] in {}",
             home.config_file().display()
         ),
         None => format!(
@@ -66,7 +74,7 @@ fn no_provider(home: &Home) -> Result<String, Failure> {
 }
 
 /// Says who answers and who listens, and why just these.
-fn models_in_use(home: &Home, loaded: &Loaded) -> Result<Vec<String>, Failure> {
+fn models_in_use(home: &Home, loaded: &Loaded, secrets: &Secrets) -> Result<Vec<String>, Failure> {
     let said = |role: &str, what: &str| {
         let model = loaded.models.for_role(role)?;
         let provider = &model.provider.name;
@@ -76,7 +84,7 @@ fn models_in_use(home: &Home, loaded: &Loaded) -> Result<Vec<String>, Failure> {
         ))
     };
     let answers = match loaded.origin("providers.load") {
-        Origin::Default => Some(no_provider(home)?),
+        Origin::Default => Some(no_provider(home, secrets)?),
         origin => said("cli", "answers").map(|answers| {
             format!(
                 "{answers}; providers.load = {:?}: {origin}",
@@ -129,7 +137,7 @@ pub(super) fn check(shared: &Shared, show_origin: bool, json: bool) -> Result<Ex
         return Err(failure);
     }
     let notes: Vec<String> = loaded.notes.iter().map(ToString::to_string).collect();
-    let models = models_in_use(&home, &loaded)?;
+    let models = models_in_use(&home, &loaded, secrets)?;
     let hooks = http::hook_lines(&loaded.config.http);
     if json {
         let settings: Vec<_> = loaded

@@ -239,6 +239,7 @@ async fn refresh(
         .collect();
     state.active_sessions = pipeline.sessions().count();
     state.last_error = pipeline.last_troubles();
+    state.settings_files = Some(live.settings_files.clone());
     state.newest_input = pipeline.newest_input();
     state.pruned_at = pipeline.pruned_at();
     if let Some(known) = clock_check::known() {

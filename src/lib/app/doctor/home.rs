@@ -252,7 +252,10 @@ fn missing(patient: &Patient) -> Option<Finding> {
 fn unwritable(patient: &Patient) -> Vec<Finding> {
     let home = &patient.home;
     let mut findings = Vec::new();
-    for dir in [home.state(), home.workspace()] {
+    let memory = home.workspace().join("memory");
+    let below = ["items", "people"].map(|name| memory.join(name));
+    let [items, people] = &below;
+    for dir in [home.state(), home.workspace(), &memory, items, people] {
         let Ok(meta) = std::fs::metadata(dir) else {
             continue;
         };
@@ -269,13 +272,13 @@ fn unwritable(patient: &Patient) -> Vec<Finding> {
                 ));
             }
             // The modes of state/ are another check's.
-            Err(_) if dir == home.workspace() => {
+            Err(_) if dir.starts_with(home.workspace()) => {
                 findings.push(closed_workspace(patient, dir, &meta))
             }
             _ => {}
         }
     }
-    findings.dedup_by(|a, b| a.id == b.id);
+    findings.dedup_by(|a, b| a.id == b.id && a.id == "read-only");
     findings
 }
 

@@ -43,6 +43,7 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
             let moves = stale.is_none();
             findings.extend(stale);
             findings.extend(outdated(patient, *pid));
+            findings.extend(unread_settings(patient, *pid));
             if moves {
                 findings.extend(channels(patient));
                 findings.extend(providers(patient));
@@ -161,6 +162,16 @@ fn is_stopped(pid: i32) -> bool {
 }
 
 /// The programs were replaced under a running daemon.
+/// What was edited is not in force yet. Settings that are no settings are told with them.
+fn unread_settings(patient: &Patient, pid: i32) -> Option<Finding> {
+    patient.settings.as_ref().ok()?;
+    let monitor = patient.monitor.as_ref();
+    let own = monitor.filter(|state| i64::from(state.pid) == i64::from(pid))?;
+    let evidence = own.unread_settings(&patient.home)?;
+    let command = format!("{}kill -HUP {pid}", patient.sudo());
+    Some(Finding::warning("settings-unread", evidence, command))
+}
+
 fn outdated(patient: &Patient, pid: i32) -> Option<Finding> {
     let ours = env!("CARGO_PKG_VERSION");
     let theirs = patient

@@ -32,6 +32,8 @@ pub(crate) struct Status {
     /// Calls since then that have no price and are not in the sum.
     pub today_unpriced_calls: i64,
     pub alerts: Vec<Alert>,
+    /// That settings files are not as the daemon has read them; the caps here are those of the files.
+    pub unread_settings: Option<String>,
     /// The wall around `exec`.
     pub sandbox: String,
     pub sandbox_risk: String,
@@ -123,6 +125,7 @@ pub(crate) fn status_with(
     } else {
         monitor_state::State::default()
     };
+    let unread_settings = live.unread_settings(home);
     let started = clock::parse_rfc3339(&live.started_at);
     let counts = queue::counts(&home.queue_db())?;
     let asked = queue::approvals(&home.queue_db(), clock::now_ms())?;
@@ -158,10 +161,21 @@ pub(crate) fn status_with(
         today_cap_usd: config.cost.day_usd,
         alerts: alerts.iter().map(Alert::from).collect(),
         today_unpriced_calls: spent.iter().map(|line| line.unpriced_calls).sum(),
+        unread_settings,
         sandbox: live.sandbox,
         sandbox_risk: live.sandbox_risk,
         last_error: silence(home, own, &last).or(last.last_error),
     })
+}
+
+/// Returns that settings files are not as the running daemon has read them.
+pub(super) fn unread_settings(home: &Home) -> Result<Option<String>, Failure> {
+    let (pid, last) = (
+        lock::holder(&home.lock())?,
+        monitor_state::read(&home.monitor())?,
+    );
+    let own = last.filter(|last| pid.is_some_and(|pid| i64::from(pid) == i64::from(last.pid)));
+    Ok(own.and_then(|own| own.unread_settings(home)))
 }
 
 /// Returns the trouble that the daemon cannot tell itself: its disk is full, or it has not written for too long.

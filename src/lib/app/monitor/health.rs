@@ -21,6 +21,8 @@ pub(super) struct Health {
     boot_id: String,
     /// Whether the disk of the state is full: then the daemon cannot say so itself.
     is_full: bool,
+    /// That settings files are not as the daemon has read them.
+    unread_settings: Option<String>,
 }
 
 /// How the daemon is.
@@ -63,13 +65,17 @@ impl Health {
             boot_id = monitor_state::boot_id();
         }
         let unreadable = file.is_none().then(|| sys::modified_at(&home.monitor()));
-        Ok(Self {
+        let mut health = Self {
             pid,
             file,
             touched_at: sys::modified_at(&home.lock()).max(unreadable.flatten()),
             boot_id,
             is_full: sys::is_full(home.state()),
-        })
+            unread_settings: None,
+        };
+        let unread = health.live().and_then(|state| state.unread_settings(home));
+        health.unread_settings = unread;
+        Ok(health)
     }
 
     #[cfg(test)]
@@ -121,6 +127,11 @@ impl Health {
     pub(super) fn own(&self) -> Option<&State> {
         let is_own = |state: &&State| self.pid.is_none_or(|pid| is_of(pid, state));
         self.file.as_ref().filter(is_own)
+    }
+
+    /// Returns that settings files are not as the daemon has read them.
+    pub(super) fn unread_settings(&self) -> Option<&str> {
+        self.unread_settings.as_deref()
     }
 
     /// Returns monitor.json of the daemon that runs.
@@ -203,7 +214,7 @@ mod tests {
                 file,
                 touched_at: Some(NOW - 5),
                 boot_id: "this".into(),
-                is_full: false,
+                ..Health::default()
             };
             let found = health.life(NOW);
             assert_eq!((found, found.exit()), (life, exit), "{health:?}");

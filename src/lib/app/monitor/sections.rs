@@ -175,6 +175,9 @@ pub(super) fn troubles(page: &mut Page, view: &View) {
         };
         page.say("sandbox", ink, &words);
     }
+    if let Some(unread) = view.health.unread_settings() {
+        page.say("settings", Ink::Yellow, unread);
+    }
     let own = view.health.own();
     let troubles = own.and_then(|state| state.last_error.as_deref());
     for error in troubles.iter().flat_map(|troubles| troubles.lines()) {

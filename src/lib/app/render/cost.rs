@@ -42,6 +42,7 @@ fn lines(cost: &Cost, room: usize) -> Vec<String> {
             lines.push(format!("limit {span}: ${limit:.2}, {} left", dollars(left)));
         }
     }
+    lines.extend(cost.unread_settings.clone());
     if let Some(forecast) = cost.forecast_usd {
         let beyond = if caps.month_usd > 0.0 && forecast > caps.month_usd {
             ", more than the limit"
@@ -209,6 +210,7 @@ mod tests {
                 day_left_usd: Some(4.98766),
                 month_left_usd: None,
             },
+            unread_settings: None,
         }
     }
 

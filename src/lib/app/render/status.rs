@@ -92,6 +92,9 @@ pub(crate) fn facts(status: &Status) -> Vec<(String, String)> {
             );
         }
     }
+    if let Some(unread) = &status.unread_settings {
+        add("settings", unread.clone());
+    }
     let troubles = status.last_error.iter().flat_map(|error| error.lines());
     for (number, trouble) in troubles.enumerate() {
         let name = if number == 0 { "trouble" } else { "" };

@@ -257,7 +257,7 @@ pub(super) fn wait(
     let watcher = watch(&home.replies(), id, tell.clone());
     let mut screen = Screen::of(home, id, show);
     let mut looked = Instant::now();
-    let mut answer = documents::reply(home, id)?;
+    let mut answer = known(home, id)?;
     loop {
         if let Some(reply) = answer.take_if(|reply| reply.is_final()) {
             screen.read_last(home, &reply);
@@ -298,9 +298,18 @@ pub(super) fn wait(
         } else if looked.elapsed() >= POLL_INTERVAL {
             looked = Instant::now();
             screen.tell_if_nobody_runs(home, id)?;
-            answer = documents::reply(home, id)?;
+            answer = known(home, id)?;
         }
     }
+}
+
+/// Returns what is known of the command. Who cannot read it is told how to ask for it later.
+fn known(home: &Home, id: &Id) -> Result<Option<Reply>, Failure> {
+    let later = cli::command(
+        "agent-send",
+        &format!("--result {id} --wait has the answer"),
+    );
+    documents::reply(home, id).map_err(|failure| failure.hint(later))
 }
 
 /// What the person who waits sees, and what they were told already.

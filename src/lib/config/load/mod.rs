@@ -9,6 +9,7 @@ use super::auto_load;
 use super::auto_load::Chosen;
 use super::environment::Environment;
 use super::error::Error;
+use super::file_digests::FileDigests;
 use super::home::Home;
 use super::key_names;
 use super::key_names::UnknownKey;
@@ -38,6 +39,8 @@ pub struct Loaded {
     pub notes: Vec<Note>,
     /// The keys of well-known vendors that are set, in the order in which they are looked at.
     pub keys: Vec<KeyInUse>,
+    /// The settings files as they were when they were read.
+    pub files: FileDigests,
 }
 
 /// Where a value came from.
@@ -117,6 +120,8 @@ impl Loaded {
 /// # Errors
 /// [`Error`] for anything the agent could not honestly start with, unknown keys among it.
 pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Result<Loaded, Error> {
+    // Before they are read: what changes meanwhile is said to have changed.
+    let files = FileDigests::of(home);
     let mut layers = layered(home, env, flags)?;
     let is_named = layers.origins.contains_key(LOAD);
     let secrets = Secrets::lenient(home, env);
@@ -151,6 +156,7 @@ pub fn load(home: &Home, env: &Environment, flags: &[(String, String)]) -> Resul
         warnings,
         notes,
         keys,
+        files,
     })
 }
 

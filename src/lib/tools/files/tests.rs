@@ -498,9 +498,16 @@ fn what_a_change_reaches_depends_on_whose_file_it_is() {
     house.write_in("diary.md", "mine, and high water at 14:32", &tainted);
     house.write_in("diary.md", "mine, and high water at 15:32", &tainted);
     house.write_in("page.md", "high water at 14:32", &tainted);
+    house.write_in("shared.md", "high water at 14:32", &tainted);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    house.put(
+        "shared.md",
+        b"high water at 14:32\nmy own: bring the boat in",
+    );
     for (path, expected) in [
         ("diary.md", Reach::Acts),
         ("page.md", Reach::Free),
+        ("shared.md", Reach::Acts),
         ("new.md", Reach::Free),
         ("sub/SOUL.md", Reach::Free),
         ("theirs.md", Reach::Free),

@@ -131,16 +131,23 @@ impl Files {
         let is_received = target.key.split('/').next() == Some(inbox::DIR);
         match target.file.existing() {
             // With damaged marks nobody can tell which files are the owner's.
-            Ok(Some(_))
+            Ok(Some(file))
                 if is_received
                     || !marks.has(&target.key)
                     || marks.was_owners(&target.key)
-                    || marks.damage().is_some() =>
+                    || marks.damage().is_some()
+                    || self.is_edited(&target.key, &file) =>
             {
                 Reach::Acts
             }
             Ok(_) | Err(_) => Reach::Free,
         }
+    }
+
+    /// Returns true when somebody wrote into a marked file by hand since.
+    fn is_edited(&self, key: &str, file: &Existing) -> bool {
+        let content = || ContentId::of_file(&file.open().ok()?).ok();
+        self.undo.marks.was_edited(key, &file.metadata, content)
     }
 
     /// The owner is shown where the path really leads, and of what shapes the agent what changes in it: that is

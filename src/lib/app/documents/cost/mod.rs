@@ -88,6 +88,9 @@ pub(crate) struct Cost {
     pub groups: Option<Vec<Group>>,
     /// The limits of agent.toml.
     pub caps: Caps,
+    /// That settings files are not as the running daemon has read them: it keeps other limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unread_settings: Option<String>,
 }
 
 /// What one model took.
@@ -164,7 +167,9 @@ pub(crate) fn cost(
     by: Option<By>,
 ) -> Result<Cost, Failure> {
     let config = config::load_config(home, env)?;
-    Ok(at(clock::now_ms(), home, &config, period, by)?)
+    let mut cost = at(clock::now_ms(), home, &config, period, by)?;
+    cost.unread_settings = super::status::unread_settings(home)?;
+    Ok(cost)
 }
 
 fn at(
@@ -221,6 +226,7 @@ fn at(
         by,
         groups: by.map(|by| groups(home, by, report.groups)),
         caps,
+        unread_settings: None,
     })
 }
 

@@ -125,6 +125,7 @@ fn cost(period: Period, total: f64, cap: f64) -> Cost {
             day_left_usd: None,
             month_left_usd: None,
         },
+        unread_settings: None,
     }
 }
 
