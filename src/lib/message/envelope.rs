@@ -317,10 +317,15 @@ pub struct Envelope {
     pub received_at: i64,
 }
 
+/// Returns true for what comes beside the words and says nothing in words of anybody.
+pub fn is_plain(kind: &str) -> bool {
+    PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain))
+}
+
 /// A job says when it was due when that is longer ago: "in an hour" means another hour then.
 const OVERDUE_MS: i64 = 5 * 60_000;
 
-/// What comes beside the words and says nothing in words of anybody.
+/// How that begins.
 const PLAIN_KINDS: [&str; 7] = [
     "sticker",
     "animated sticker",
@@ -355,7 +360,6 @@ impl Envelope {
     /// Returns where what came beside the words came from: the name on a card, of a place, a poll. Whoever made
     /// it chose the words.
     pub fn provenance_of_kind(&self) -> Provenance {
-        let is_plain = |kind: &str| PLAIN_KINDS.iter().any(|plain| kind.starts_with(plain));
         match self.provenance() {
             Provenance::Owner if self.kind.as_deref().is_some_and(|kind| !is_plain(kind)) => {
                 Provenance::PassedOn
@@ -371,7 +375,8 @@ impl Envelope {
                 Provenance::Model
             }
             (Provenance::Owner, Some(quoted))
-                if !quoted.own && quoted.id.as_ref() != Some(&self.sender.id) =>
+                if !quoted.own
+                    && (quoted.untrusted || quoted.id.as_ref() != Some(&self.sender.id)) =>
             {
                 Provenance::PassedOn
             }

@@ -15,7 +15,7 @@ pub use address::{Address, MAX_ID, NUMBERED, is_channel_name, is_id};
 pub use agent_event::{AgentEvent, Step};
 pub use command::{Approval, Button, Command, DeadLetters, JobOrder, Wanted};
 pub use envelope::{
-    About, Attachment, Bounds, ChatRef, Envelope, Route, Sender, Source, Task, Trust,
+    About, Attachment, Bounds, ChatRef, Envelope, Route, Sender, Source, Task, Trust, is_plain,
 };
 pub use media::{FileIdentity, Media, MediaKind, OutFile, Picture, Quoted, Sticker};
 pub use session_key::{KeyKind, SessionKey, own_name};

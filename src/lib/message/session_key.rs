@@ -11,6 +11,9 @@ use super::address::Address;
 #[serde(transparent)]
 pub struct SessionKey(pub String);
 
+/// What stands before the topic; ids have no colon of their own.
+const TOPIC: &str = ":topic:";
+
 /// What kind of conversation a key names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
@@ -53,7 +56,16 @@ impl SessionKey {
 
     /// Returns the conversation in the topic `topic` of this chat.
     pub fn in_topic(&self, topic: &str) -> Self {
-        Self(format!("{self}:topic:{}", escaped(topic)))
+        Self(format!("{self}{TOPIC}{}", escaped(topic)))
+    }
+
+    /// Returns the conversation of the chat, whatever topic of it this is in.
+    pub fn without_topic(&self) -> Self {
+        let chat = self
+            .0
+            .split_once(TOPIC)
+            .map_or(self.0.as_str(), |(chat, _)| chat);
+        Self(chat.to_owned())
     }
 
     /// Returns the person or the group it is with, on the one channel it belongs to.

@@ -204,6 +204,12 @@ impl People {
         of_server < MAX_PENDING && in_all < MAX_PENDING_IN_ALL
     }
 
+    /// Returns true when the owner let `id` in, or took them for an owner, under the name `who`.
+    pub fn was_let_in_as(&self, id: &Address, who: &str) -> bool {
+        let mut granted = self.allowed.iter().chain(&self.owners);
+        granted.any(|person| person.id == *id && person.name.to_lowercase() == who.to_lowercase())
+    }
+
     /// Lets the person with this code in; `None` when no such request waits.
     pub fn approve(&mut self, code: &str, now: i64) -> Option<Person> {
         self.pending.retain(|pending| now - pending.at < CODE.1);

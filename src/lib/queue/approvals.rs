@@ -252,7 +252,7 @@ impl Store {
         but: String,
         since: i64,
     ) -> Result<i64, db::Error> {
-        let sql = "SELECT count(DISTINCT batch) FROM approvals WHERE session_key = ?1 AND inbox_id != ?2 AND created_at >= ?3";
+        let sql = "SELECT count(DISTINCT batch) FROM approvals WHERE (session_key = ?1 OR substr(session_key, 1, length(?1) + 7) = ?1 || ':topic:') AND inbox_id != ?2 AND created_at >= ?3";
         self.writer
             .read(move |connection| {
                 connection.one(sql, (session_key, but, since), |row| row.get(0))

@@ -110,8 +110,8 @@ pub enum Aftermath {
 }
 
 impl Store {
-    /// Returns whether the message that was sent under `message_id` rests on untrusted words, or may, while its run has
-    /// not ended; `None` when it is not known any more.
+    /// Returns whether untrusted words may stand in the message that was sent under `message_id`: all but the answer of an ended
+    /// input that is known to be clean. `None` when it is not known any more.
     ///
     /// # Errors
     /// See [`db::Error`].
@@ -120,7 +120,7 @@ impl Store {
         route: Route,
         message_id: String,
     ) -> Result<Option<bool>, db::Error> {
-        let sql = "SELECT coalesce(max(inbox.tainted OR inbox.state IN ('pending', 'running')), 0) FROM outbox LEFT JOIN inbox ON inbox.run_id = outbox.run_id
+        let sql = "SELECT coalesce(max(inbox.tainted OR inbox.state IN ('pending', 'running')), 1) FROM outbox LEFT JOIN inbox ON inbox.run_id = outbox.run_id
              WHERE outbox.channel = ?1 AND outbox.chat = ?2 AND outbox.message_id = ?3
                AND outbox.id > (SELECT max(id) FROM outbox) - ?4 GROUP BY outbox.id";
         self.writer
@@ -317,10 +317,10 @@ fn tell_the_agent(
     reason: &str,
     now: i64,
 ) -> rusqlite::Result<()> {
-    let sql = "SELECT i.session_key, o.plain FROM outbox o JOIN inbox i ON i.id = o.inbox_id WHERE o.id = ?1 AND o.state != 'dead'";
-    let lost: Option<(String, String)> =
-        connection.first(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let Some((session, words)) = lost else {
+    let sql = "SELECT i.session_key, o.plain, i.tainted OR i.state IN ('pending', 'running') FROM outbox o JOIN inbox i ON i.id = o.inbox_id WHERE o.id = ?1 AND o.state != 'dead'";
+    let lost: Option<(String, String, bool)> =
+        connection.first(sql, [id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let Some((session, words, is_untrusted)) = lost else {
         return Ok(());
     };
     let text = format!(
@@ -332,7 +332,7 @@ fn tell_the_agent(
         &SessionKey(session),
         &Note {
             who: None,
-            of_owner: true,
+            of_owner: !is_untrusted,
             at: now,
             text,
             ..Note::default()

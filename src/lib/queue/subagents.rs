@@ -186,7 +186,8 @@ pub(super) fn tell_stopped(
     for task in tasks {
         note(
             &task.bounds.parent,
-            true,
+            // A run that had read anything may have chosen what it is called.
+            false,
             format!(
                 "your sub-agent {:?} was stopped before it had answered (killed)",
                 task.label

@@ -114,6 +114,42 @@ async fn a_refused_input_leaves_its_key_and_its_notice_only() {
 }
 
 #[tokio::test]
+async fn only_the_answer_of_an_ended_input_is_known_to_be_clean() {
+    let (_dir, store) = store().await;
+    let stranger = Arrival {
+        digest: None,
+        key: "tg:1:9".into(),
+        verdict: Verdict::Refuse(Some(part("Eve asks to talk to me"))),
+    };
+    let arrivals = vec![stranger, arrival("clean"), arrival("tainted")];
+    let (_, notices) = store.accept(arrivals, None, 10).await.expect("accept");
+    let mut parts = notices;
+    for id in ["clean", "tainted"] {
+        let key = &envelope("a").session_key;
+        let run_id = format!("run of {id}");
+        let started = store.start_run(&run_id, key, &[id.to_owned()]).await;
+        started.expect("start");
+        let ended = Finish {
+            run_id,
+            tainted: id == "tainted",
+            parts: vec![part("an answer")],
+            ..finish(id, &[])
+        };
+        let ended = store.finish(ended, 12).await;
+        parts.extend(ended.expect("finish").expect("parts").parts);
+    }
+    for (number, (part, expected)) in parts.into_iter().zip([true, false, true]).enumerate() {
+        let message_id = number.to_string();
+        let sent = Aftermath::Sent {
+            message_id: message_id.clone(),
+        };
+        store.settle(part.id, sent, 13).await.expect("settle");
+        let known = store.is_untrusted(part.content.route, message_id).await;
+        assert_eq!(known.expect("read"), Some(expected), "{number}");
+    }
+}
+
+#[tokio::test]
 async fn what_was_running_or_being_sent_comes_back() {
     let (_dir, store) = store().await;
     store

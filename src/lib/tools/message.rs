@@ -8,18 +8,20 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Needs;
+use super::contact_names;
 use super::media::{agreed, post_files};
 use super::typed::{About, TypedTool};
 use crate::agent::{Context, Question, Reach, Rule, ToolOutput};
-use crate::clock;
 use crate::control::Command;
+use crate::memory::Scope;
 use crate::message::Address;
-use crate::people::{Contact, People};
-use crate::text::{sha256_hex, shorten, visible};
-use crate::trust::standing_rules::StandingRules;
+use crate::people::People;
+use crate::text::{shorten, visible};
 
 /// The longest message, bytes: some dozen parts of Telegram.
 const MAX_TEXT: usize = 50_000;
+/// What others than the owner hear of a name that is nobody's, or several people's.
+const NOT_CLEAR: &str = "it is not clear who that is; CHANNEL:ID always works";
 
 pub(super) struct Message(pub(super) Arc<Needs>);
 
@@ -34,31 +36,18 @@ pub(super) struct Args {
 }
 
 impl Message {
-    /// Returns why nobody is written to under the name `to`.
-    fn unknown(&self, to: &str) -> Option<String> {
+    /// Returns why nobody is written to under the name `to`. Whom the owner knows is told to nobody else.
+    fn unknown(&self, to: &str, context: &Context) -> Option<String> {
         if to == "owner" || Address::parse(to).is_some() {
             return None;
         }
         let known = People::read(&self.0.memory.home().people()).ok()?;
-        known.find_one(to).err()
+        let why = known.find_one(to).err()?;
+        Some(match context.viewer.may_see(&Scope::Owner) {
+            true => why,
+            false => NOT_CLEAR.to_owned(),
+        })
     }
-
-    /// Returns whom a display name means, where strangers may talk, until the owner has confirmed it.
-    fn unconfirmed(&self, to: &str) -> Option<String> {
-        let is_name = to != "owner" && !to.starts_with('@') && Address::parse(to).is_none();
-        if !self.0.open || !is_name {
-            return None;
-        }
-        let known = People::read(&self.0.memory.home().people()).ok()?;
-        let [contact]: [Contact; 1] = known.find(to).try_into().ok()?;
-        let name = format!("{} is the name of {}", visible(to), contact.id);
-        let rules = StandingRules::new(&self.0.memory.home().rules());
-        (!rules.allows(&digest(&name))).then_some(name)
-    }
-}
-
-fn digest(name: &str) -> String {
-    sha256_hex(name.as_bytes())
 }
 
 impl TypedTool for Message {
@@ -73,13 +62,11 @@ impl TypedTool for Message {
     /// Who reads the answer anyway, or owns the agent, is nobody new.
     fn reach(&self, args: &Args, context: &Context) -> Reach {
         let to = args.to.trim();
-        if let Some(why) = self.unknown(to) {
+        if let Some(why) = self.unknown(to, context) {
             return Reach::Refused(format!("not sent: {why}"));
         }
-        if let Some(name) = self.unconfirmed(to) {
-            return Reach::Asks(format!(
-                "{name}, and everybody here chooses their own name: is it the person you mean?"
-            ));
+        if let Some(doubt) = contact_names::doubt(self.0.memory.home(), to) {
+            return Reach::Asks(doubt);
         }
         let route = context.route.as_ref();
         let is_here = route.is_some_and(|route| {
@@ -99,7 +86,7 @@ impl TypedTool for Message {
     fn question(&self, args: &Args, input: &Value) -> Question {
         let to = args.to.trim();
         // Whom a name means may change while the owner is asked.
-        let whom = self.unconfirmed(to);
+        let whom = contact_names::unconfirmed(self.0.memory.home(), to);
         Question {
             bound_to: json!([
                 "message",
@@ -112,14 +99,6 @@ impl TypedTool for Message {
         }
     }
 
-    fn confirmed(&self, args: &Args) {
-        if let Some(name) = self.unconfirmed(args.to.trim()) {
-            let rules = StandingRules::new(&self.0.memory.home().rules());
-            // Without it the owner is asked once more.
-            drop(rules.add(&digest(&name), &name, clock::now_ms()));
-        }
-    }
-
     fn receipt(&self, args: &Args, result: &str) -> Option<String> {
         let to = shorten(&visible(&args.to), 60);
         Some(format!("wrote to {to}: {}", shorten(result, 80)))
@@ -128,7 +107,7 @@ impl TypedTool for Message {
     async fn run(&self, args: Args, context: &Context) -> ToolOutput {
         let to = args.to.trim().to_owned();
         if context.approved.is_some() {
-            self.confirmed(&args);
+            contact_names::confirm(self.0.memory.home(), &to);
         }
         let is_empty = args.text.trim().is_empty() && args.files.is_empty();
         if to.is_empty() || is_empty || args.text.len() > MAX_TEXT {

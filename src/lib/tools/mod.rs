@@ -1,6 +1,7 @@
 //! The tools of the agent: one file a tool family. [`typed`] makes schema and parser of each from one type.
 
 mod changed_files;
+mod contact_names;
 mod exec;
 mod files;
 mod mcp;
@@ -84,8 +85,6 @@ pub const NAMES: [&str; 29] = [
 
 /// What the tools work with.
 pub struct Needs {
-    /// Whether people whom the owner did not let in may talk here.
-    pub open: bool,
     /// The workspace.
     pub root: Arc<Root>,
     /// Where file tools work: the workspace, and what the settings allow beside it.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::acts::Act;
 use super::pages::Reads;
 use super::place::{FREE, GROUP, GUEST, HIDDEN, OWNER, Place, Start, Way, message, shell};
-use crate::support::{Reply, pdf};
+use crate::support::{Fault, FaultKind, Reply, pdf};
 use Reads::{Never, Perhaps, Plainly};
 
 /// A case: its cause, what it asks for (`None` is the next of those for anywhere), and how the words come.
@@ -53,6 +53,21 @@ fn picture(place: &Place) -> Value {
 
 fn to_bot(words: &str) -> Value {
     json!({"text": format!("@fake_bot {words}"), "entities": [{"type": "mention", "offset": 0, "length": 9}]})
+}
+
+/// Returns the newest message of the bot's that has `words` in it, as it stands in one that answers it.
+fn answered(place: &Place, words: &str) -> Value {
+    let sent = place.house.telegram.sent();
+    let has = |text: &str| text.contains(words);
+    let sent = sent
+        .iter()
+        .rfind(|sent| has(&sent.text))
+        .expect("it is sent");
+    let mut quoted = message(OWNER, OWNER, &json!({"text": sent.text}));
+    quoted["message_id"] = json!(sent.message_id);
+    quoted["from"] =
+        json!({"id": 7_000_001, "is_bot": true, "first_name": "Fake", "username": "fake_bot"});
+    quoted
 }
 
 fn run(arguments: &[&str]) -> Way {
@@ -291,12 +306,69 @@ pub(super) const HANDED: &[Case] = &[
             let brings = read.brings.into_iter().chain([said]).collect();
             assert_eq!(p.run(&Way { brings, start }), 0, "the owner was asked");
             p.new_sessions();
-            let sent = p.house.telegram.sent();
-            let sent = sent.iter().find(|sent| sent.text == w).expect("it is sent");
-            let mut quoted = message(OWNER, OWNER, &json!({"text": w}));
-            quoted["message_id"] = json!(sent.message_id);
-            quoted["from"] = json!({"id": 7_000_001, "is_bot": true, "first_name": "Fake", "username": "fake_bot"});
+            let quoted = answered(p, w);
             owner(&json!({"text": "ok, do it", "reply_to_message": quoted}))
+        },
+    ),
+    (
+        "the name of a file in the answer to an undo, quoted in a new conversation",
+        None,
+        Plainly,
+        |p, t, w| {
+            p.pages.put("/left", 200, "text/plain", w);
+            let fetch = ("web_fetch", json!({"url": p.pages.url("/left")}));
+            let path = format!("{FREE}{t}/{w}.txt");
+            let write = ("write", json!({"path": path, "content": "x"}));
+            let start = message(OWNER, OWNER, &json!({"text": "what does it say?"}));
+            p.run(&Way {
+                brings: vec![fetch, write],
+                start: Start::Telegram(start),
+            });
+            p.run(&owner(&json!({"text": "/undo"})));
+            p.new_sessions();
+            let ours = answered(p, w);
+            owner(&json!({"text": "what is that?", "reply_to_message": ours}))
+        },
+    ),
+    (
+        "an answer that did not arrive, in the turn after it",
+        None,
+        Plainly,
+        |p, _, w| {
+            p.house.model.push(Reply::Text(format!("It says: {w}")));
+            p.house.telegram.fault(Fault {
+                method: "sendMessage",
+                kind: FaultKind::Status(403),
+                count: 9,
+            });
+            p.run(&owner(
+                &json!({"text": "look", "forward_origin": somebody()}),
+            ));
+            p.house.telegram.heal();
+            p.new_sessions();
+            owner(&json!({"text": "good morning"}))
+        },
+    ),
+    (
+        "the name on a card of the owner's that they answer in a new conversation",
+        None,
+        Plainly,
+        |_, _, w| {
+            let contact = json!({"contact": {"phone_number": "+1555", "first_name": w}});
+            let card = message(OWNER, OWNER, &contact);
+            owner(&json!({"text": "who is it?", "reply_to_message": card}))
+        },
+    ),
+    (
+        "the name on a card that the owner shows a group",
+        None,
+        Plainly,
+        |p, _, w| {
+            let contact = json!({"contact": {"phone_number": "+1555", "first_name": w}});
+            p.house
+                .telegram
+                .inject(json!({"message": message(GROUP, OWNER, &contact)}));
+            said(GROUP, OWNER, &to_bot("hello"))
         },
     ),
     ("the name on a contact card", None, Plainly, |_, _, w| {

@@ -74,7 +74,6 @@ pub(crate) fn live(
     let client = Arc::new(client);
     let speaker = speaker(home, env, &config, &client);
     let needs = Needs {
-        open: is_open(&config),
         root,
         path_policy: path_policy.clone(),
         undo: kept.undo,
@@ -180,12 +179,6 @@ fn limits(config: &Config) -> Limits {
         max_turns_for: config.agent.max_turns_for.clone(),
         run_timeout: Duration::from_secs(config.agent.run_timeout_secs),
     }
-}
-
-/// Returns whether people whom the owner did not let in may talk here: they choose their names.
-fn is_open(config: &Config) -> bool {
-    let mut channels = config.open_channels();
-    channels.any(|channel| config.dm_policy(channel) == config::DmPolicy::Open)
 }
 
 /// Refuses an entry of `[tools.policies]` that speaks of nothing.

@@ -509,7 +509,6 @@ fn known_tools(patient: &Patient, loaded: &Loaded) -> Option<Vec<String>> {
     let path_policy = build::path_policy(&patient.home, &loaded.config, root.clone());
     let secrets = Secrets::open(&patient.home, &patient.env).ok()?;
     let needs = Needs {
-        open: false,
         path_policy: Arc::new(path_policy),
         undo: Arc::new(build::undo(&patient.home)),
         root,

@@ -265,7 +265,8 @@ impl Asking {
             if self.rounds.fetch_add(1, Ordering::Relaxed) >= OF_ONE {
                 return Err(often.to_owned());
             }
-            let key = self.envelope.session_key.0.clone();
+            // Who may write may open as many topics as they like.
+            let key = self.envelope.session_key.without_topic().0;
             let asked = self
                 .pipeline
                 .queue

@@ -8,7 +8,7 @@ use super::session_keys::{dm_key, group_key, with_topic};
 use crate::channel::Incoming;
 use crate::config::{Config, GroupScope};
 use crate::message::{
-    Address, Command, Envelope, NUMBERED, Route, Sender, SessionKey, Source, Trust,
+    Address, Command, Envelope, NUMBERED, Route, Sender, SessionKey, Source, Trust, is_plain,
 };
 use crate::people;
 use crate::people::{Access, People};
@@ -270,7 +270,9 @@ impl Pipeline {
             .chain(words.into_iter().flatten())
             .filter(|word| !word.is_empty())
             .collect();
-        let of_owner = access == Access::Owner && !item.forwarded;
+        // The name on a card or of a file is chosen by whoever made it.
+        let own_words = item.attachments.is_empty() && item.kind.as_deref().is_none_or(is_plain);
+        let of_owner = access == Access::Owner && !item.forwarded && own_words;
         let text = text::shorten(&words.join(" "), OVERHEARD);
         Verdict::Note(
             key,

@@ -143,6 +143,8 @@ pub(crate) fn text(live: &Live, envelope: &Envelope, known: &Circumstances<'_>) 
         clock::local_text(clock::now_ms(), zone)
     ));
     let place = match &envelope.group {
+        // Its members choose the title, and the owner's words act.
+        Some(_) if envelope.trust == Trust::Owner => "A group chat.".to_owned(),
         Some(group) => format!("A group chat, \"{}\".", named(group)),
         None => format!("A direct chat with {}.", named(&envelope.sender.name)),
     };

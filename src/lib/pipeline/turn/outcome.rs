@@ -28,7 +28,7 @@ pub(crate) struct Outcome {
     text: Option<Saying>,
     /// How it ended for whoever sent it, if it is a sub-agent.
     ending: Ending,
-    /// Whether untrusted words may be in the answer.
+    /// Whether untrusted words may be in the answer: also in that of a command, which names things that others named.
     untrusted: bool,
     /// The plan that is carried out instead of words.
     tasks: Vec<NewTask>,
@@ -50,7 +50,7 @@ impl Outcome {
             reply,
             text,
             ending,
-            untrusted: false,
+            untrusted: true,
             tasks: Vec::new(),
             letter: None,
             elsewhere: None,
@@ -176,7 +176,7 @@ impl Pipeline {
         };
         let reply = Reply::error(&envelope.id, reason);
         // What it had read, and said so far, nobody can tell.
-        let outcome = Outcome::new(Ended::Dead(reason.to_owned()), reply, None).untrusted(true);
+        let outcome = Outcome::new(Ended::Dead(reason.to_owned()), reply, None);
         let (pipeline, envelope) = (self.clone(), envelope.clone());
         let run_id = uuid::Uuid::now_v7().to_string();
         let _ = isolated(async move {
@@ -521,8 +521,7 @@ pub(crate) fn decided(envelope: &Envelope, heard: &Result<String, String>) -> Ou
         .press
         .is_none()
         .then(|| Saying::Plain(text.clone()));
-    // What was asked stands in it, in words that a run may have read somewhere.
-    Outcome::new(Ended::Done, reply, text).untrusted(heard.is_ok())
+    Outcome::new(Ended::Done, reply, text)
 }
 
 /// An emoji put on a message; the caller reads nothing.

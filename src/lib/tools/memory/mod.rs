@@ -153,6 +153,10 @@ impl TypedTool for Search {
             let person = args.person.filter(|name| !name.trim().is_empty());
             let person = person.map(|name| match name.trim() == speaker {
                 true => Ok(speaker),
+                // Whom the owner knows is told to nobody else.
+                false if !sight.viewer.may_see(&Scope::Owner) => {
+                    Err("only the owner may search what is known of others".to_owned())
+                }
                 false => write::person_id(&needs, &name),
             });
             let scopes = person

@@ -14,7 +14,7 @@ use crate::memory::{Scope, person_profile};
 use crate::sandbox::{BeneathError, Root};
 use crate::text::{hidden_chars, shorten, visible};
 use crate::tools::typed::{About, Property, TypedTool};
-use crate::tools::{Needs, blocking};
+use crate::tools::{Needs, blocking, contact_names};
 use crate::{clock, people};
 
 /// From this size on a person's episodes continue in a new file, and the longest file that is moved aside, bytes.
@@ -216,7 +216,10 @@ impl TypedTool for Remember {
             false if is_guest(context) => {
                 Reach::Asks("it is about somebody else than the one who speaks".to_owned())
             }
-            false => Reach::Acts,
+            // It is told in their conversations.
+            false => person
+                .and_then(|person| contact_names::doubt(self.0.memory.home(), person))
+                .map_or(Reach::Acts, Reach::Asks),
         }
     }
 
@@ -234,6 +237,9 @@ impl TypedTool for Remember {
                 None => {
                     let speaker = Ok(context.person.clone());
                     let person = args.person.filter(|name| name.trim() != context.person);
+                    if let (Some(name), true) = (&person, context.approved.is_some()) {
+                        contact_names::confirm(needs.memory.home(), name.trim());
+                    }
                     person_file(&person.map_or(speaker, |name| person_id(&needs, &name))?)?
                 }
             };

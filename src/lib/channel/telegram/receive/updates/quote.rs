@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::fields::Fields;
 use super::{Identity, kinds, media, sender, text};
-use crate::message::{MediaKind, Quoted};
+use crate::message::{MediaKind, Quoted, is_plain};
 use crate::text::shorten;
 
 /// How much of the original is kept (specification §6).
@@ -13,13 +13,16 @@ const MAX: usize = 300;
 /// Returns what a message answers: a message of this chat, one of another chat, or a story.
 pub(super) fn quoted(message: &Value, bot: &Identity) -> Option<Quoted> {
     let selected = message.object("quote").and_then(|quote| quote.text("text"));
-    let quote = |who: Option<String>, original: &Value| Quoted {
-        who: who.unwrap_or_else(|| "somebody".to_owned()),
-        id: None,
-        message_id: None,
-        own: false,
-        untrusted: false,
-        text: selected.map_or_else(|| content(original), |text| shorten(text, MAX)),
+    let quote = |who: Option<String>, original: &Value| {
+        let (text, untrusted) = content(original);
+        Quoted {
+            who: who.unwrap_or_else(|| "somebody".to_owned()),
+            id: None,
+            message_id: None,
+            own: false,
+            untrusted,
+            text: selected.map_or(text, |text| shorten(text, MAX)),
+        }
     };
     let reply = message.object("reply_to_message");
     if let Some(original) = reply.filter(|original| !is_topic(message, original)) {
@@ -45,6 +48,7 @@ pub(super) fn quoted(message: &Value, bot: &Identity) -> Option<Quoted> {
     let story = message.object("reply_to_story")?;
     Some(Quoted {
         text: "story".to_owned(),
+        untrusted: false,
         ..quote(story.object("chat").and_then(sender::name), story)
     })
 }
@@ -58,11 +62,12 @@ fn is_topic(message: &Value, original: &Value) -> bool {
         || (thread.is_some() && thread == original.number("message_id"))
 }
 
-/// Returns the text of a message, else what it is.
-fn content(message: &Value) -> String {
+/// Returns the text of a message, else what it is; and whether others than its sender chose these words: the name of a file
+/// or on a card, a place, a poll.
+fn content(message: &Value) -> (String, bool) {
     let text = text::of(message).text;
     if !text.is_empty() {
-        return shorten(&text, MAX);
+        return (shorten(&text, MAX), false);
     }
     let files = media::files(message);
     let file = || {
@@ -75,5 +80,12 @@ fn content(message: &Value) -> String {
     let content = kinds::known(message)
         .or_else(file)
         .or_else(|| kinds::unknown(message));
-    shorten(content.as_deref().unwrap_or("message"), MAX)
+    let Some(content) = content else {
+        return ("message".to_owned(), false);
+    };
+    let is_kind_of_file = files
+        .first()
+        .is_some_and(|file| file.kind.as_str() == content);
+    let of_others = !is_kind_of_file && !is_plain(&content);
+    (shorten(&content, MAX), of_others)
 }
