@@ -286,7 +286,7 @@ impl State {
         };
         let pid = self.pid;
         Some(format!(
-            "{names} {were} changed since the daemon read the settings: they are in force after kill -HUP {pid}"
+            "{names} {were} changed since the daemon read the settings: kill -HUP {pid} has them read again"
         ))
     }
 

@@ -423,6 +423,49 @@ fn generations_secrets_and_pipes() {
 }
 
 #[test]
+fn a_backup_has_no_backup_in_it() {
+    let place = Place::new();
+    let own = place.sandbox.path("workspace/backups");
+    let first = place.sandbox.path("workspace/first.tar");
+    fs::create_dir_all(&own).expect("own directory");
+    let (own, first) = (own.to_str().expect("UTF-8"), first.to_str().expect("UTF-8"));
+    let made = place.daemon(&["backup", first]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let size = |path: &str| fs::metadata(path).expect("a backup").len();
+    for _ in 0..2 {
+        let made = place.daemon(&["backup", "--json", "--keep", "3", own]);
+        let made = made.json();
+        let path = made["path"].as_str().expect("a path");
+        assert!(size(path) < 2 * size(first), "{made}");
+        assert!(
+            made["left_out"]
+                .to_string()
+                .contains("first.tar (a backup)"),
+            "{made}"
+        );
+        // Their names have seconds.
+        thread::sleep(Duration::from_millis(1100));
+    }
+}
+
+#[test]
+fn drafts_of_backups_that_were_killed_long_ago_go() {
+    let place = Place::new();
+    let kept = place.path("kept");
+    fs::create_dir(&kept).expect("own directory");
+    let draft = |day: &str| kept.join(format!("agent-{day}T031500Z.tar.part"));
+    for (day, days) in [("2026-01-01", 3), ("2026-01-02", 0)] {
+        let file = fs::File::create(draft(day)).expect("own file");
+        let age = Duration::from_secs(days * 86_400);
+        file.set_modified(std::time::SystemTime::now() - age)
+            .expect("own file");
+    }
+    let made = place.daemon(&["backup", "--keep", "3", &place.text("kept")]);
+    assert_eq!(made.code, 0, "{made:?}");
+    assert!(!draft("2026-01-01").exists() && draft("2026-01-02").exists());
+}
+
+#[test]
 fn what_is_behind_a_link_out_of_the_home_is_said_not_to_be_in_it() {
     let place = Place::new();
     place.sandbox.put("workspace/tools/run.sh", b"#!/bin/sh\n");

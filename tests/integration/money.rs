@@ -377,6 +377,25 @@ fn the_owner_hears_once_of_each_step_of_a_limit_and_a_restart_tells_nothing_agai
 }
 
 #[test]
+fn what_a_lost_ledger_knew_of_the_last_day_counts_on() {
+    let (_model, sandbox) = Sandbox::with_model();
+    let sandbox = sandbox.config("[cost]\nday_usd = 5.0");
+    let daemon = sandbox.ready();
+    assert_eq!(sandbox.send(&["--wait=60", "hello"]).code, 0);
+    let spent = || sandbox.send(&["--cost", "--json"]).json()["total_cost_usd"].clone();
+    let before = spent();
+    assert!(before.as_f64().is_some_and(|usd| usd > 0.0), "{before}");
+    assert_eq!(daemon.term(), 0);
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(sandbox.path(&format!("state/cost.db{end}")));
+    }
+    let _daemon = sandbox.ready();
+    assert_eq!(spent(), before);
+    let told = sandbox.send(&["--status"]).stdout;
+    assert!(told.contains("cost.db was removed or emptied"), "{told}");
+}
+
+#[test]
 fn a_session_that_is_spent_says_so_and_another_goes_on() {
     let (model, sandbox) = Sandbox::with_model();
     let sandbox = sandbox.config("[cost]\nsession_usd = 0.20\njob_usd = 0.01");

@@ -284,6 +284,24 @@ fn a_second_daemon_ends_with_75_and_the_first_does_not_notice() {
 }
 
 #[test]
+fn a_daemon_whose_lock_is_removed_takes_it_again_or_ends_when_another_has_the_home() {
+    let (_model, sandbox) = Sandbox::with_model();
+    let first = sandbox.ready();
+    let lock = sandbox.path("state/daemon.lock");
+    fs::remove_file(&lock).expect("own file");
+    wait_for("the lock to be there again", SOON, || {
+        lock.exists().then_some(())
+    });
+    let pid = first.pid().to_string();
+    check_refused(&sandbox, 75, &["another daemon", &pid]);
+    // As another daemon that was quicker.
+    let theirs = sandbox.path("state/theirs.lock");
+    let _held = agent_toolkit::sys::lock::try_lock(&theirs).expect("a lock");
+    fs::rename(&theirs, &lock).expect("own file");
+    assert_eq!(first.wait_exit(SOON), 75);
+}
+
+#[test]
 fn a_torn_transcript_keeps_every_whole_line() {
     let (model, sandbox) = Sandbox::with_model();
     let daemon = sandbox.ready();

@@ -184,11 +184,11 @@ pub fn parse<T: Parser + CommandFactory>() -> Result<T, ExitCode> {
         let wrong = error.use_stderr();
         if wrong && std::env::args_os().any(|argument| argument == "--json") {
             let text = error.to_string();
-            let message = text
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .trim_start_matches("error: ");
+            // What is missing stands in the lines below.
+            let lines = text.lines().map(str::trim);
+            let message: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+            let message = message.join(" ");
+            let message = message.trim_start_matches("error: ");
             let failure =
                 Failure::usage(message).hint(format!("{} --help", T::command().get_name()));
             return report(T::command().get_name(), true, &failure);

@@ -1,9 +1,10 @@
 //! An entry of the chain: what it may hold, how it becomes a line, and whether a line is one.
 
+use std::collections::BTreeMap;
+
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
-use crate::config::FileDigests;
 use crate::{clock, text::hex};
 
 /// The hash before the first entry.
@@ -24,7 +25,7 @@ pub(super) enum Event {
         at: &'static str,
         outcome: &'static str,
         sandbox: String,
-        files: FileDigests,
+        files: BTreeMap<String, String>,
     },
     /// A call is about to run, or is refused.
     ToolCall {

@@ -1,5 +1,6 @@
 //! The handle by which the rooms above write the record. Nothing here waits for the disk.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Sender};
@@ -13,7 +14,6 @@ use super::digest_key::Key;
 use super::entry::{Asked, Event};
 use super::writer::{MOST, Shared, Word, Writer};
 use crate::clock;
-use crate::config::FileDigests;
 
 /// The record, as those see it who write it. Clones write the same one.
 #[derive(Clone)]
@@ -111,7 +111,13 @@ impl Log {
 
     /// Settings were put in force `at` (`start`, `reload`) under this sandbox, or refused. `files` are
     /// those of [`settings`].
-    pub fn configured(&self, at: &'static str, in_force: bool, sandbox: &str, files: FileDigests) {
+    pub fn configured(
+        &self,
+        at: &'static str,
+        in_force: bool,
+        sandbox: &str,
+        files: BTreeMap<String, String>,
+    ) {
         let outcome = if in_force { "in force" } else { "refused" };
         self.record(|_| Event::Config {
             at,

@@ -1,6 +1,7 @@
 //! What must never pass unseen, and what must never be taken for damage.
 
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,6 @@ use serde_json::json;
 
 use super::verify::Kind;
 use super::*;
-use crate::config::FileDigests;
 use crate::sys::atomic;
 use crate::sys::atomic::Durability;
 
@@ -77,7 +77,12 @@ fn fill(log: &Log, count: usize) {
                 .end(false, "text"),
             2 => log.approval("abc", "approve", Some("1001"), Some((CALL, "bound"))),
             3 => log.sent(("telegram", "1001"), 7, "sent", Some("55")),
-            _ => log.configured("start", true, "namespaces", FileDigests::default()),
+            _ => log.configured(
+                "start",
+                true,
+                "namespaces",
+                BTreeMap::from([("agent.toml".to_owned(), "00".to_owned())]),
+            ),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::Error;
 use super::archive::{Attributes, Manifest, Writer};
+use super::generations;
 use crate::config::Home;
 use crate::sys::lock;
 use crate::{clock, db, sys};
@@ -15,6 +16,8 @@ use crate::{clock, db, sys};
 /// Below the state: where databases are copied to before they are added.
 const SCRATCH: &str = "backup.tmp";
 const LOCK: &str = "backup.lock";
+/// How the first name in a backup begins.
+const FIRST: &[u8; 13] = b"agent-backup/";
 /// A file that is longer than this is copied to the scratch directory, because it could shrink while it is read.
 const IN_MEMORY: u64 = 16 << 20;
 /// How often a file that changed while it was read is read again.
@@ -117,6 +120,17 @@ fn whose_hidden(name: &str, options: Options) -> Option<&'static str> {
     let (_, of_server) = state.strip_prefix("mcp/")?.split_once('/')?;
     let is_secret = of_server.starts_with('.') && !of_server.contains('/');
     (is_secret && !options.secrets).then_some("hidden, where tool servers keep sign-ins")
+}
+
+/// Returns true for a backup, by its name or by how it begins.
+fn is_backup(name: &str, path: &Path) -> bool {
+    let begins = || {
+        let mut head = [0; FIRST.len()];
+        let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+        read.is_ok() && head == *FIRST
+    };
+    let is_archive = [".tar", ".part"].iter().any(|end| name.ends_with(end));
+    generations::is_backup(name) || is_archive && begins()
 }
 
 fn begins_with(file: &str, name: &str) -> bool {
@@ -256,6 +270,9 @@ impl<W: Write> Collector<'_, W> {
                 self.tree(&path, &name, later)?;
             } else if meta.is_symlink() {
                 self.link(&path, &name)?;
+            } else if meta.is_file() && is_backup(entry, &path) {
+                // Each would have all before it in it.
+                self.left_out.insert(format!("{name} (a backup)"));
             } else if meta.is_file() {
                 let is_log = name.starts_with("state/") && name.ends_with(".jsonl");
                 self.one(

@@ -1,6 +1,7 @@
 //! Several backups in one directory: their names sort by time, and the oldest go. A clock may have been wrong.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::Error;
 use crate::{clock, sys};
@@ -42,11 +43,12 @@ pub fn newest(dir: &Path, now: i64) -> Result<Newest, Error> {
 
 /// Removes all but the newest `keep` backups in `dir` and returns what was removed. The one that was just `written` stays
 /// whatever its name says, and counts; so do, uncounted, those whose time has not come: their clock was wrong, or ours is.
-/// Other files stay.
+/// Drafts of runs that were killed a day ago go, too. Other files stay.
 ///
 /// # Errors
 /// When one cannot be removed.
 pub fn prune(dir: &Path, keep: usize, written: &Path, now: i64) -> Result<Vec<PathBuf>, Error> {
+    remove_drafts(dir);
     let mut gone = Generations::read(dir, now)?.past;
     gone.retain(|path| path != written);
     gone.truncate((gone.len() + 1).saturating_sub(keep.max(1)));
@@ -75,6 +77,32 @@ impl Generations {
         let latest = new_path(dir, now + SKEW_MS, "");
         let future = all.split_off(all.partition_point(|path| *path <= latest));
         Ok(Self { past: all, future })
+    }
+}
+
+/// What follows the name while a backup is written.
+const DRAFT: &str = ".part";
+/// A draft that was not touched for so long is of a run that was killed.
+const LEFT_BEHIND: Duration = Duration::from_secs(86_400);
+
+/// Returns true for what is a backup by its name, or the draft of one.
+pub(super) fn is_backup(name: &str) -> bool {
+    is_ours(name.strip_suffix(DRAFT).unwrap_or(name))
+}
+
+/// Removes the drafts that runs left which were killed.
+fn remove_drafts(dir: &Path) {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let drafts = entries.filter(|entry| {
+        let name = entry.file_name();
+        let name = name.to_str().and_then(|name| name.strip_suffix(DRAFT));
+        let age = entry.metadata().and_then(|meta| meta.modified());
+        let age = age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LEFT_BEHIND));
+        name.is_some_and(is_ours) && age
+    });
+    for draft in drafts {
+        // Whoever makes the next backup tries again.
+        let _ = std::fs::remove_file(draft.path());
     }
 }
 

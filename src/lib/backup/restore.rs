@@ -162,10 +162,9 @@ fn in_the_way(contents: &Contents, home: &Home) -> Option<PathBuf> {
 
 /// Returns a file that an agent has in this home.
 fn occupied(home: &Home) -> Result<Option<PathBuf>, Error> {
-    for file in [home.config_file().to_owned(), home.env_file()] {
-        if file.exists() {
-            return Ok(Some(file));
-        }
+    // A hidden file may be anybody's; who puts keys there before a restore wants them there.
+    if home.config_file().exists() {
+        return Ok(Some(home.config_file().to_owned()));
     }
     let mut files = Vec::new();
     for dir in own_dirs(home) {

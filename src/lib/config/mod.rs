@@ -31,7 +31,7 @@ mod vendors;
 pub use command_patterns::{SYSTEM, runs_others};
 pub use environment::{Environment, machine_zone};
 pub use error::{Error, Kind};
-pub use file_digests::FileDigests;
+pub use file_digests::{FileDigests, settings_files};
 pub use home::{Home, HomeFlags, RESTORING};
 pub use key_names::UnknownKey;
 pub(crate) use key_names::edits;

@@ -136,6 +136,9 @@ impl Drop for Reserved {
     }
 }
 
+/// The model of what an earlier ledger counted.
+const EARLIER: &str = "(before cost.db was lost)";
+
 impl Ledger {
     /// Opens `cost.db` and starts its writing thread. Days and months are those of `zone`.
     ///
@@ -166,6 +169,21 @@ impl Ledger {
             .writer
             .read(move |connection| connection.one(sql, [since, until(now)], |row| row.get(0)));
         spent.await.map(super::usd)
+    }
+
+    /// Counts what an earlier ledger knew: `usd` dollars, spent at `at`, milliseconds since 1970 UTC. Only a ledger without any
+    /// call takes it; true when it did.
+    ///
+    /// # Errors
+    /// See [`db::Error`].
+    pub async fn count_earlier(&self, usd: f64, at: i64) -> Result<bool, db::Error> {
+        let sql = "INSERT INTO costs(ts, call_id, source, provider, model, kind, cost_nano_usd, ok, estimated)
+             SELECT ?1, 'earlier', 'cli', 'unknown', ?2, 'chat', ?3, 1, 1 WHERE NOT EXISTS (SELECT 1 FROM costs)";
+        let cost = super::rates::nano(usd);
+        self.writer
+            .write(move |connection| connection.change(sql, (at, EARLIER, cost)))
+            .await
+            .map(|rows| rows > 0)
     }
 
     /// Reserves the most a call can cost, or refuses it: in one transaction with the sums it is

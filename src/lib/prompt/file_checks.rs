@@ -43,6 +43,8 @@ pub enum About {
     Hidden,
     /// A prompt that is asked for.
     Prompt,
+    /// A file that is there and cannot be read.
+    Unreadable,
     /// A file of a tier.
     Tier,
     /// A skill that is off because it is broken.
@@ -54,6 +56,7 @@ pub enum About {
 /// Returns what is wrong with the files of these settings.
 pub fn survey(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
     let mut remarks = cuts(sources, loaded);
+    remarks.extend(unreadable(sources));
     remarks.extend(unseen(sources, loaded));
     remarks.extend(prompts(sources, loaded));
     remarks.extend(tiers(sources, loaded));
@@ -88,6 +91,21 @@ fn cuts(sources: &Sources, loaded: &Loaded) -> Vec<Remark> {
         })
     };
     models.iter().filter_map(remark).collect()
+}
+
+/// Such a file is missing in every prompt, and the agent answers without it.
+fn unreadable(sources: &Sources) -> Vec<Remark> {
+    let remark = |name: &str| {
+        let path = sources.workspace().join(name);
+        let error = File::open(&path).err()?;
+        let words = format!("{name} cannot be read ({error}), so it is missing in every prompt");
+        (error.kind() != std::io::ErrorKind::NotFound).then_some(Remark {
+            about: About::Unreadable,
+            path: Some(path),
+            words,
+        })
+    };
+    FILES.into_iter().filter_map(remark).collect()
 }
 
 /// The files are their owner's: nothing is left out, it is only said.

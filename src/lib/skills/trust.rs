@@ -52,7 +52,7 @@ impl Candidate<'_> {
         let contents = front_matter::parse(&bytes, &self.name)?;
         let word = match trusted {
             Ok(trusted) => trusted.get(&self.name),
-            Err(_) if self.bundled => None,
+            // Any of them may be one that the owner distrusted.
             Err(why) => return Err(Why::Unknown(why.clone())),
         };
         match word.map(|word| &word.sha256) {

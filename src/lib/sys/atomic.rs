@@ -6,7 +6,7 @@
 //! at start anyway.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,11 +66,24 @@ pub fn sync_dir(dir: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When it exists and cannot be read.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    match std::fs::read(path) {
+    match read_file(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::at("read", path)(error)),
     }
+}
+
+/// Nothing waits for whoever would write into a FIFO in its place.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let mut file = File::options().read(true).custom_flags(flags).open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() && !meta.is_dir() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Reads a JSON file that this process owns: absent means `None`; one that cannot be parsed is

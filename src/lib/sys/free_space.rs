@@ -14,7 +14,9 @@ pub fn free_space(dir: &Path) -> Option<u64> {
     (fs.blocks() > 0).then(|| fs.blocks_available().saturating_mul(fs.fragment_size()))
 }
 
-/// Returns whether the disk of `dir` is full.
+/// Returns whether the disk of `dir` is full, or has no room for another file.
 pub fn is_full(dir: &Path) -> bool {
-    free_space(dir).is_some_and(|free| free < FULL)
+    // A file system that counts no files says 0 of 0.
+    let has_no_files = statvfs(dir).is_ok_and(|fs| fs.files() > 0 && fs.files_available() == 0);
+    has_no_files || free_space(dir).is_some_and(|free| free < FULL)
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,27 @@ use super::Error;
 /// A lock that is held until this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Lock {
+    /// Takes the lock on `path` anew where the file was removed or replaced; false when another process has it now.
+    ///
+    /// # Errors
+    /// As [`try_lock()`].
+    pub fn keep(&mut self, path: &Path) -> Result<bool, Error> {
+        let held = self.file.metadata().map_err(Error::at("read", path))?;
+        let is_there = std::fs::metadata(path)
+            .is_ok_and(|there| (there.dev(), there.ino()) == (held.dev(), held.ino()));
+        if is_there {
+            return Ok(true);
+        }
+        let Some(lock) = try_lock(path)? else {
+            return Ok(false);
+        };
+        *self = lock;
+        Ok(true)
+    }
 }
 
 /// Takes the lock on `path` (created 0600) and writes our process id into it; `None` when
@@ -30,7 +50,7 @@ pub fn try_lock(path: &Path) -> Result<Option<Lock>, Error> {
             let _ = file
                 .set_len(0)
                 .and_then(|()| writeln!(file, "{}", std::process::id()));
-            Ok(Some(Lock { _file: file }))
+            Ok(Some(Lock { file }))
         }
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
         Err(error) => Err(Error::at("lock", path)(error)),
@@ -63,7 +83,7 @@ pub fn lock(path: &Path) -> Result<Lock, Error> {
     let file = open(path)?;
     loop {
         match fcntl(&file, FcntlArg::F_OFD_SETLKW(&whole(libc::F_WRLCK))) {
-            Ok(_) => return Ok(Lock { _file: file }),
+            Ok(_) => return Ok(Lock { file }),
             Err(Errno::EINTR) => {}
             Err(error) => return Err(Error::at("lock", path)(error)),
         }

@@ -79,7 +79,7 @@ impl ApprovedHashes {
         };
         let contents: Contents = serde_json::from_slice(&bytes).map_err(|error| {
             let (file, so) = match self.subject {
-                Subject::Skills => ("skills.json", "no skill of the workspace is used"),
+                Subject::Skills => ("skills.json", "no skill is used"),
                 Subject::Servers => ("mcp-trust.json", "no tool server is used"),
             };
             format!("state/{file} cannot be read ({error}), so {so}")
@@ -87,7 +87,7 @@ impl ApprovedHashes {
         Ok(contents.approved)
     }
 
-    /// Writes a decision about `name`. A damaged file is set aside first, and its decisions are lost.
+    /// Writes a decision about `name`. In a damaged file nothing is decided: the decisions in it would be lost unseen.
     ///
     /// # Errors
     /// When it cannot be locked, read or written.
@@ -98,8 +98,11 @@ impl ApprovedHashes {
         now: i64,
     ) -> Result<(), sys::Error> {
         let _lock = lock::lock(&self.path.with_extension("lock"))?;
-        let contents: Contents = atomic::read_json(&self.path)?.unwrap_or_default();
-        let mut approved = contents.approved;
+        let damaged = |why: String| {
+            let why = format!("{why}; mend it, or move it away and decide anew");
+            sys::Error::at("read", &self.path)(std::io::Error::other(why))
+        };
+        let mut approved = self.read().map_err(damaged)?;
         let approval = |sha256| Approval { sha256, at: now };
         match decision {
             Decision::Trust(sha256) => approved.insert(name.to_owned(), approval(Some(sha256))),

@@ -234,6 +234,39 @@ fn a_closed_door_is_named_and_nothing_behind_it() {
 }
 
 #[test]
+fn decisions_and_prompts_that_nobody_can_read_are_named() {
+    let sandbox = healthy();
+    for name in [
+        "learned.json",
+        "mcp-trust.json",
+        "rules.json",
+        "skills.json",
+    ] {
+        let file = format!("state/{name}");
+        put(&sandbox, &file, b"{\"v\":1");
+        let told = ids(&sandbox);
+        assert!(
+            told.contains(&"state-unreadable".to_owned()),
+            "{name}: {told:?}"
+        );
+        fs::remove_file(sandbox.path(&file)).expect("own file");
+    }
+    // Nothing waits for whoever would write into it.
+    nix::unistd::mkfifo(
+        &sandbox.path("state/rules.json"),
+        nix::sys::stat::Mode::S_IRWXU,
+    )
+    .expect("a FIFO");
+    let _ = ids(&sandbox);
+    fs::remove_file(sandbox.path("state/rules.json")).expect("own file");
+
+    let Some(nobody) = Nobody::new() else { return };
+    let file = "house/home/workspace/AGENTS.md";
+    nobody.chmod(file, 0);
+    nobody.check("prompt-unreadable", true);
+}
+
+#[test]
 fn what_was_set_aside_is_not_forgotten() {
     let sandbox = healthy();
     put(&sandbox, "state/queue.db.corrupt-1700000000000", b"bytes");

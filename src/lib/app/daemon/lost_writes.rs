@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::Home;
+use crate::cost::Ledger;
 use crate::pipeline::Pipeline;
 use crate::{clock, db, monitor_state, queue, sys, text};
 
@@ -37,7 +38,11 @@ impl Losses {
     ///
     /// # Errors
     /// See [`db::Error`].
-    pub(super) async fn tell(mut self, pipeline: &Arc<Pipeline>) -> Result<(), db::Error> {
+    pub(super) async fn tell(
+        mut self,
+        pipeline: &Arc<Pipeline>,
+        ledger: &Ledger,
+    ) -> Result<(), db::Error> {
         if self.lost.is_empty() {
             let missing = missing_inputs(
                 self.before.as_ref(),
@@ -49,6 +54,8 @@ impl Losses {
                 self.lost.push(missing);
             }
         }
+        self.lost
+            .extend(lost_costs(self.before.as_ref(), ledger).await?);
         for loss in &self.lost {
             pipeline.tell_loss(loss).await?;
         }
@@ -80,6 +87,28 @@ fn damaged_log(path: &Path) -> Result<Option<String>, sys::Error> {
     );
     tracing::error!("{loss}");
     Ok(Some(loss))
+}
+
+/// Counts what the last daemon had spent on its last day when the ledger knows of no call, and returns what to say of it: the
+/// limits of that day and month hold on.
+async fn lost_costs(
+    before: Option<&monitor_state::State>,
+    ledger: &Ledger,
+) -> Result<Option<String>, db::Error> {
+    let Some(before) = before.filter(|before| before.today_cost_usd > 0.0) else {
+        return Ok(None);
+    };
+    let spent = before.today_cost_usd;
+    let at = clock::parse_rfc3339(&before.updated_at).unwrap_or_else(clock::now_ms);
+    let is_lost = ledger.count_earlier(spent, at).await?;
+    Ok(is_lost.then(|| {
+        let loss = format!(
+            "cost.db was removed or emptied: it knew of no call. The ${spent:.4} of the last day before that are counted \
+             again, what was spent earlier is not in the sums and limits any more"
+        );
+        tracing::error!("{loss}");
+        loss
+    }))
 }
 
 /// Returns what to say when the last daemon had accepted an input that queue.db no longer knows; `newest` is the newest that

@@ -8,7 +8,7 @@ use super::startup::{Daemon, note_cannot_answer};
 use crate::app::cli::Failure;
 use crate::auth::Keys;
 use crate::config;
-use crate::config::{Config, FileDigests, Http, Secrets, Telegram};
+use crate::config::{Config, Http, Secrets, Telegram};
 use crate::pipeline::{Live, SETTINGS};
 use crate::sandbox;
 use crate::secret::Secret;
@@ -145,7 +145,7 @@ impl Daemon {
         self.systemd.status(&format!(
             "open; the configuration stays as it was: {message}"
         ));
-        let files = FileDigests::without_secrets(&self.home);
+        let files = config::settings_files(&self.home);
         self.kept
             .audit
             .configured("reload", false, "as before", files);
@@ -160,10 +160,7 @@ impl Daemon {
     /// Says what stands between a command and the machine, in the log, in `systemctl status` and, with the
     /// settings that are in force from now on, in the audit log.
     pub(super) fn audit_configuration(&self, at: &'static str) {
-        let (audit, files) = (
-            self.kept.audit.clone(),
-            FileDigests::without_secrets(&self.home),
-        );
+        let (audit, files) = (self.kept.audit.clone(), config::settings_files(&self.home));
         let systemd = self.systemd.clone();
         let off = self.pipeline.live().config.tools.exec.sandbox == config::Sandbox::Off;
         // The first time it is found out by trying.

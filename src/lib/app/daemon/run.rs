@@ -23,6 +23,7 @@ use crate::pipeline;
 use crate::sandbox;
 use crate::sys;
 use crate::sys::atomic;
+use crate::sys::lock::Lock;
 
 /// Running turns may end within this after SIGTERM; with twice [`LAST_SENDS`] and [`LAST_RENEWALS`] it
 /// stays below the 60 s after which systemd kills.
@@ -34,6 +35,9 @@ const LAST_RENEWALS: Duration = Duration::from_secs(30);
 /// The last entries of the audit log are on the disk within this.
 const LAST_ENTRIES: Duration = Duration::from_secs(3);
 
+/// How often it is looked whether the lock's file is still there.
+const LOOK_AT_LOCK: Duration = Duration::from_secs(5);
+
 /// How a daemon ends.
 pub(super) enum End {
     /// For good.
@@ -44,7 +48,7 @@ pub(super) enum End {
 
 /// Runs the daemon until it ends.
 pub(super) fn run(shared: &Shared, options: Channels) -> Result<End, Failure> {
-    let (prepared, _lock) = startup::prepare(shared, options)?;
+    let (prepared, mut lock) = startup::prepare(shared, options)?;
     sandbox::take_control_group();
     sys::release_memory::keep_for_turns();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -57,7 +61,7 @@ pub(super) fn run(shared: &Shared, options: Channels) -> Result<End, Failure> {
         let (daemon, news) = startup::open(prepared).await?;
         let signals = Signals::listen()?;
         let tasks = Tasks::spawn(&daemon, news).await?;
-        daemon.serve(signals, tasks).await
+        daemon.serve(signals, tasks, &mut lock).await
     });
     // A thread may be waiting for a reader of standard output for ever.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -164,12 +168,18 @@ impl Tasks {
 }
 
 impl Daemon {
-    async fn serve(self, mut signals: Signals, mut tasks: Tasks) -> Result<End, Failure> {
+    async fn serve(
+        self,
+        mut signals: Signals,
+        mut tasks: Tasks,
+        lock: &mut Lock,
+    ) -> Result<End, Failure> {
         let pipeline = &self.pipeline;
         self.systemd.say("READY=1\nSTATUS=open");
         self.audit_configuration("start");
         self.greet();
         let mut beat = watchdog::Beat::of(&self.systemd);
+        let mut look = tokio::time::interval(LOOK_AT_LOCK);
         let end = loop {
             tokio::select! {
                 _ = signals.terminate.recv() => break End::Exit(Exit::Ok),
@@ -183,6 +193,9 @@ impl Daemon {
                 }
                 exit = &mut tasks.last_work => break End::Exit(exit.unwrap_or(Exit::Bug)),
                 () = beat.next() => tasks.pulse.send(),
+                _ = look.tick() => if !self.has_home(lock) {
+                    break End::Exit(Exit::TryAgain);
+                },
                 Some(ended) = tasks.parts.join_next() => {
                     tracing::error!(?ended, "a part of the daemon ended by itself");
                     break End::Exit(Exit::Bug);
@@ -195,6 +208,24 @@ impl Daemon {
         };
         self.shut_down(&end, tasks).await;
         Ok(end)
+    }
+
+    /// Returns false when another daemon has this home now: somebody removed the lock's file. Without another one it is
+    /// made again.
+    fn has_home(&self, lock: &mut Lock) -> bool {
+        match lock.keep(&self.home.lock()) {
+            Ok(true) => true,
+            Ok(false) => {
+                tracing::error!(
+                    "state/daemon.lock was replaced, and another daemon has this home: this one ends"
+                );
+                false
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the lock of the home cannot be looked at");
+                true
+            }
+        }
     }
 
     /// Tells who started it by hand what to do next.

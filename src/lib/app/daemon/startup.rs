@@ -85,6 +85,7 @@ pub(super) fn prepare(
 ) -> Result<(Prepared, lock::Lock), Failure> {
     let (env, home) = shared.home()?;
     crate::app::cli::must_be_whole(&home)?;
+    crate::app::cli::may_write(&home)?;
     let is_new = make_new(&home, &env);
     let loaded = config::load(&home, &env, &options.settings())?;
     home.create()?;
@@ -283,7 +284,7 @@ pub(super) async fn open(prepared: Prepared) -> Result<(Daemon, News), Failure> 
     kept.audit.started();
     note_cannot_answer(&pipeline, &silent);
     pipeline.start().await?;
-    losses.tell(&pipeline).await?;
+    losses.tell(&pipeline, &kept.ledger).await?;
     let daemon = Daemon {
         home,
         env,

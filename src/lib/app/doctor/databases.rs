@@ -9,6 +9,7 @@ use crate::audit;
 use crate::audit::Place as Record;
 use crate::db;
 use crate::db::Health;
+use crate::db::Statements;
 use crate::memory::index;
 use crate::memory::index::Place;
 use crate::memory::{consolidate, embedder, facts};
@@ -95,15 +96,22 @@ fn lost(patient: &Patient, path: &Path, why: &str) -> Finding {
             .settings
             .as_ref()
             .is_ok_and(|loaded| loaded.config.cost.capped());
-    let fate = match stops {
-        true => "while a limit is set in [cost] the daemon does not start with it",
-        false => "the daemon will set it aside at its next start and begin a new one",
+    let sql = "SELECT count(*) FROM sqlite_schema";
+    let opens = db::read(path, |database| {
+        database.one(sql, [], |row| row.get::<_, i64>(0))
+    });
+    let fate = match (stops, opens.is_ok()) {
+        (true, _) => "while a limit is set in [cost] the daemon does not start with it",
+        (false, true) => {
+            "the daemon goes on with it, and what needs these parts fails; stop the daemon before it is moved away"
+        }
+        (false, false) => "the daemon will set it aside at its next start and begin a new one",
     };
     let save = format!(
         "{sudo}sqlite3 {file} .recover > {}.sql",
         quote(path.file_stem().unwrap_or_default())
     );
-    let command = if stops {
+    let command = if stops || opens.is_ok() {
         format!("{save}; {sudo}mv {file} {file}.damaged")
     } else {
         save

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Finding;
 use super::patient::{Patient, age, quote, user};
 use super::repair::Repair;
+use crate::sys::atomic;
 
 /// The most files that are looked at; a home with more has old transcripts, which are private
 /// because their directory is.
@@ -19,7 +20,36 @@ pub(super) fn check(patient: &Patient) -> Vec<Finding> {
     findings.extend(owners(patient, &state));
     findings.extend(modes(patient, &state));
     findings.extend(aside(patient, &state));
+    findings.extend(unreadable(patient));
     findings
+}
+
+/// Files of the state that nobody sets aside, and what does not happen without them.
+const DECISIONS: [(&str, &str); 5] = [
+    ("learned.json", "nothing that the agent learned is used"),
+    (
+        "mcp-auth.json",
+        "no sign-in at a tool server is known any more",
+    ),
+    ("mcp-trust.json", "no tool server is used"),
+    (
+        "rules.json",
+        "the owner is asked again about what they allowed for good",
+    ),
+    ("skills.json", "no skill is used"),
+];
+
+fn unreadable(patient: &Patient) -> Vec<Finding> {
+    let finding = |(name, so): &(&str, &str)| {
+        let path = patient.home.state().join(name);
+        let bytes = atomic::read(&path).ok().flatten()?;
+        let error =
+            serde_json::from_slice::<serde_json::Map<_, serde_json::Value>>(&bytes).err()?;
+        let evidence = format!("state/{name} is no JSON ({error}), so {so}");
+        let edit = patient.edit(&path, None);
+        Some(Finding::error("state-unreadable", evidence, edit))
+    };
+    DECISIONS.iter().filter_map(finding).collect()
 }
 
 /// Returns what something is called.

@@ -1,9 +1,11 @@
 //! The files that make the prompt: do they fit, can a person read all of them, is what is asked for there?
 
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::Finding;
-use super::patient::{Patient, quote};
+use super::patient::{Patient, quote, user};
 use crate::config;
 use crate::config::Loaded;
 use crate::prompt;
@@ -73,6 +75,10 @@ fn finding(patient: &Patient, remark: &Remark) -> Finding {
             }),
         ),
         About::Prompt => ("prompt-missing", settings()),
+        About::Unreadable => (
+            "prompt-unreadable",
+            file.map_or_else(settings, |file| readable(patient, file)),
+        ),
         About::Tier => ("tier-file", settings()),
         About::Skill => (
             "skill-broken",
@@ -82,4 +88,13 @@ fn finding(patient: &Patient, remark: &Remark) -> Finding {
         About::Trust => ("skill-untrusted", list()),
     };
     Finding::warning(id, remark.words.clone(), command)
+}
+
+/// Returns the command that lets the agent read a file.
+fn readable(patient: &Patient, file: &Path) -> String {
+    let is_own = std::fs::metadata(file).is_ok_and(|meta| meta.uid() == patient.uid);
+    match is_own {
+        true => format!("chmod u+r {}", quote(file)),
+        false => format!("sudo chown {}: {}", quote(user(patient.uid)), quote(file)),
+    }
 }
