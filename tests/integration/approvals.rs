@@ -858,14 +858,31 @@ fn a_name_means_whom_the_owner_has_confirmed_and_nobody_who_takes_it() {
         .sandbox
         .path("workspace/memory/people/1003.episodes.md");
     assert!(!noted.exists());
-    // Whom the owner knows is told to nobody else.
-    let input = json!({"to": "Ada", "text": "x"});
-    house.model.push(Reply::Tool("message".to_owned(), input));
-    let asked = house.model.requests().len();
-    house.telegram.say(1002, 1002, "write to Ada");
-    house.model.wait_requests(asked + 2, SOON);
-    let told = results(&house).concat();
-    assert!(told.contains("not clear who that is"), "{told}");
+    // What looks like a place is a name all the same, and an id is nobody's name.
+    are_called(&[(1002, "1003"), (1003, "group:Family")]);
+    let place = json!({"to": "group:Family", "text": "PIN 4711"});
+    call(
+        "message",
+        place,
+        Some(("--deny", "group:Family is the name of 1003")),
+    );
+    call(
+        "remember",
+        json!({"person": "1003", "text": "was here"}),
+        None,
+    );
+    assert!(noted.exists(), "it is for whoever has this id");
+    // Whom the owner knows is told to nobody else: both are asked about.
+    are_called(&[(1002, "Robert"), (1003, "Bob")]);
+    for name in ["Bob", "Nobody"] {
+        let input = json!({"to": name, "text": "x"});
+        house.model.push(Reply::Tool("message".to_owned(), input));
+        let asked = house.model.requests().len();
+        house.telegram.say(1002, 1002, "write to them");
+        let id = house.sandbox.wait_asked();
+        assert_eq!(house.sandbox.send(&["--deny", &id]).code, 0);
+        house.model.wait_requests(asked + 2, SOON);
+    }
 }
 
 #[test]

@@ -306,6 +306,28 @@ fn what_matters_is_kept_also_when_one_result_jumps_past_the_limit() {
 }
 
 #[test]
+fn of_a_message_that_is_too_long_as_much_is_read_as_fits_and_it_is_said() {
+    let house = House::with(
+        "[models.primary]\nmax_tokens = 1000\ncontext_window = 24000",
+        "",
+    );
+    let words = format!("BEGINNING {} END", "some words ".repeat(11_000));
+    let told = house.reply(&words);
+    let length = words.len();
+    assert!(
+        told.contains(&format!("has {length} characters and is too long")),
+        "{told}"
+    );
+    let requests = house.model.requests();
+    let read = requests.last().expect("a request")["messages"].to_string();
+    assert!(read.contains("BEGINNING") && read.contains(" END"));
+    assert!((20_000..80_000).contains(&read.len()), "{}", read.len());
+    // One that fits is not spoken of.
+    let told = house.reply("and now?");
+    assert!(!told.contains("too long"), "{told}");
+}
+
+#[test]
 fn an_overflow_the_vendor_reports_is_answered_by_one_compaction() {
     let house = House::new(0, "");
     for turn in 0..6 {

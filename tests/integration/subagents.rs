@@ -327,7 +327,7 @@ fn a_stop_stops_them_and_their_sender_knows() {
         .wait_sent(|sent| sent.text == "echo: and?", SOON);
     let request = house.model.requests().pop().expect("a request").to_string();
     assert!(
-        request.contains("your sub-agent \\\"slow\\\" was stopped before it had answered (killed)"),
+        request.contains("a sub-agent of yours was stopped before it had answered (killed)"),
         "{request}"
     );
     assert_eq!(

@@ -110,7 +110,7 @@ impl Log {
     }
 
     /// Settings were put in force `at` (`start`, `reload`) under this sandbox, or refused. `files` are
-    /// those of [`settings`].
+    /// those of [`crate::config::settings_files`].
     pub fn configured(
         &self,
         at: &'static str,

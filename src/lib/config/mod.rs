@@ -54,5 +54,5 @@ pub use types::{
     Thresholds, Tier, TimeOfDay, Tools, Typing, Voice, Web, Zone,
 };
 pub use types::{Channel as ChannelSettings, Display, GroupRules};
-pub use validate::{Note, Warning};
+pub use validate::{Note, SERVER_NAME, Warning, is_server_name};
 pub use vendors::{KeyInUse, VENDORS, Vendor, vendor};

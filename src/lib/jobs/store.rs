@@ -267,7 +267,7 @@ pub fn set_aside(path: &Path) -> Option<String> {
     let why = Jobs::parse(&bytes).err();
     let why = why.map_or_else(String::new, |why| format!(" ({why})"));
     let words = format!(
-        "{name} was no JSON{why}, so nothing of it counts: correct {} and move its jobs back into {name}, then delete it",
+        "{name} was no JSON{why}, so nothing of it counts, and the jobs that were known before it go on: correct {} and move what is missing back into {name}, then delete it",
         aside.display()
     );
     Some(text::visible(&words))

@@ -111,6 +111,10 @@ impl Link {
 
     /// Sends a request and waits for its answer. May be dropped.
     pub(super) async fn request(&self, id: u64, message: &Value) -> Result<Value, Error> {
+        if message["method"] == "tools/call" {
+            // What it says from now on may tell why it ends.
+            self.shared.last_line.lock().clear();
+        }
         let (tell, told) = oneshot::channel();
         self.shared.pending.lock().insert(id, tell);
         let _pending = Pending {

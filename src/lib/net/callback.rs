@@ -77,7 +77,9 @@ impl Teller {
                 Err(error) => why = error.without_url().to_string(),
             }
         }
-        tracing::warn!(why, "a callback did not arrive");
+        let about: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+        let id = about["id"].as_str().unwrap_or("?");
+        tracing::warn!(id, why, "a callback did not arrive");
     }
 
     async fn post(&self, body: &str) -> Result<StatusCode, reqwest::Error> {

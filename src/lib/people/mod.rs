@@ -298,6 +298,12 @@ impl People {
                 });
             }
         }
+        // An id is nobody else's, whatever they call themselves.
+        let exact =
+            Address::parse(who).and_then(|id| all.iter().find(|contact| contact.id == id).cloned());
+        if let Some(exact) = exact {
+            return vec![exact];
+        }
         all.retain(|contact| contact.is(who));
         all
     }

@@ -214,7 +214,8 @@ impl Pipeline {
             };
             let read = || self.queue.is_untrusted(route.clone(), id.clone());
             let known = self.persist("an answer that is quoted", read).await?;
-            quoted.untrusted = known.unwrap_or(true);
+            // The name of a file is somebody else's whoever sends it.
+            quoted.untrusted |= known.unwrap_or(true);
         }
         Ok(())
     }

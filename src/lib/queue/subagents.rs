@@ -186,12 +186,9 @@ pub(super) fn tell_stopped(
     for task in tasks {
         note(
             &task.bounds.parent,
+            true,
             // A run that had read anything may have chosen what it is called.
-            false,
-            format!(
-                "your sub-agent {:?} was stopped before it had answered (killed)",
-                task.label
-            ),
+            "a sub-agent of yours was stopped before it had answered (killed)".to_owned(),
         )?;
         let sql = format!(
             "UPDATE inbox SET told_in = 'stopped' WHERE {RUN_OF_TASK} = ?1 AND told_in IS NULL

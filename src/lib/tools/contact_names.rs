@@ -1,5 +1,5 @@
-//! Whom a display name means. Everybody chooses their own name, and may choose another tomorrow: what the owner says of "Bob"
-//! is for the one whom they let in under that name, or whom they were shown once with the id and confirmed.
+//! Whom a word means. Everybody chooses their own name, and may choose another tomorrow: what the owner says of "Bob" is for
+//! the one whom they let in under that name, or whom they were shown once with the id and confirmed.
 
 use crate::clock;
 use crate::config::Home;
@@ -8,38 +8,43 @@ use crate::people::{Contact, People};
 use crate::text::{sha256_hex, visible};
 use crate::trust::standing_rules::StandingRules;
 
-/// Returns why the owner is asked whom `who` means; `None` when it is clear: an address, an @username, or a name that they
-/// know to be this contact's.
-pub(super) fn doubt(home: &Home, who: &str) -> Option<String> {
-    let name = unconfirmed(home, who)?;
-    Some(format!(
-        "{name}, and everybody chooses their own name: is it the person you mean?"
-    ))
+/// Why the owner is asked. Whose name it is stands in the question alone: the model of a guest reads this.
+pub(super) const DOUBT: &str = "everybody chooses their own name: is it the person you mean?";
+
+/// Returns the one who goes by the name `who`; `None` for the owner, an id, an @username, and what is nobody's name or several
+/// people's.
+pub(super) fn named(home: &Home, who: &str) -> Option<Contact> {
+    if who == "owner" || who.starts_with('@') {
+        return None;
+    }
+    let known = People::read(&home.people()).ok()?;
+    let [contact]: [Contact; 1] = known.find(who).try_into().ok()?;
+    (Address::parse(who).as_ref() != Some(&contact.id)).then_some(contact)
 }
 
 /// Returns what the owner would confirm; `None` when there is nothing to confirm.
 pub(super) fn unconfirmed(home: &Home, who: &str) -> Option<String> {
-    if who == "owner" || who.starts_with('@') || Address::parse(who).is_some() {
-        return None;
-    }
+    let contact = named(home, who)?;
     let known = People::read(&home.people()).ok()?;
-    // Several, or none, is an error of whoever asks for one.
-    let [contact]: [Contact; 1] = known.find(who).try_into().ok()?;
-    let name = format!("{} is the name of {}", visible(who), contact.id);
     let is_known = known.was_let_in_as(&contact.id, who)
-        || StandingRules::new(&home.rules()).allows(&digest(&name));
-    (!is_known).then_some(name)
+        || StandingRules::new(&home.rules()).allows(&digest(&contact, who));
+    (!is_known).then(|| meaning(&contact, who))
 }
 
-/// Notes that the owner has confirmed whom `who` means.
+/// Notes that the owner was shown whom `who` means, and said yes.
 pub(super) fn confirm(home: &Home, who: &str) {
-    if let Some(name) = unconfirmed(home, who) {
+    if let Some(contact) = named(home, who).filter(|_| unconfirmed(home, who).is_some()) {
         let rules = StandingRules::new(&home.rules());
+        let (digest, meaning) = (digest(&contact, who), meaning(&contact, who));
         // Without it the owner is asked once more.
-        drop(rules.add(&digest(&name), &name, clock::now_ms()));
+        drop(rules.add(&digest, &meaning, clock::now_ms()));
     }
 }
 
-fn digest(name: &str) -> String {
-    sha256_hex(name.as_bytes())
+fn meaning(contact: &Contact, who: &str) -> String {
+    format!("{} is the name of {}", visible(who), contact.id)
+}
+
+fn digest(contact: &Contact, who: &str) -> String {
+    sha256_hex(meaning(contact, &who.to_lowercase()).as_bytes())
 }

@@ -20,8 +20,6 @@ use crate::text::{shorten, visible};
 
 /// The longest message, bytes: some dozen parts of Telegram.
 const MAX_TEXT: usize = 50_000;
-/// What others than the owner hear of a name that is nobody's, or several people's.
-const NOT_CLEAR: &str = "it is not clear who that is; CHANNEL:ID always works";
 
 pub(super) struct Message(pub(super) Arc<Needs>);
 
@@ -36,17 +34,14 @@ pub(super) struct Args {
 }
 
 impl Message {
-    /// Returns why nobody is written to under the name `to`. Whom the owner knows is told to nobody else.
-    fn unknown(&self, to: &str, context: &Context) -> Option<String> {
-        if to == "owner" || Address::parse(to).is_some() {
+    /// Returns why nobody is written to under the name `to`.
+    fn unknown(&self, to: &str) -> Option<String> {
+        let known = People::read(&self.0.memory.home().people()).ok()?;
+        let is_clear = to == "owner" || Address::parse(to).is_some() && known.find(to).is_empty();
+        if is_clear {
             return None;
         }
-        let known = People::read(&self.0.memory.home().people()).ok()?;
-        let why = known.find_one(to).err()?;
-        Some(match context.viewer.may_see(&Scope::Owner) {
-            true => why,
-            false => NOT_CLEAR.to_owned(),
-        })
+        known.find_one(to).err()
     }
 }
 
@@ -62,11 +57,14 @@ impl TypedTool for Message {
     /// Who reads the answer anyway, or owns the agent, is nobody new.
     fn reach(&self, args: &Args, context: &Context) -> Reach {
         let to = args.to.trim();
-        if let Some(why) = self.unknown(to, context) {
-            return Reach::Refused(format!("not sent: {why}"));
-        }
-        if let Some(doubt) = contact_names::doubt(self.0.memory.home(), to) {
-            return Reach::Asks(doubt);
+        // Others hear the same of whom the owner knows and of whom not: the owner is asked.
+        if context.viewer.may_see(&Scope::Owner) {
+            if let Some(why) = self.unknown(to) {
+                return Reach::Refused(format!("not sent: {why}"));
+            }
+            if contact_names::unconfirmed(self.0.memory.home(), to).is_some() {
+                return Reach::Asks(contact_names::DOUBT.to_owned());
+            }
         }
         let route = context.route.as_ref();
         let is_here = route.is_some_and(|route| {
@@ -87,7 +85,10 @@ impl TypedTool for Message {
         let to = args.to.trim();
         // Whom a name means may change while the owner is asked.
         let whom = contact_names::unconfirmed(self.0.memory.home(), to);
+        let question = Question::of("message", input);
+        let shown = whom.as_ref().map(|whom| format!("\n({whom})"));
         Question {
+            text: question.text + &shown.unwrap_or_default(),
             bound_to: json!([
                 "message",
                 input,
@@ -95,7 +96,6 @@ impl TypedTool for Message {
                 self.0.digests.of(&self.0.root, &args.files)
             ]),
             rule: Some(Rule::of("message", Some(("to", to)))),
-            ..Question::of("message", input)
         }
     }
 
@@ -115,6 +115,9 @@ impl TypedTool for Message {
                 "`to` and `text` or `files` must say something, and the text at most {MAX_TEXT} bytes"
             ));
         }
+        // Until it leaves, the name may be somebody else's.
+        let named = contact_names::named(self.0.memory.home(), &to);
+        let to = named.map_or(to, |contact| contact.id.to_string());
         let command = Command::raw(to, args.text, context.untrusted);
         post_files(&self.0, command, args.files, agreed(context))
             .await

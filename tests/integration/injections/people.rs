@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::acts::Act;
 use super::pages::Reads;
-use super::place::{FREE, GROUP, GUEST, HIDDEN, OWNER, Place, Start, Way, message, shell};
-use crate::support::{Fault, FaultKind, Reply, pdf};
+use super::place::{FREE, GROUP, GUEST, HIDDEN, OWNER, Place, SOON, Start, Way, message, shell};
+use crate::support::{Fault, FaultKind, Reply, pdf, wait_for};
 use Reads::{Never, Perhaps, Plainly};
 
 /// A case: its cause, what it asks for (`None` is the next of those for anywhere), and how the words come.
@@ -344,6 +344,11 @@ pub(super) const HANDED: &[Case] = &[
             p.run(&owner(
                 &json!({"text": "look", "forward_origin": somebody()}),
             ));
+            let open = "SELECT 1 FROM outbox WHERE state IN ('pending', 'sending', 'unknown')";
+            wait_for("the answer to be given up", SOON, || {
+                let open = p.house.sandbox.query("queue", open);
+                open.is_empty().then_some(())
+            });
             p.house.telegram.heal();
             p.new_sessions();
             owner(&json!({"text": "good morning"}))

@@ -122,7 +122,7 @@ fn a_server_is_added_by_its_command_and_by_a_pasted_document() {
         json!({"mcpServers": {"x": {"command": "x", "env": {"NOTES_KEY": "another"}}}}).to_string();
     for (words, input, code) in [
         (&["--mcp", "add", "desk", "--", "x"][..], "", 65),
-        (&["--mcp", "add", "my-notes", "--", "x"], "", 78),
+        (&["--mcp", "add", "my-notes", "--", "x"], "", 2),
         (&["--mcp", "add", "x", "url=ftp://a"], "", 78),
         (&["--mcp", "add", "x"], "", 74),
         (&["--mcp", "add", "x", "network=a b", "--", "x"], "", 78),

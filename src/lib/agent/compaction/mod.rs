@@ -34,8 +34,10 @@ const FEWEST: usize = 4;
 const GROWN: u64 = 10;
 /// A compaction that leaves more than this share of the messages is none (specification §11: it must shrink by 20 %).
 const SHRUNK: f64 = 0.8;
-/// Characters of the blocks that are cut when nothing else helps, at first and at last.
+/// Characters of the blocks that are cut when nothing else helps: at first at least, and at last.
 const BLOCKS: (usize, usize) = (16_000, 250);
+/// Characters of a token, so that what is cut first is about as long as all that may stay.
+const CHARS: usize = 4;
 
 /// Why room is made, the most urgent last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -421,11 +423,14 @@ impl Running<'_> {
             .map(|compacted| compacted.summary.as_str());
         let why = "it was cut to make room";
         let summary = summary::statistics(&dropped(state, cut), earlier, why, summary::LONGEST / 6);
+        // One long message is to keep as much as fits.
+        let room = usize::try_from(most).unwrap_or(usize::MAX);
+        let first_length = room.saturating_mul(CHARS).max(BLOCKS.0);
         let mut longest = None;
         loop {
             let made = self.event(plan, cut, summary.clone(), SummaryBy::Statistics, longest);
             let after = plan.size_of(&plan.after(state, &made));
-            let next = longest.map_or(BLOCKS.0, |longest| longest / 2);
+            let next = longest.map_or(first_length, |longest| longest * 3 / 4);
             if after <= most || next < BLOCKS.1 {
                 return (after < before).then_some(Compaction {
                     tokens: (plan.size, after),

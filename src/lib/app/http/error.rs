@@ -96,16 +96,15 @@ impl ApiError {
         )
     }
 
-    pub(super) fn too_many(wait: Duration) -> Self {
+    /// Too many requests; `limits` says where the settings have what is reached.
+    pub(super) fn too_many(wait: Duration, limits: &str) -> Self {
         let seconds = wait.as_secs() + 1;
         Self::new(
             StatusCode::TOO_MANY_REQUESTS,
             "too_many_requests",
             "too many requests within a minute",
         )
-        .hint(format!(
-            "wait {seconds} s, or raise the limits in [http] of agent.toml"
-        ))
+        .hint(format!("wait {seconds} s, or raise {limits} of agent.toml"))
         .header(RETRY_AFTER, HeaderValue::from(seconds))
     }
 

@@ -199,7 +199,8 @@ pub(super) async fn receive(
             bytes
         }
     };
-    hook.bucket.take().map_err(ApiError::too_many)?;
+    let of_hook = |wait| ApiError::too_many(wait, "`per_minute` in [http.hooks] of this webhook");
+    hook.bucket.take().map_err(of_hook)?;
     let id = id(&hook.source, &headers)?;
     // GitHub asks so whether somebody is there.
     if one(&headers, "x-github-event") == Some("ping") {

@@ -147,7 +147,8 @@ fn check(api: &Api, request: &Request) -> Result<Passed, ApiError> {
         return Err(ApiError::closing());
     }
     let bucket = if reads { &api.reads } else { &api.writes };
-    bucket.take().map_err(ApiError::too_many)?;
+    let too_many = |wait| ApiError::too_many(wait, "the limits in [http]");
+    bucket.take().map_err(too_many)?;
     Ok(Passed::Owner)
 }
 

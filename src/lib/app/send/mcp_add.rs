@@ -59,6 +59,10 @@ pub(super) fn add(
         [name, keys @ ..] => vec![parse_words(name, keys, program).map_err(usage)?],
         [] => return Err(usage("--mcp add takes a name and a command".to_owned())),
     };
+    let has_no_name = |entry: &&Entry| !config::is_server_name(&entry.name);
+    if let Some(entry) = entries.iter().find(has_no_name) {
+        return Err(usage(format!("{:?}: {}", entry.name, config::SERVER_NAME)));
+    }
     let config = config::load_config(home, context.env)?;
     if let Some(entry) = entries
         .iter()

@@ -7,6 +7,7 @@ mod ranges;
 
 pub(super) use formats::{is_amount, is_http, is_private_way, is_variable};
 pub(super) use ranges::values;
+pub use ranges::{SERVER_NAME, is_server_name};
 
 use self::formats::is_prompt_name;
 use super::key_names;

@@ -484,7 +484,12 @@ fn memory(memory: &Memory) -> Vec<Rule> {
     ]
 }
 
-fn is_server_name(name: &str) -> bool {
+/// What a tool server may be called, in words.
+pub const SERVER_NAME: &str =
+    "a server is called by a letter, then letters, digits or `_`, at most 24 in all";
+
+/// Returns true for what a tool server may be called.
+pub fn is_server_name(name: &str) -> bool {
     name.len() <= 24
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -510,11 +515,7 @@ fn tool_server(name: &str, server: &McpServer) -> Option<(&'static str, &'static
         .strip_prefix("sha256:")
         .is_some_and(|hash| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit()));
     let rules = [
-        (
-            "",
-            is_server_name(name),
-            "a server is called by a letter, then letters, digits or `_`, at most 24 in all",
-        ),
+        ("", is_server_name(name), SERVER_NAME),
         (
             "",
             command.is_empty() != url.is_empty(),

@@ -42,6 +42,17 @@ pub(crate) const FOR_OWNERS: &str = "Only my owner may ask that.";
 /// What others hear who press a button or say `/approve`.
 pub(crate) const OWNER_DECIDES: &str = "Only my owner decides that.";
 
+/// Returns true for commands in whose answers no words of others stand.
+fn names_nobody(command: Option<&Command>) -> bool {
+    let plain = |command| {
+        matches!(
+            command,
+            &Command::Help | &Command::Cost | &Command::Heartbeat
+        )
+    };
+    command.is_none_or(plain)
+}
+
 /// Answers a command that does not wait for its lane.
 pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
     let envelope = row.envelope;
@@ -120,9 +131,9 @@ pub(crate) async fn at_once(pipeline: Arc<Pipeline>, row: Accepted) {
         )
         | None => help,
     };
-    pipeline
-        .finish_one(&envelope, said(&envelope, &text, None))
-        .await;
+    let is_untrusted = !names_nobody(envelope.command.as_ref());
+    let outcome = said(&envelope, &text, None).untrusted(is_untrusted);
+    pipeline.finish_one(&envelope, outcome).await;
 }
 
 impl Pipeline {

@@ -16,7 +16,7 @@ use crate::config::DmPolicy;
 use crate::control::replies::{Reply, STOPPED, Status};
 use crate::llm::Away;
 use crate::memory::{JOINED, MAIN, Scope, Viewer};
-use crate::message::{Address, Envelope, Source, ToolCall};
+use crate::message::{Address, Block, Envelope, Source, ToolCall};
 use crate::people::People;
 use crate::pipeline::approvals::Asking;
 use crate::pipeline::persist::{Recorded, Unrecorded};
@@ -134,17 +134,47 @@ pub(crate) struct Setting<'a> {
     pub(crate) looks: Budget,
 }
 
-/// Adds that something was kept out of the request, if it was, and that the model is another one.
-fn noting(bundle: &Bundle, model_left: Option<String>, outcome: Outcome) -> Outcome {
+/// Returns what is told below the answer: that the model is another one, that it read only a part of the message.
+async fn remarks(live: &Live, envelope: &Envelope, session: &mut Session) -> Vec<String> {
+    let model_left = leave_gone_model(live, envelope, session).await;
+    model_left
+        .into_iter()
+        .chain(left_out(envelope, session))
+        .collect()
+}
+
+/// Characters by which a message may be shorter as it is read: a secret that was kept out, blanks at its ends.
+const BESIDE: usize = 4_000;
+
+/// Returns that the middle of a message was left out, because the model's window has no room for it.
+fn left_out(envelope: &Envelope, session: &Session) -> Option<String> {
+    let state = session.state();
+    let turn = state.turn.as_ref()?;
+    let entry = state
+        .entries
+        .iter()
+        .find(|entry| entry.seq == turn.user_seq)?;
+    let length = |block: &Block| match block {
+        Block::Text { text } | Block::Context { text } => text.chars().count(),
+        _ => 0,
+    };
+    let read: usize = entry.message.content.iter().map(length).sum();
+    let sent = envelope.text.chars().count();
+    (read + BESIDE < sent).then(|| {
+        format!("your message has {sent} characters and is too long for the model: it read about {read} of them, the beginning and the end")
+    })
+}
+
+/// Adds that something was kept out of the request, if it was, and `remarks`.
+fn noting(bundle: &Bundle, remarks: &[String], outcome: Outcome) -> Outcome {
     let mut messages = bundle.messages().into_iter();
     let outcome = match messages.any(|mut message| withhold_secrets::withhold(&mut message)) {
         true => outcome.noting(withhold_secrets::NOTE),
         false => outcome,
     };
-    match model_left {
-        Some(note) => outcome.noting(&note),
-        None => outcome,
-    }
+    remarks
+        .iter()
+        .fold(outcome, |outcome, remark| outcome.noting(remark))
 }
 
 impl Setting<'_> {
@@ -373,7 +403,7 @@ impl Pipeline {
             ),
             ended => self.outcome(envelope, &session_id, ended),
         };
-        let model_left = leave_gone_model(&live, envelope, &mut session).await;
+        let remarks = remarks(&live, envelope, &mut session).await;
         self.sessions.put(session);
         if outcome.is_none() && !untrusted {
             self.note_clean(&bundle.ids()).await;
@@ -382,7 +412,7 @@ impl Pipeline {
             return Ok(None);
         };
         let outcome = outcome.mapped(named).untrusted(untrusted);
-        let outcome = noting(bundle, model_left, outcome);
+        let outcome = noting(bundle, &remarks, outcome);
         Ok(Some(self.noting_proposal(envelope, run_id, outcome).await))
     }
 

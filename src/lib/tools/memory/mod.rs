@@ -157,7 +157,7 @@ impl TypedTool for Search {
                 false if !sight.viewer.may_see(&Scope::Owner) => {
                     Err("only the owner may search what is known of others".to_owned())
                 }
-                false => write::person_id(&needs, &name),
+                false => write::person_id(&needs, name.trim()),
             });
             let scopes = person
                 .transpose()?

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
-use crate::agent::{Context, Reach, ToolOutput};
+use crate::agent::{Context, Question, Reach, ToolOutput};
 use crate::memory::facts;
 use crate::memory::items;
 use crate::memory::items::{Item, Stated};
@@ -189,6 +190,14 @@ fn mark(needs: &Needs, key: &str, context: &Context) -> Result<(), String> {
 
 pub(super) struct Remember(pub(super) Arc<Needs>);
 
+impl Remember {
+    /// Returns whom the name of the person means, where the owner has not confirmed it.
+    fn meant(&self, args: &RememberArgs) -> Option<String> {
+        let person = args.person.as_deref()?.trim();
+        contact_names::unconfirmed(self.0.memory.home(), person)
+    }
+}
+
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct RememberArgs {
     text: String,
@@ -217,9 +226,22 @@ impl TypedTool for Remember {
                 Reach::Asks("it is about somebody else than the one who speaks".to_owned())
             }
             // It is told in their conversations.
-            false => person
-                .and_then(|person| contact_names::doubt(self.0.memory.home(), person))
-                .map_or(Reach::Acts, Reach::Asks),
+            false => match self.meant(args) {
+                Some(_) => Reach::Asks(contact_names::DOUBT.to_owned()),
+                None => Reach::Acts,
+            },
+        }
+    }
+
+    fn question(&self, args: &RememberArgs, input: &Value) -> Question {
+        // Whom a name means may change while the owner is asked.
+        let whom = self.meant(args);
+        let question = Question::of("remember", input);
+        let shown = whom.as_ref().map(|whom| format!("\n({whom})"));
+        Question {
+            text: question.text + &shown.unwrap_or_default(),
+            bound_to: json!(["remember", input, whom]),
+            rule: question.rule,
         }
     }
 
@@ -236,9 +258,10 @@ impl TypedTool for Remember {
                 Some(path) => path,
                 None => {
                     let speaker = Ok(context.person.clone());
-                    let person = args.person.filter(|name| name.trim() != context.person);
+                    let person = args.person.map(|name| name.trim().to_owned());
+                    let person = person.filter(|name| *name != context.person);
                     if let (Some(name), true) = (&person, context.approved.is_some()) {
-                        contact_names::confirm(needs.memory.home(), name.trim());
+                        contact_names::confirm(needs.memory.home(), name);
                     }
                     person_file(&person.map_or(speaker, |name| person_id(&needs, &name))?)?
                 }
@@ -285,6 +308,9 @@ enum Full {
 }
 
 pub(super) fn person_id(needs: &Needs, name: &str) -> Result<String, String> {
+    if name == "owner" {
+        return Err("memory_write keeps things for the owner".to_owned());
+    }
     let known = people::People::read(&needs.memory.home().people());
     let known = known.map_err(|error| error.to_string())?;
     match known.find(name).as_slice() {

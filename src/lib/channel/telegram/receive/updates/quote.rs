@@ -6,6 +6,7 @@ use super::fields::Fields;
 use super::{Identity, kinds, media, sender, text};
 use crate::message::{MediaKind, Quoted, is_plain};
 use crate::text::shorten;
+use crate::trust::says_nothing;
 
 /// How much of the original is kept (specification §6).
 const MAX: usize = 300;
@@ -86,6 +87,8 @@ fn content(message: &Value) -> (String, bool) {
     let is_kind_of_file = files
         .first()
         .is_some_and(|file| file.kind.as_str() == content);
-    let of_others = !is_kind_of_file && !is_plain(&content);
+    let name = files.first().and_then(|file| file.filename.as_deref());
+    let is_plain_name = name.is_some_and(says_nothing) && content.starts_with("file ");
+    let of_others = !is_kind_of_file && !is_plain_name && !is_plain(&content);
     (shorten(&content, MAX), of_others)
 }

@@ -50,7 +50,10 @@ pub(super) fn is_forwarded(message: &Value) -> bool {
     let fields = message.as_object().into_iter().flatten();
     fields
         .filter(|(_, value)| !value.is_null())
-        .any(|(name, _)| name.starts_with("forward_") || name == "via_bot")
+        .any(|(name, _)| {
+            name.starts_with("forward_")
+                || ["via_bot", "sender_business_bot"].contains(&name.as_str())
+        })
 }
 
 /// Returns the author of a forwarded message: by `forward_origin`, by the fields that came before it,
@@ -63,7 +66,7 @@ pub(super) fn forwarded_from(message: &Value) -> Option<String> {
         .or_else(|| signed(message, &["forward_from_chat"], "forward_signature"))
         .or_else(|| first_name(message, &["forward_from"]))
         .or_else(|| hidden().map(|name| shorten(name, NAME_MAX)))
-        .or_else(|| first_name(message, &["via_bot"]))
+        .or_else(|| first_name(message, &["via_bot", "sender_business_bot"]))
 }
 
 /// Returns the name in a `MessageOrigin`.
