@@ -95,7 +95,10 @@ impl TypedTool for Message {
                 whom,
                 self.0.digests.of(&self.0.root, &args.files)
             ]),
-            rule: Some(Rule::of("message", Some(("to", to)))),
+            // Of a name that may be anybody's next only this call is agreed to.
+            rule: whom
+                .is_none()
+                .then(|| Rule::of("message", Some(("to", to)))),
         }
     }
 

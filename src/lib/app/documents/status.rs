@@ -164,7 +164,7 @@ pub(crate) fn status_with(
         unread_settings,
         sandbox: live.sandbox,
         sandbox_risk: live.sandbox_risk,
-        last_error: silence(home, own, &last).or(last.last_error),
+        last_error: silence(home, (pid.is_some(), own), &last).or(last.last_error),
     })
 }
 
@@ -178,16 +178,18 @@ pub(super) fn unread_settings(home: &Home) -> Result<Option<String>, Failure> {
     Ok(own.and_then(|own| own.unread_settings(home)))
 }
 
-/// Returns the trouble that the daemon cannot tell itself: its disk is full, or it has not written for too long.
-fn silence(home: &Home, runs: bool, last: &monitor_state::State) -> Option<String> {
-    let (now, written) = (clock::now_ms(), clock::parse_rfc3339(&last.updated_at)?);
+/// Returns the trouble that the daemon cannot tell itself: its disk is full, or it has not written for too long. It may run,
+/// and the state may be its `own`.
+fn silence(home: &Home, (runs, own): (bool, bool), last: &monitor_state::State) -> Option<String> {
+    let now = clock::now_ms();
     if runs && sys::is_full(home.state()) {
         let (at, state) = (clock::rfc3339(now), home.state().display());
         return Some(format!(
             "{at} the disk of {state} is full: nothing can be stored; make room"
         ));
     }
-    (runs && now - written > monitor_state::STALE_MS).then(|| {
+    let written = clock::parse_rfc3339(&last.updated_at)?;
+    (own && now - written > monitor_state::STALE_MS).then(|| {
         let (at, seconds) = (clock::rfc3339(now), (now - written) / 1000);
         format!("{at} state/monitor.json is {seconds} s old: the daemon hangs, or cannot write to its disk")
     })

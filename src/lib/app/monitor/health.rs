@@ -116,6 +116,8 @@ impl Health {
                 _ if state.stopping => Life::Stopping,
                 _ => Life::Up,
             },
+            // One that could not write at all.
+            (Some(_), _) if self.is_full => Life::Full,
             (Some(_), _) => match touched.unwrap_or(0) {
                 silent_ms if silent_ms > STALE_MS => Life::Stale { silent_ms },
                 for_ms => Life::Starting { for_ms },
@@ -234,6 +236,7 @@ mod tests {
         for age_ms in [9, 3_600_000] {
             assert_eq!(full(Some(7), age_ms), Life::Full, "{age_ms}");
         }
+        assert_eq!(full(Some(8), 9), Life::Full, "it could not write at all");
         assert_eq!(Life::Full.exit(), Exit::Failed);
         assert_eq!(full(None, 9), dead(9, false));
         assert_eq!(Health::default().life(NOW), Life::Never);

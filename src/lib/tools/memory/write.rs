@@ -241,7 +241,7 @@ impl TypedTool for Remember {
         Question {
             text: question.text + &shown.unwrap_or_default(),
             bound_to: json!(["remember", input, whom]),
-            rule: question.rule,
+            rule: question.rule.filter(|_| whom.is_none()),
         }
     }
 
