@@ -81,7 +81,7 @@ fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
     if !meta.is_file() && !meta.is_dir() {
         return Err(std::io::Error::other("it is no regular file"));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
+    let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -222,7 +222,7 @@ impl Daemon {
                 false
             }
             Err(error) => {
-                tracing::warn!(%error, "the lock of the home cannot be looked at");
+                tracing::debug!(%error, "the lock of the home cannot be looked at");
                 true
             }
         }
