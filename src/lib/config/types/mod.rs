@@ -156,7 +156,7 @@ impl Default for Agent {
             mode: Mode::Tools,
             timezone: Zone::default(),
             max_concurrent_runs: 4,
-            error_message: "Sorry, I could not finish this.".to_owned(),
+            error_message: "Sorry, something went wrong and I could not finish this.".to_owned(),
             max_turns: 50,
             max_turns_for: BTreeMap::new(),
             call_timeout_secs: 600,
