@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::Error;
-use super::archive::{Attributes, Manifest, Writer};
+use super::archive::{Attributes, Manifest, ROOT, Writer};
 use super::generations;
 use crate::config::Home;
 use crate::sys::lock;
@@ -16,8 +16,6 @@ use crate::{clock, db, sys};
 /// Below the state: where databases are copied to before they are added.
 const SCRATCH: &str = "backup.tmp";
 const LOCK: &str = "backup.lock";
-/// How the first name in a backup begins.
-const FIRST: &[u8; 13] = b"agent-backup/";
 /// A file that is longer than this is copied to the scratch directory, because it could shrink while it is read.
 const IN_MEMORY: u64 = 16 << 20;
 /// How often a file that changed while it was read is read again.
@@ -125,9 +123,9 @@ fn whose_hidden(name: &str, options: Options) -> Option<&'static str> {
 /// Returns true for a backup, by its name or by how it begins.
 fn is_backup(name: &str, path: &Path) -> bool {
     let begins = || {
-        let mut head = [0; FIRST.len()];
+        let mut head = [0; ROOT.len()];
         let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-        read.is_ok() && head == *FIRST
+        read.is_ok() && head == ROOT.as_bytes()
     };
     let is_archive = [".tar", ".part"].iter().any(|end| name.ends_with(end));
     generations::is_backup(name) || is_archive && begins()

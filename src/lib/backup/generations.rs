@@ -81,7 +81,7 @@ impl Generations {
 }
 
 /// What follows the name while a backup is written.
-const DRAFT: &str = ".part";
+pub const DRAFT: &str = ".part";
 /// A draft that was not touched for so long is of a run that was killed.
 const LEFT_BEHIND: Duration = Duration::from_secs(86_400);
 

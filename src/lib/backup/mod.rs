@@ -22,7 +22,7 @@ mod restore;
 
 pub use archive::Contents;
 pub use collect::{LEFT, OF_CHANNEL, Options, Report, SECRETS, write};
-pub use generations::{new_path, newest, prune};
+pub use generations::{DRAFT, new_path, newest, prune};
 pub use prove::{Proof, open_all, prove};
 pub use record::Record;
 pub use restore::restore;

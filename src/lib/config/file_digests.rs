@@ -15,8 +15,8 @@ use crate::text::sha256_hex;
 pub struct FileDigests {
     /// Where the main one is: agent.toml, or what `--config` named.
     main: PathBuf,
-    /// By name those that are there: SHA-256 of the main one and the provider files, time and size of `.env`, whose words
-    /// nobody is to guess from it.
+    /// By name those that are there: SHA-256 of the main one and the provider files, time and size of `.env`, so that
+    /// nobody can guess its keys from it.
     files: BTreeMap<String, String>,
 }
 

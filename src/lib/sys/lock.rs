@@ -18,7 +18,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock on `path` anew where the file was removed or replaced; false when another process has it now.
+    /// Takes the lock on `path` again where the file was removed or replaced; false when another process has it now.
     ///
     /// # Errors
     /// As [`try_lock()`].

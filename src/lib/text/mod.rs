@@ -15,6 +15,9 @@ pub use squeeze::squeeze;
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
+/// Characters of a token, where room in tokens is to be filled with text.
+pub const CHARS_PER_TOKEN: usize = 4;
+
 /// Returns the estimated tokens of `text`: `ceil(chars / 4 × 1.2)`, the specification's estimate
 /// for what no vendor has counted yet.
 pub fn estimate_tokens(text: &str) -> u64 {

@@ -83,22 +83,12 @@ impl TypedTool for Message {
 
     fn question(&self, args: &Args, input: &Value) -> Question {
         let to = args.to.trim();
-        // Whom a name means may change while the owner is asked.
         let whom = contact_names::unconfirmed(self.0.memory.home(), to);
-        let question = Question::of("message", input);
-        let shown = whom.as_ref().map(|whom| format!("\n({whom})"));
+        let files = json!(self.0.digests.of(&self.0.root, &args.files));
+        let question = contact_names::question("message", input, whom.as_deref(), &files);
         Question {
-            text: question.text + &shown.unwrap_or_default(),
-            bound_to: json!([
-                "message",
-                input,
-                whom,
-                self.0.digests.of(&self.0.root, &args.files)
-            ]),
-            // Of a name that may be anybody's next only this call is agreed to.
-            rule: whom
-                .is_none()
-                .then(|| Rule::of("message", Some(("to", to)))),
+            rule: question.rule.map(|_| Rule::of("message", Some(("to", to)))),
+            ..question
         }
     }
 

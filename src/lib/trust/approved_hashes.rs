@@ -99,7 +99,7 @@ impl ApprovedHashes {
     ) -> Result<(), sys::Error> {
         let _lock = lock::lock(&self.path.with_extension("lock"))?;
         let damaged = |why: String| {
-            let why = format!("{why}; mend it, or move it away and decide anew");
+            let why = format!("{why}; mend it, or move it away and decide again");
             sys::Error::at("read", &self.path)(std::io::Error::other(why))
         };
         let mut approved = self.read().map_err(damaged)?;

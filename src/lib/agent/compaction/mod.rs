@@ -36,8 +36,6 @@ const GROWN: u64 = 10;
 const SHRUNK: f64 = 0.8;
 /// Characters of the blocks that are cut when nothing else helps: at first at least, and at last.
 const BLOCKS: (usize, usize) = (16_000, 250);
-/// Characters of a token, so that what is cut first is about as long as all that may stay.
-const CHARS: usize = 4;
 
 /// Why room is made, the most urgent last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -425,7 +423,7 @@ impl Running<'_> {
         let summary = summary::statistics(&dropped(state, cut), earlier, why, summary::LONGEST / 6);
         // One long message is to keep as much as fits.
         let room = usize::try_from(most).unwrap_or(usize::MAX);
-        let first_length = room.saturating_mul(CHARS).max(BLOCKS.0);
+        let first_length = room.saturating_mul(text::CHARS_PER_TOKEN).max(BLOCKS.0);
         let mut longest = None;
         loop {
             let made = self.event(plan, cut, summary.clone(), SummaryBy::Statistics, longest);

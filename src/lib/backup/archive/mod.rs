@@ -12,7 +12,7 @@ use super::Error;
 use crate::{sys, text};
 
 /// The directory that everything in the archive lies in.
-const ROOT: &str = "agent-backup/";
+pub(super) const ROOT: &str = "agent-backup/";
 const README: &str = "README.txt";
 const MANIFEST: &str = "MANIFEST.json";
 const END: &str = "END";

@@ -34,8 +34,6 @@ const MAX_RESULTS: usize = 20;
 const MIN_SCORE: f32 = 0.35;
 /// The most characters of a result (specification §12).
 const MAX_PASSAGE: usize = 700;
-/// Characters of a token, for `max_tokens`.
-const CHARS_PER_TOKEN: usize = 4;
 /// Characters of an item that are shown when no limit is named (specification §12).
 const READ_CHARS: usize = 1_000;
 
@@ -272,7 +270,9 @@ fn is_shared(path: &str) -> bool {
 
 /// Keeps what fits into so many tokens: each search had as many.
 fn cut(hits: &mut Vec<Hit>, max_tokens: Option<usize>) {
-    let mut left = max_tokens.map_or(usize::MAX, |tokens| tokens.saturating_mul(CHARS_PER_TOKEN));
+    let mut left = max_tokens.map_or(usize::MAX, |tokens| {
+        tokens.saturating_mul(crate::text::CHARS_PER_TOKEN)
+    });
     hits.retain(|hit| {
         let length = hit.text.chars().count();
         let fits = length <= left;

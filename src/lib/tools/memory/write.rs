@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::agent::{Context, Question, Reach, ToolOutput};
 use crate::memory::facts;
@@ -234,15 +234,7 @@ impl TypedTool for Remember {
     }
 
     fn question(&self, args: &RememberArgs, input: &Value) -> Question {
-        // Whom a name means may change while the owner is asked.
-        let whom = self.meant(args);
-        let question = Question::of("remember", input);
-        let shown = whom.as_ref().map(|whom| format!("\n({whom})"));
-        Question {
-            text: question.text + &shown.unwrap_or_default(),
-            bound_to: json!(["remember", input, whom]),
-            rule: question.rule.filter(|_| whom.is_none()),
-        }
+        contact_names::question("remember", input, self.meant(args).as_deref(), &Value::Null)
     }
 
     async fn run(&self, args: RememberArgs, context: &Context) -> ToolOutput {

@@ -227,7 +227,7 @@ fn to_file(
 ) -> Result<Report, Failure> {
     may_replace(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
+    name.push(backup::DRAFT);
     let draft = path.with_file_name(name);
     let fail = |op| sys::Error::at(op, &draft);
     let file = File::options()

@@ -30,8 +30,6 @@ use crate::memory::sources::Source;
 
 /// Keyword hits with which [`Strategy::FtsFirst`] needs no vectors (specification §12).
 pub(crate) const ENOUGH: usize = 3;
-/// Characters of a token, for `max_tokens`.
-const CHARS_PER_TOKEN: usize = 4;
 
 /// A passage that was found.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -416,7 +414,9 @@ fn format_differs(view: &Connection) -> rusqlite::Result<bool> {
 fn limits(query: &Query) -> Limits {
     let limits = match query.max_tokens {
         None => Limits::plain(query.k),
-        Some(tokens) => Limits::within(query.k, tokens.saturating_mul(CHARS_PER_TOKEN)),
+        Some(tokens) => {
+            Limits::within(query.k, tokens.saturating_mul(crate::text::CHARS_PER_TOKEN))
+        }
     };
     Limits {
         each: limits.each.min(query.max_chars),
